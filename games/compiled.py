@@ -1,0 +1,68 @@
+"""Compilation: the one way a function of this project becomes machine code.
+
+`compiled` is `numba.njit` without the GIL and with a disk cache that can be trusted. numba's own cache notices a change
+of the function it stores but not of the functions that one calls: after an edit of a rule it would go on answering with
+the old one. Here the cache key also holds a hash of every source the code may reach: the package of the function, this
+package, and the modules of the games in its signature (a user's own game included).
+
+`NUMBA_DISABLE_JIT=1` runs the same source as plain Python, for a debugger.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import types
+from numba.core.caching import FunctionCache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_RULES_PACKAGE = Path(__file__).parent
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+
+
+def compiled(function: Function) -> Function:
+    """Compile `function` on first use for each combination of argument types; releases the GIL while it runs.
+
+    Compiled code may call rules, functions of `games` and functions of its own package; the cache key covers those.
+    """
+    dispatcher = numba.njit(**_OPTIONS)(function)
+    if not numba.config.DISABLE_JIT:
+        dispatcher._cache = _SourceKeyedCache(function)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+class _SourceKeyedCache(FunctionCache):  # type: ignore[misc]
+    """numba's disk cache, keyed in addition by the sources that the compiled code may reach."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._package = Path(inspect.getfile(function)).parent
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        modules = {game.__module__ for game in _games_in(sig)}
+        files = {Path(file) for name in modules if (file := getattr(sys.modules.get(name), "__file__", None))}
+        return (*super()._index_key(sig, codegen), _hash_sources(self._package, frozenset(files)))
+
+
+def _games_in(signature: Any) -> set[type]:
+    """Return the tuple classes that appear among the argument types of a compiled signature."""
+    arguments = signature if isinstance(signature, tuple) else signature.args
+    return {a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)}
+
+
+@functools.cache
+def _hash_sources(package: Path, extra: frozenset[Path]) -> str:
+    files = {*_RULES_PACKAGE.glob("*.py"), *package.glob("*.py"), *extra}
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,249 @@
+"""The contract of a game: a parameter tuple, static facts, and rules that compile.
+
+A game is a `NamedTuple` of its parameters (`ConnectFour(rows=6, columns=7, connect=4)`). Its position is a flat vector
+(`state`), and a handful of functions read and change that vector. The same functions serve search, encoding, validation
+and drawing, so there is one set of rules; they are written in the part of Python that numba compiles.
+
+    @register("my_game")                    the class gets a name for `games.make("my_game", size=5)`
+    class MyGame(NamedTuple):
+        size: int = 5
+        def spec(self) -> GameSpec: ...     static facts
+        def action_name(...), parse_action(...), draw(...)       for people; ordinary Python
+
+    @rule(MyGame)                           one for each function below, under the same name
+    def play(game, state, action): ...
+
+Axes: S state entries, A actions, L most legal actions of any position, P players, C x H x W planes.
+
+The laws (`check_game` tests them on random games):
+
+  1. `is_over(g, s)` or `legal_actions(g, s, out) >= 1`; listed actions are distinct, ascending, in [0, A), at most L of them.
+  2. `play` of a legal action changes `state` in place and nothing else; a game ends within `max_plies`.
+  3. `scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over.
+  4. `encode` depends on what `viewer` may see and on nothing else; `viewer` is always drawn as "me".
+  5. Equal states have equal keys.
+  6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
+  7. `parse_action(s, action_name(s, a)) == a` for every legal `a`.
+
+Polymorphism: calling `play(game, ...)` from compiled code picks the rule by the *type* of `game` when the caller is
+compiled (numba's `@overload`), so a kernel compiles once for a game class and serves every board size.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import overload
+
+from games.compiled import compiled
+from games.errors import InvalidParameters, UnknownGame
+
+State: TypeAlias = np.ndarray  # spec.state_dtype [S]
+Information: TypeAlias = Literal["perfect", "hidden", "simultaneous"]
+
+
+class Symmetry(NamedTuple):
+    """A relabelling of the board under which the game is the same game."""
+
+    name: str
+    cells: np.ndarray  # int32 [H*W]; cell i of the image holds what cell cells[i] held
+    actions: np.ndarray  # int16 [A]; action a becomes action actions[a]
+
+
+@dataclass(frozen=True, slots=True)
+class GameSpec:
+    """What is true of every position of a game with given parameters."""
+
+    name: str
+    rules_version: int
+    """Changes when, and only when, the rules or the meaning of an action change."""
+    num_players: int
+    num_actions: int
+    max_legal: int
+    """L: upper bound on the number of legal actions in any position."""
+    state_dtype: np.dtype[Any]
+    state_size: int
+    planes: tuple[int, int, int]
+    """(C, H, W) of the encoded position."""
+    max_plies: int
+    symmetries: tuple[Symmetry, ...] = ()
+    """Without the identity."""
+    information: Information = "perfect"
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of one encoded position: C*H*W bits, padded to whole bytes."""
+        channels, height, width = self.planes
+        return (channels * height * width + 7) // 8
+
+
+class Game(Protocol):
+    """What a game class offers besides its compiled rules. Fields of the tuple are its parameters."""
+
+    def spec(self) -> GameSpec:
+        """Return the static facts; raises `InvalidParameters` when a parameter is out of range."""
+        ...
+
+    def action_name(self, state: State, action: int) -> str:
+        """Return the notation of a legal action, such as `d1`."""
+        ...
+
+    def parse_action(self, state: State, text: str) -> int:
+        """Return the action meant by `text`; raises `IllegalMove` naming the legal ones."""
+        ...
+
+    def draw(self, state: State) -> str:
+        """Return a picture of the position for a terminal, several lines, without colours."""
+        ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+GameClass = TypeVar("GameClass", bound=type)
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+_CLASSES: dict[str, Any] = {}
+_RULES: dict[str, dict[type, Callable[..., Any]]] = {}
+
+
+def register(name: str) -> Callable[[GameClass], GameClass]:
+    """Class decorator: make a game class known by `name` to `make` and `available`."""
+
+    def add(cls: GameClass) -> GameClass:
+        _CLASSES[name] = cls
+        return cls
+
+    return add
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of all registered games, sorted."""
+    return tuple(sorted(_CLASSES))
+
+
+def parameters_of(name: str) -> dict[str, Any]:
+    """Return the parameters of a game with their default values; raises `UnknownGame`."""
+    return dict(_class_of(name)()._asdict())
+
+
+def make(name: str, **parameters: Any) -> Game:
+    """Build a game by name. Parameter values may be given as text, as a command line or a record has them.
+
+    Raises `UnknownGame` or `InvalidParameters`; both say what exists.
+    """
+    cls = _class_of(name)
+    defaults: dict[str, Any] = cls()._asdict()
+    if unknown := sorted(set(parameters) - set(defaults)):
+        raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; it takes {', '.join(defaults) or 'none'}")
+    values = {}
+    for key, value in parameters.items():
+        kind = type(defaults[key])
+        try:
+            values[key] = kind(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameters(f"{name}: {key}={value!r} is not {kind.__name__}; the default is {defaults[key]!r}") from error
+    game: Game = cls(**values)
+    game.spec()
+    return game
+
+
+def _class_of(name: str) -> Any:
+    try:
+        return _CLASSES[name]
+    except KeyError:
+        raise UnknownGame(f"no game is called {name!r}; there are {', '.join(available())}") from None
+
+
+def _generic(stub: Rule) -> Rule:
+    """Turn a documented stub into a function that calls the rule registered for the type of its first argument."""
+    name = stub.__name__
+    rules = _RULES.setdefault(name, {})
+    parameters = list(inspect.signature(stub).parameters)
+
+    def dispatch(game: Any, *arguments: Any) -> Any:
+        return rules[type(game)](game, *arguments)
+
+    dispatch.__name__ = dispatch.__qualname__ = name
+    dispatch.__doc__ = stub.__doc__
+    dispatch.__module__ = stub.__module__
+
+    def choose(game: Any, *arguments: Any) -> Callable[..., Any] | None:
+        cls = game.instance_class if isinstance(game, types.BaseNamedTuple) else None
+        chosen = rules.get(cls) if cls is not None else None
+        return None if chosen is None else getattr(chosen, "py_func", chosen)
+
+    choose.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
+    )
+    if not numba.config.DISABLE_JIT:
+        overload(dispatch, strict=False, jit_options={"error_model": "numpy"})(choose)
+    return dispatch  # type: ignore[return-value]
+
+
+def rule(cls: type) -> Callable[[Rule], Rule]:
+    """Function decorator: this is the rule of that name for the game class `cls`; the result is compiled."""
+
+    def add(function: Rule) -> Rule:
+        fast = compiled(function)
+        _RULES[function.__name__][cls] = fast
+        return fast
+
+    return add
+
+
+@_generic
+def reset(game: Any, state: State, seed: int) -> None:
+    """Write the starting position into `state`; `seed` decides what chance decides at the start (a deal)."""
+
+
+@_generic
+def to_move(game: Any, state: State) -> int:
+    """Return the player to move, 0 .. P-1."""
+    return 0
+
+
+@_generic
+def legal_actions(game: Any, state: State, out: np.ndarray) -> int:
+    """Write the legal actions into `out` (int16 [L]), ascending, and return how many there are; 0 only when over."""
+    return 0
+
+
+@_generic
+def play(game: Any, state: State, action: int) -> None:
+    """Play a legal action in place. Legality is the caller's duty: see `games.advance` for the checked form."""
+
+
+@_generic
+def is_over(game: Any, state: State) -> bool:
+    """Return whether the game has ended."""
+    return False
+
+
+@_generic
+def scores(game: Any, state: State, out: np.ndarray) -> None:
+    """Write each player's final score into `out` (float32 [P]), in [-1, 1]."""
+
+
+@_generic
+def encode(game: Any, state: State, viewer: int, out: np.ndarray) -> None:
+    """Write the planes `viewer` sees, bit-packed, into `out` (uint8 [packed_bytes]).
+
+    Bit `c*H*W + y*W + x` of plane c, row y, column x stands in byte `bit >> 3` at position `bit & 7` (least first).
+    """
+
+
+@_generic
+def key(game: Any, state: State) -> int:
+    """Return a 64-bit key (uint64) of the position: equal for equal positions, well mixed otherwise."""
+    return 0
+
+
+@_generic
+def determinize(game: Any, state: State, viewer: int, seed: int, out: State) -> None:
+    """Write into `out` a position that `viewer` cannot tell from `state`, with what is hidden dealt anew by `seed`."""

@@ -1,0 +1,156 @@
+"""Tic-tac-toe: three in a row on 3 x 3.
+
+Cells and actions are numbered row by row from the top left, named by column letter and row from the bottom:
+
+    3 | 0 1 2      a3 b3 c3
+    2 | 3 4 5      a2 b2 c2
+    1 | 6 7 8      a1 b1 c1
+
+State (uint64 [3]): stones of player 0, stones of player 1, plies played; bit i of a stones word is cell i.
+Planes (2 x 3 x 3): my stones, the other player's stones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from games import notation
+from games.bits import set_bit
+from games.core import GameSpec, State, Symmetry, register, rule
+from games.randomness import mix64
+
+__all__ = ["TicTacToe"]
+
+_NAMES = tuple(f"{column}{row}" for row in (3, 2, 1) for column in "abc")
+_LINES = np.array([0b111, 0b111000, 0b111000000, 0b1001001, 0b10010010, 0b100100100, 0b100010001, 0b1010100], dtype=np.uint64)
+
+
+def _symmetries() -> tuple[Symmetry, ...]:
+    """Return the seven rotations and reflections of the square besides the identity."""
+    board = np.arange(9, dtype=np.int32).reshape(3, 3)
+    images = {}
+    for turns in range(4):
+        turned = np.rot90(board, turns)
+        images[f"rotate{turns * 90}"] = turned
+        images[f"rotate{turns * 90}_mirror"] = np.fliplr(turned)
+    del images["rotate0"]
+    found = []
+    for name, image in images.items():
+        cells = image.ravel().astype(np.int32)
+        actions = np.empty(9, dtype=np.int16)
+        actions[cells] = np.arange(9)
+        found.append(Symmetry(name, cells, actions))
+    return tuple(found)
+
+
+_SPEC = GameSpec(
+    name="tic_tac_toe",
+    rules_version=1,
+    num_players=2,
+    num_actions=9,
+    max_legal=9,
+    state_dtype=np.dtype(np.uint64),
+    state_size=3,
+    planes=(2, 3, 3),
+    max_plies=9,
+    symmetries=_symmetries(),
+)
+
+
+@register("tic_tac_toe")
+class TicTacToe(NamedTuple):
+    """Tic-tac-toe; it has no parameters worth changing, only a tuple needs a field."""
+
+    size: int = 3
+
+    def spec(self) -> GameSpec:
+        """See `games.core.Game`."""
+        notation.require_range("tic_tac_toe", "size", self.size, 3, 3)
+        return _SPEC
+
+    def action_name(self, state: State, action: int) -> str:
+        """See `games.core.Game`."""
+        return _NAMES[action]
+
+    def parse_action(self, state: State, text: str) -> int:
+        """See `games.core.Game`."""
+        return notation.parse_listed(self, state, text)
+
+    def draw(self, state: State) -> str:
+        """See `games.core.Game`."""
+        marks = ["X" if int(state[0]) >> i & 1 else "O" if int(state[1]) >> i & 1 else "." for i in range(9)]
+        rows = [f"{3 - y} {' '.join(marks[3 * y : 3 * y + 3])}" for y in range(3)]
+        return "\n".join([*rows, "  a b c"])
+
+
+@rule(TicTacToe)
+def reset(game: TicTacToe, state: State, seed: int) -> None:
+    """Clear the board."""
+    state[:] = 0
+
+
+@rule(TicTacToe)
+def to_move(game: TicTacToe, state: State) -> int:
+    """Players alternate; player 0 begins."""
+    return int(state[2] & np.uint64(1))
+
+
+@rule(TicTacToe)
+def legal_actions(game: TicTacToe, state: State, out: np.ndarray) -> int:
+    """Every empty cell, until the game is over."""
+    if is_over(game, state):
+        return 0
+    taken = state[0] | state[1]
+    count = 0
+    for cell in range(9):
+        if not (taken >> np.uint64(cell)) & np.uint64(1):
+            out[count] = cell
+            count += 1
+    return count
+
+
+@rule(TicTacToe)
+def play(game: TicTacToe, state: State, action: int) -> None:
+    """Put the mover's stone on the cell."""
+    state[int(state[2] & np.uint64(1))] |= np.uint64(1) << np.uint64(action)
+    state[2] += np.uint64(1)
+
+
+@rule(TicTacToe)
+def is_over(game: TicTacToe, state: State) -> bool:
+    """Three in a row by the player who just moved, or a full board."""
+    last = state[int((state[2] + np.uint64(1)) & np.uint64(1))]
+    for line in _LINES:
+        if last & line == line:
+            return True
+    return state[2] == np.uint64(9)  # type: ignore[no-any-return]
+
+
+@rule(TicTacToe)
+def scores(game: TicTacToe, state: State, out: np.ndarray) -> None:
+    """1 for three in a row, -1 for the other player, 0 each for a draw."""
+    out[:] = 0.0
+    for player in range(2):
+        for line in _LINES:
+            if state[player] & line == line:
+                out[player] = 1.0
+                out[1 - player] = -1.0
+
+
+@rule(TicTacToe)
+def encode(game: TicTacToe, state: State, viewer: int, out: np.ndarray) -> None:
+    """My stones, then the other player's."""
+    out[:] = 0
+    for plane in range(2):
+        stones = state[viewer ^ plane]
+        for cell in range(9):
+            if (stones >> np.uint64(cell)) & np.uint64(1):
+                set_bit(out, plane * 9 + cell)
+
+
+@rule(TicTacToe)
+def key(game: TicTacToe, state: State) -> int:
+    """Both stones words side by side, mixed."""
+    return mix64((state[0] << np.uint64(9)) | state[1])
