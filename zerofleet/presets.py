@@ -1,0 +1,204 @@
+"""Presets: numbers for each game and machine size that work together.
+
+`tiny` is for tests and first looks, `laptop` for two cores, `gpu` for one accelerator. Each service takes its part and
+every number can be overridden by a setting of that service.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from games.core import Game
+from zerofleet.errors import ConfigurationError
+from zerofleet.search.settings import SearchSettings
+
+__all__ = [
+    "PRESETS",
+    "GateSettings",
+    "InferenceSettings",
+    "NetworkSettings",
+    "Preset",
+    "SelfPlaySettings",
+    "TrainSettings",
+    "preset",
+]
+
+PRESETS = ("tiny", "laptop", "gpu")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NetworkSettings(_Part):
+    """Residual network: a stem, `blocks` of two 3x3 convolutions with `channels`, a policy and a value head."""
+
+    blocks: int = Field(default=2, ge=1, le=80)
+    channels: int = Field(default=32, ge=1, le=1024)
+    policy_channels: int = Field(default=8, ge=1, le=256)
+    value_channels: int = Field(default=8, ge=1, le=256)
+    value_hidden: int = Field(default=64, ge=1, le=4096)
+
+
+class TrainSettings(_Part):
+    """The learner. Samples are searched positions; a step trains on one batch of them."""
+
+    batch_size: int = Field(default=256, ge=1)
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = Field(default=2e-3, gt=0)
+    warmup_steps: int = Field(default=100, ge=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    schedule_steps: int = Field(default=100_000, ge=1)
+    """Steps after which a cosine schedule has reached a tenth of `learning_rate`, where it stays."""
+    weight_decay: float = Field(default=1e-4, ge=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    gradient_clip: float = Field(default=5.0, gt=0)
+    """Largest gradient norm."""
+    value_weight: float = Field(default=1.0, ge=0)
+    """Weight of the value loss beside the policy loss."""
+    search_value_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the root's searched value in the value target; the rest is the game's result."""
+    average_decay: float = Field(default=0.998, ge=0, lt=1)
+    """Decay a step of the weight average that candidates are made of."""
+    max_reuse: float = Field(default=4.0, gt=0)
+    """Times a sample may be trained on, on average; the learner waits for new games beyond that."""
+    min_samples: int = Field(default=4_000, ge=1)
+    """Samples before the first step."""
+    window_min: int = Field(default=20_000, ge=1)
+    """c of the window rule: samples in the window while no more than this were ever made."""
+    window_exponent: float = Field(default=0.75, gt=0, le=1)
+    """alpha of the window rule N = c (1 + beta ((total / c)^alpha - 1) / alpha) (Wu 2019, appendix C)."""
+    window_slope: float = Field(default=0.4, gt=0, le=1)
+    """beta of the window rule."""
+    window_max: int = Field(default=2_000_000, ge=1)
+    """Samples held in memory at most."""
+    samples_per_candidate: int = Field(default=20_000, ge=1)
+    """New samples received between two candidates."""
+    threads: int = Field(default=1, ge=1)
+    """CPU threads of the learner."""
+
+
+class SelfPlaySettings(_Part):
+    """One self-play worker process."""
+
+    lanes: int = Field(default=3, ge=1)
+    """Coroutines, each with a block of games; while one waits for the network another searches."""
+    slots: int = Field(default=256, ge=1)
+    """Games in a block."""
+    staleness: Literal["finish", "switch", "drop"] = "switch"
+    """What a running game does when a new champion arrives: finish on its version, switch between moves, be dropped."""
+    adoption_delay_s: float = Field(default=1.0, ge=0)
+    """Upper bound of the random delay before a worker adopts a new champion, so that not all do so at once."""
+    resign_false_rate: float = Field(default=0.05, gt=0, lt=1)
+    """Highest share of control games that would have been resigned and were not lost; calibrates the threshold."""
+
+
+class GateSettings(_Part):
+    """How a candidate becomes champion."""
+
+    mode: Literal["off", "share", "sprt"] = "sprt"
+    simulations: int = Field(default=64, ge=1)
+    opening_plies: int = Field(default=4, ge=0)
+    """Random plies from which each pair of games starts."""
+    max_pairs: int = Field(default=100, ge=1)
+    """Pairs after which the test ends undecided; the candidate is then promoted if it has the larger share."""
+    share: float = Field(default=0.55, gt=0, lt=1)
+    """Share of points that promotes in mode `share`."""
+    elo0: float = -10.0
+    """Null hypothesis of the sequential test: the candidate is worth this much more than the champion."""
+    elo1: float = 25.0
+    """Alternative hypothesis."""
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    beta: float = Field(default=0.05, gt=0, lt=0.5)
+    ladder_games: int = Field(default=20, ge=0)
+    """Games of each new champion against each rung; 0 keeps no ladder."""
+    ladder_depth: int = Field(default=5, ge=0)
+    """Deepest alpha-beta rung."""
+
+
+class InferenceSettings(_Part):
+    """The inference server."""
+
+    threads: int = Field(default=1, ge=1)
+    """CPU threads of the device thread."""
+    max_batch: int = Field(default=1024, ge=1)
+    max_delay_us: int = Field(default=1000, ge=0)
+    """Longest wait for a fuller batch."""
+
+
+class Preset(_Part):
+    """Numbers for every service."""
+
+    name: str
+    search: SearchSettings
+    network: NetworkSettings = NetworkSettings()
+    train: TrainSettings = TrainSettings()
+    selfplay: SelfPlaySettings = SelfPlaySettings()
+    gate: GateSettings = GateSettings()
+    inference: InferenceSettings = InferenceSettings()
+
+
+def preset(game: Game, name: str) -> Preset:
+    """Return the preset `name` for a game; raises `ConfigurationError` naming those that exist."""
+    if name not in PRESETS:
+        raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
+    make = {"tic_tac_toe": _tic_tac_toe}.get(game.spec().name, _board_game)
+    return make(name)
+
+
+_SELF_PLAY = SearchSettings(
+    simulations=100,
+    fast_simulations=25,
+    full_search_share=0.3,
+    temperature=1.0,
+    temperature_end=0.1,
+    temperature_plies=20,
+    forced_playouts=2.0,
+    cache_positions=1 << 16,
+)
+
+
+def _tic_tac_toe(name: str) -> Preset:
+    return Preset(
+        name=name,
+        search=_SELF_PLAY.model_copy(
+            update={"simulations": 50, "fast_simulations": 15, "temperature_plies": 6, "cache_positions": 1 << 13}
+        ),
+        network=NetworkSettings(blocks=1 if name == "tiny" else 2, channels=16 if name == "tiny" else 32),
+        train=TrainSettings(
+            min_samples=1_000,
+            window_min=10_000,
+            samples_per_candidate=2_000 if name == "tiny" else 10_000,
+            average_decay=0.99,
+        ),
+        selfplay=SelfPlaySettings(lanes=2, slots=64 if name == "tiny" else 128),
+        gate=GateSettings(simulations=16, opening_plies=2, max_pairs=20 if name == "tiny" else 50, ladder_games=10),
+        inference=InferenceSettings(max_batch=512),
+    )
+
+
+def _board_game(name: str) -> Preset:
+    if name == "tiny":
+        return Preset(
+            name=name,
+            search=_SELF_PLAY.model_copy(update={"simulations": 24, "fast_simulations": 8, "cache_positions": 1 << 14}),
+            network=NetworkSettings(blocks=1, channels=16),
+            train=TrainSettings(min_samples=1_000, samples_per_candidate=4_000, average_decay=0.99),
+            selfplay=SelfPlaySettings(lanes=2, slots=64),
+            gate=GateSettings(simulations=16, max_pairs=20, ladder_games=6, ladder_depth=2),
+        )
+    if name == "laptop":
+        return Preset(name=name, search=_SELF_PLAY, selfplay=SelfPlaySettings(lanes=3, slots=256))
+    return Preset(
+        name=name,
+        search=_SELF_PLAY.model_copy(update={"simulations": 400, "fast_simulations": 100, "cache_positions": 1 << 20}),
+        network=NetworkSettings(blocks=10, channels=128, policy_channels=32, value_channels=32, value_hidden=256),
+        train=TrainSettings(
+            batch_size=1024, min_samples=50_000, window_min=250_000, window_max=20_000_000, samples_per_candidate=250_000
+        ),
+        selfplay=SelfPlaySettings(lanes=3, slots=1024),
+        gate=GateSettings(simulations=100, max_pairs=400),
+        inference=InferenceSettings(max_batch=4096),
+    )

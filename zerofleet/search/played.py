@@ -1,0 +1,61 @@
+"""What comes out of a search block: searched moves, finished games, and the view of a root.
+
+Axes: n actions, P players.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.core import Game
+
+__all__ = ["FULL_SEARCH", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "RootAnalysis", "SearchedMove"]
+
+FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
+WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
+TARGET_UNIT = 65535  # one whole in a fixed-point policy target
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedMove:
+    """The search behind one move."""
+
+    ply: int  # index into PlayedGame.moves
+    model_version: int
+    actions: np.ndarray  # int32 [n], ascending; those with a visit or target weight
+    visits: np.ndarray  # int32 [n]
+    target: np.ndarray  # uint16 [n] in units of 1/65535; empty when it equals the normalised visits
+    root_value: np.ndarray  # float32 [P], mean value of the root, seat order, in [-1, 1]
+    flags: int  # FULL_SEARCH | WOULD_RESIGN
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A finished game."""
+
+    game: Game
+    seed: int
+    versions: tuple[int, ...]  # model version by seat at the start; EXTERNAL where moves came from outside
+    opening_plies: int
+    moves: np.ndarray  # int32 [plies], the opening included
+    searched: tuple[SearchedMove, ...]  # ascending by ply
+    scores: tuple[float, ...]  # by seat, in [-1, 1]
+    resigned_seat: int | None
+    resignation_control: bool
+    tag: object  # whatever `begin` was given
+
+
+@dataclass(frozen=True, slots=True)
+class RootAnalysis:
+    """A searched root, as people and agents look at it."""
+
+    to_move: int
+    version: int
+    actions: np.ndarray  # int32 [n], every legal action, ascending
+    priors: np.ndarray  # float32 [n], without noise's effect only where noise is off
+    visits: np.ndarray  # int32 [n]
+    values: np.ndarray  # float32 [n], mean value for the player to move; nan where not visited
+    value: np.ndarray  # float32 [P], mean value of the root in seat order
+    principal_variation: tuple[int, ...]  # most visited line from the root

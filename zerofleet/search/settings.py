@@ -1,0 +1,103 @@
+"""Settings of the search, each with its source."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["SearchSettings"]
+
+
+class SearchSettings(BaseModel):
+    """How one move is searched and chosen. The defaults suit self-play; see `for_match` and `for_play`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    simulations: int = Field(default=100, ge=1, le=100_000)
+    """Visits of the root before a move is chosen; visits of a reused subtree count."""
+    fast_simulations: int = Field(default=20, ge=1, le=100_000)
+    """Visits of a move that is not searched in full. Such a move is played without noise and is no policy target."""
+    full_search_share: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Share of moves searched in full: playout-cap randomisation (Wu 2019, section 3.1). 1 turns it off."""
+
+    root_policy: Literal["puct", "gumbel"] = "puct"
+    """`puct`: AlphaZero's. `gumbel`: Gumbel-top-k with sequential halving (Danihelka et al. 2022), for small budgets."""
+    puct_init: float = Field(default=1.25, gt=0.0)
+    """c_1 of PUCT (Silver et al. 2018, pseudocode)."""
+    puct_base: float = Field(default=19652.0, gt=0.0)
+    """c_2 of PUCT (Silver et al. 2018, pseudocode)."""
+    fpu_reduction: float = Field(default=0.25, ge=0.0)
+    """First-play urgency: an unvisited child is worth its parent's mean less this times the square root of the prior
+    mass already visited (Leela Zero; Wu 2019)."""
+
+    dirichlet_alpha: float = Field(default=0.0, ge=0.0)
+    """Concentration of the root noise of a full search; 0 takes 10 / (number of legal moves) (AlphaZero's scaling)."""
+    dirichlet_fraction: float = Field(default=0.25, ge=0.0, le=1.0)
+    """Weight of the noise in the root prior; 0 turns it off (Silver et al. 2018)."""
+
+    temperature: float = Field(default=1.0, ge=0.0)
+    """Exponent 1/temperature on visits at the first move; 0 plays the most visited move."""
+    temperature_end: float = Field(default=0.0, ge=0.0)
+    """Temperature from `temperature_plies` on; in between it falls linearly."""
+    temperature_plies: int = Field(default=30, ge=0)
+    """Plies until `temperature_end` is reached (AlphaGo Zero used a step at 30)."""
+
+    forced_playouts: float = Field(default=0.0, ge=0.0)
+    """k of the forced playouts sqrt(k * prior * visits) of root children under noise; 0 turns it off (Wu 2019, 3.2)."""
+    prune_targets: bool = True
+    """Take forced playouts out of the policy target again (Wu 2019, 3.2)."""
+
+    gumbel_considered: int = Field(default=16, ge=1)
+    """Most root actions that sequential halving starts with (Danihelka et al. 2022)."""
+    gumbel_visit_offset: float = Field(default=50.0, ge=0.0)
+    """c_visit of sigma(q) = (c_visit + max visits) * c_scale * q (Danihelka et al. 2022, equation 8)."""
+    gumbel_value_scale: float = Field(default=1.0, gt=0.0)
+    """c_scale of the same, for q scaled to [0, 1]."""
+    gumbel_noise: bool = True
+    """Sample the root's Gumbel variates; without them the choice is greedy."""
+
+    leaves_per_game: int = Field(default=1, ge=1, le=64)
+    """Leaves of one game that may wait for the network at once; more than 1 uses virtual loss."""
+    virtual_loss: float = Field(default=1.0, ge=0.0)
+    """Losses assumed on a path whose leaf is still being evaluated (Segal 2010)."""
+    reuse_subtree: bool = True
+    """Keep the part of the tree below the move that was played."""
+    cache_positions: int = Field(default=0, ge=0, le=1 << 24)
+    """Entries of the block's evaluation cache, rounded up to a power of two; 0 turns it off."""
+
+    resign_threshold: float = Field(default=-1.0, ge=-1.0, le=1.0)
+    """Resign when neither the root's value nor the best child's exceeds this for the mover; -1 never resigns."""
+    resign_control_share: float = Field(default=0.1, ge=0.0, le=1.0)
+    """Share of games played out whatever the values, to measure false resignations (Silver et al. 2017)."""
+
+    @model_validator(mode="after")
+    def _fast_is_not_slower(self) -> Self:
+        if self.full_search_share < 1.0 and self.fast_simulations > self.simulations:
+            raise ValueError(
+                f"fast_simulations={self.fast_simulations} exceeds simulations={self.simulations}; "
+                "a fast search must be the smaller one, or set full_search_share=1"
+            )
+        return self
+
+    @property
+    def node_capacity(self) -> int:
+        """Nodes a tree can reach: one a visit, and those of leaves in flight."""
+        return max(self.simulations, self.fast_simulations) + self.leaves_per_game + 1
+
+    @classmethod
+    def for_play(cls, simulations: int = 100) -> SearchSettings:
+        """Return settings of a strong, deterministic player: no noise, the most visited move."""
+        return cls(
+            simulations=simulations,
+            dirichlet_fraction=0.0,
+            temperature=0.0,
+            temperature_plies=0,
+            gumbel_noise=False,
+            resign_threshold=-1.0,
+        )
+
+    @classmethod
+    def for_match(cls, simulations: int = 100) -> SearchSettings:
+        """Return settings of a match between two players in one block: as for play, and each move's tree is its own."""
+        return cls.for_play(simulations).model_copy(update={"reuse_subtree": False})
