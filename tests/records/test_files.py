@@ -1,0 +1,75 @@
+"""Publishing small files, and dying at named points."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zerofleet.crashpoints import VARIABLE
+from zerofleet.files import atomic_publish
+
+
+def test_published_file_holds_exactly_the_new_content(tmp_path: Path) -> None:
+    path = tmp_path / "champion.json"
+    atomic_publish(path, b"a long first content")
+    atomic_publish(path, "zwölf")
+    assert path.read_bytes() == "zwölf".encode()
+    assert [p.name for p in tmp_path.iterdir()] == ["champion.json"]
+
+
+def test_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "champion.json"
+    atomic_publish(path, b"old")
+
+    def disk_full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        atomic_publish(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["champion.json"]
+
+
+def test_file_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "champion.json"
+    named_at_sync = []
+    real = os.fsync
+
+    def watch(descriptor: int) -> None:
+        named_at_sync.append(path.exists())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    atomic_publish(path, b"new")
+    assert named_at_sync == [False, True]  # the file first, then the directory that names it
+
+
+SCRIPT = """
+from zerofleet.crashpoints import crash_point
+for i in range(3):
+    print(i, flush=True)
+    crash_point("here")
+    crash_point("elsewhere")
+"""
+
+
+@pytest.mark.parametrize(
+    ("armed", "printed", "status"),
+    [
+        ("here", "0\n", -signal.SIGKILL),
+        ("here:3", "0\n1\n2\n", -signal.SIGKILL),
+        ("nowhere", "0\n1\n2\n", 0),
+        ("", "0\n1\n2\n", 0),
+    ],
+)
+def test_process_dies_at_the_named_point_only(armed: str, printed: str, status: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**os.environ, VARIABLE: armed}, capture_output=True, text=True, check=False
+    )
+    assert (ended.stdout, ended.returncode) == (printed, status)

@@ -1,0 +1,45 @@
+"""Files are published, not written: readers see the old content or the new one, never a part of either.
+
+`atomic_publish` is the only writer of small files. After it returns, the content survives a crash of the process and of
+the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "sync_directory"]
+
+TEMPORARY_SUFFIX = ".tmp"
+"""Names that end so are unfinished; readers of a directory pass over them."""
+
+
+def atomic_publish(path: Path, data: bytes | str) -> None:
+    """Make `data` (text as UTF-8) the content of `path`, durably, replacing what was there.
+
+    The directory must exist. Two writers at once are safe: the last one wins whole. Raises `OSError` (disk full,
+    read-only); then `path` is as it was. A process killed half-way leaves a file ending in `.tmp`, which nobody reads.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in `directory` durable: a rename or a new file is on disk only after this."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
