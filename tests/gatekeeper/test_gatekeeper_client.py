@@ -1,0 +1,170 @@
+import asyncio
+import random
+
+import grpc
+import pytest
+
+import zerofleet.gatekeeper_client as client_module
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, StaleEpoch, Unavailable, ZerofleetError
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.grpc_errors import ErrorInterceptor, code_of, error_from
+from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.wire import gatekeeper_pb2 as wire
+from zerofleet.wire import gatekeeper_pb2_grpc as stubs
+
+REPORT = MatchReport(3, 10, 4, 6, (1, 2, 3, 4, 0), 0.6, 0.5, 0.7, 1.25)
+
+
+class ScriptedServicer(stubs.GatekeeperServicer):
+    """Answers from attributes; `error` is raised by every call."""
+
+    def __init__(self):
+        self.error = None
+        self.champions = asyncio.Queue()
+        self.watchers = 0
+
+    def _maybe_raise(self):
+        if self.error is not None:
+            raise self.error
+
+    async def SubmitCandidate(self, request, context):
+        self._maybe_raise()
+        return Candidate(request.game, request.version, CandidateStatus.REJECTED, REPORT, "too weak").to_wire()
+
+    async def GetChampion(self, request, context):
+        self._maybe_raise()
+        return Champion(request.game, 4, 9, "ab", 77).to_wire()
+
+    async def WatchChampion(self, request, context):
+        self._maybe_raise()
+        self.watchers += 1
+        while (item := await self.champions.get()) is not None:
+            yield item.to_wire()
+
+    async def ListModels(self, request, context):
+        return wire.ListModelsReply(models=[Candidate(request.game, 1, CandidateStatus.PROMOTED).to_wire()])
+
+    async def Promote(self, request, context):
+        self._maybe_raise()
+        return Champion(request.game, request.version, 10, "cd", 78).to_wire()
+
+    async def Rollback(self, request, context):
+        self._maybe_raise()
+        return Champion(request.game, 3, 11, "ef", 79).to_wire()
+
+    async def GetLadder(self, request, context):
+        return wire.Ladder(game=request.game, rungs=[Rung("random", 0.0, -1.0, 1.0, 5).to_wire()])
+
+
+async def serve(servicer, port=0):
+    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=[("grpc.so_reuseport", 0)])
+    stubs.add_GatekeeperServicer_to_server(servicer, server)
+    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    return server, bound
+
+
+@pytest.fixture
+async def gate():
+    servicer = ScriptedServicer()
+    server, port = await serve(servicer)
+    async with GatekeeperClient(f"127.0.0.1:{port}", rng=random.Random(1)) as client:
+        yield servicer, server, client, port
+    await server.stop(None)
+
+
+async def test_every_value_survives_the_wire(gate):
+    _, _, client, _ = gate
+    submitted = await client.submit("tic_tac_toe", 7, "ab" * 32)
+    assert submitted == Candidate("tic_tac_toe", 7, CandidateStatus.REJECTED, REPORT, "too weak")
+    assert await client.champion("tic_tac_toe") == Champion("tic_tac_toe", 4, 9, "ab", 77)
+    assert await client.models("tic_tac_toe") == ([Candidate("tic_tac_toe", 1, CandidateStatus.PROMOTED)], None)
+    assert (await client.promote("tic_tac_toe", 5, reason="because")).version == 5
+    assert (await client.rollback("tic_tac_toe", reason="because")).version == 3
+    assert await client.ladder("tic_tac_toe") == [Rung("random", 0.0, -1.0, 1.0, 5)]
+
+
+@pytest.mark.parametrize(
+    "error", [InvalidRequest("a"), ModelNotFound("b"), CorruptModel("c"), StaleEpoch("d"), Overloaded("e")]
+)
+async def test_a_servers_error_arrives_as_the_same_error_with_its_text(gate, error):
+    servicer, _, client, _ = gate
+    servicer.error = error
+    with pytest.raises(type(error), match=str(error)):
+        await client.promote("tic_tac_toe", 1, reason="")
+
+
+async def test_no_champion_yet_is_none_rather_than_an_error(gate):
+    servicer, _, client, _ = gate
+    servicer.error = ModelNotFound("no champion yet")
+    assert await client.champion("tic_tac_toe") is None
+
+
+async def test_the_text_of_an_unexpected_exception_stays_on_the_server(gate):
+    servicer, _, client, _ = gate
+    servicer.error = KeyError("/secret/path")
+    with pytest.raises(ZerofleetError, match=r"internal error [0-9a-f]{12}") as caught:
+        await client.rollback("tic_tac_toe", reason="")
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_server_that_is_gone_is_unavailable_and_named(gate):
+    _, server, client, port = gate
+    await server.stop(None)
+    with pytest.raises(Unavailable, match=f"127.0.0.1:{port} does not answer"):
+        await client.ladder("tic_tac_toe")
+
+
+async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, monkeypatch):
+    monkeypatch.setattr(client_module, "FIRST_BACKOFF_S", 0.001)
+    servicer, server, client, port = gate
+    first, second = Champion("tic_tac_toe", 1, 1, "a", 0), Champion("tic_tac_toe", 2, 2, "b", 0)
+    await servicer.champions.put(first)
+    watching = client.watch("tic_tac_toe")
+    assert await anext(watching) == first
+    await server.stop(None)
+    again = ScriptedServicer()
+    for champion in (first, second):
+        await again.champions.put(champion)
+    replacement, _ = await serve(again, port)
+    assert await anext(watching) == second
+    await watching.aclose()
+    await replacement.stop(None)
+
+
+async def test_watch_follows_a_stream_that_the_server_ends(gate, monkeypatch):
+    monkeypatch.setattr(client_module, "FIRST_BACKOFF_S", 0.001)
+    servicer, _, client, _ = gate
+    for item in (Champion("tic_tac_toe", 1, 1, "a", 0), None, Champion("tic_tac_toe", 2, 2, "b", 0)):
+        await servicer.champions.put(item)
+    watching = client.watch("tic_tac_toe")
+    assert [(await anext(watching)).version, (await anext(watching)).version] == [1, 2]
+    assert servicer.watchers == 2
+    await watching.aclose()
+
+
+async def test_watch_gives_up_where_trying_again_would_not_help(gate):
+    servicer, _, client, _ = gate
+    servicer.error = InvalidRequest("this gatekeeper judges connect_four")
+    with pytest.raises(InvalidRequest, match="judges connect_four"):
+        await anext(client.watch("tic_tac_toe"))
+
+
+def test_pauses_grow_and_stay_bounded():
+    channelless = GatekeeperClient.__new__(GatekeeperClient)
+    channelless._rng = random.Random(3)
+    pauses = [channelless._pause_s(failures) for failures in range(1, 200)]
+    assert max(pauses) <= client_module.MAX_BACKOFF_S
+    assert min(pauses) >= client_module.FIRST_BACKOFF_S
+    assert len(set(pauses)) > 190
+
+
+def test_an_unknown_exception_has_no_code():
+    assert code_of(ValueError("x")) is None
+
+
+def test_an_unmapped_status_becomes_the_base_error():
+    failure = grpc.aio.AioRpcError(grpc.StatusCode.DATA_LOSS, grpc.aio.Metadata(), grpc.aio.Metadata(), details="flipped")
+    assert type(error_from(failure, target="x")) is CorruptModel
+    failure = grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, grpc.aio.Metadata(), grpc.aio.Metadata())
+    assert str(error_from(failure, target="x")) == "x answered UNIMPLEMENTED"

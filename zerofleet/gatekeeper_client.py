@@ -1,0 +1,164 @@
+"""Client of the gatekeeper: who is champion, who wants to be, and how strong each is.
+
+`watch` is what workers live on: it gives the present champion at once and every later one, and outlives restarts of the
+gatekeeper. All other calls fail fast with an error of `zerofleet.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+import grpc
+import structlog
+
+from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused
+from zerofleet.grpc_errors import error_from
+from zerofleet.promotions import Candidate, Champion, Rung
+from zerofleet.wire import gatekeeper_pb2 as wire
+from zerofleet.wire import gatekeeper_pb2_grpc as stubs
+
+__all__ = ["CHANNEL_OPTIONS", "GatekeeperClient"]
+
+log = structlog.get_logger()
+
+Reply = TypeVar("Reply")
+
+FIRST_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 5.0
+
+# A watcher hears nothing for hours; pings find a connection that died silently. The server allows this rate.
+CHANNEL_OPTIONS = (
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # Every client has connections of its own: a test that restarts a server must not meet a remembered failure.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class GatekeeperClient:
+    """One channel to a gatekeeper at `target` (`host:port` or `unix:/path`); make it inside the event loop that uses it."""
+
+    def __init__(self, target: str, *, timeout_s: float = 10.0, rng: random.Random | None = None) -> None:
+        self.target = target
+        self._timeout_s = timeout_s
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        self._stub: stubs.GatekeeperAsyncStub = stubs.GatekeeperStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the channel; calls under way end as `Unavailable`."""
+        await self._channel.close()
+
+    async def submit(self, model: str, version: int, manifest_sha256: str) -> Candidate:
+        """Offer a published version for promotion; repeating it is harmless and returns the present status.
+
+        Raises `InvalidRequest`, `ModelNotFound`, `Unavailable`.
+        Cancellation: the gatekeeper may or may not have it; submit again.
+        """
+        request = wire.SubmitCandidateRequest(game=model, version=version, manifest_sha256=manifest_sha256)
+        return Candidate.from_wire(await self._call(lambda: self._stub.SubmitCandidate(request, timeout=self._timeout_s)))
+
+    async def champion(self, model: str) -> Champion | None:
+        """Return the champion, None before the first promotion.
+
+        Raises `InvalidRequest` (a gatekeeper of another game), `Unavailable`.
+        Cancellation: nothing happened.
+        """
+        request = wire.GetChampionRequest(game=model)
+        try:
+            return Champion.from_wire(await self._call(lambda: self._stub.GetChampion(request, timeout=self._timeout_s)))
+        except ModelNotFound:
+            return None
+
+    async def models(self, model: str) -> tuple[list[Candidate], Champion | None]:
+        """Return every version the gatekeeper knows, oldest first, and the champion.
+
+        Raises `InvalidRequest`, `Unavailable`.
+        Cancellation: nothing happened.
+        """
+        request = wire.ListModelsRequest(game=model)
+        reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s))
+        champion = Champion.from_wire(reply.champion) if reply.HasField("champion") else None
+        return [Candidate.from_wire(message) for message in reply.models], champion
+
+    async def promote(self, model: str, version: int, *, reason: str) -> Champion:
+        """Make a version the champion whatever its results, once its files are verified.
+
+        Raises `ModelNotFound`, `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
+        Cancellation: it may or may not have happened; `champion` tells.
+        """
+        request = wire.PromoteRequest(game=model, version=version, reason=reason)
+        return Champion.from_wire(await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s)))
+
+    async def rollback(self, model: str, *, reason: str) -> Champion:
+        """Make the previous champion the champion again.
+
+        Raises `ModelNotFound` (there is none), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
+        Cancellation: it may or may not have happened; `champion` tells.
+        """
+        request = wire.RollbackRequest(game=model, reason=reason)
+        return Champion.from_wire(await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s)))
+
+    async def ladder(self, model: str) -> list[Rung]:
+        """Return the rating ladder, strongest first; `random` is 0 Elo.
+
+        Raises `InvalidRequest`, `Unavailable`.
+        Cancellation: nothing happened.
+        """
+        request = wire.GetLadderRequest(game=model)
+        reply = await self._call(lambda: self._stub.GetLadder(request, timeout=self._timeout_s))
+        return [Rung.from_wire(message) for message in reply.rungs]
+
+    async def watch(self, model: str) -> AsyncIterator[Champion]:
+        """Yield the present champion at once (when there is one) and every later one, for ever.
+
+        A lost connection is tried again with jittered, growing pauses. An epoch is yielded once, and never an older one.
+        Raises `InvalidRequest`, `PermissionRefused`: trying again would not help.
+        Cancellation: the stream is closed.
+        """
+        request, epoch, failures = wire.WatchChampionRequest(game=model), -1, 0
+        while True:
+            call = self._stub.WatchChampion(request, wait_for_ready=True)
+            try:
+                async for message in call:
+                    failures = 0
+                    champion = Champion.from_wire(message)
+                    if champion.epoch > epoch:
+                        epoch = champion.epoch
+                        yield champion
+            except grpc.aio.AioRpcError as failure:
+                error = error_from(failure, target=self.target)
+                if isinstance(error, InvalidRequest | PermissionRefused):
+                    raise error from failure
+                log.info("gatekeeper.watch_lost", target=self.target, code=failure.code().name)
+            finally:
+                call.cancel()
+            failures += 1
+            await asyncio.sleep(self._pause_s(failures))
+
+    def _pause_s(self, failures: int) -> float:
+        """Return a random pause that grows with repeated failures, so that a fleet does not come back all at once."""
+        limit = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failures, 16))
+        return self._rng.uniform(FIRST_BACKOFF_S, limit)
+
+    async def _call(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
+        try:
+            return await start()
+        except grpc.aio.AioRpcError as failure:
+            raise error_from(failure, target=self.target) from failure

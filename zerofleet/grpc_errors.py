@@ -1,0 +1,131 @@
+"""The one table between our errors and gRPC status codes, for both ends of a call.
+
+Servers install `ErrorInterceptor`: domain errors leave with their code and text, anything else as INTERNAL with a random
+incident number whose details stay in the log (grpc.aio would send the exception's text to the client). Clients turn a
+failed call back into the same error with `error_from`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn
+
+import grpc
+import structlog
+
+from games.errors import GameError
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    PermissionRefused,
+    StaleEpoch,
+    Unavailable,
+    ZerofleetError,
+)
+
+__all__ = ["ErrorInterceptor", "code_of", "error_from"]
+
+log = structlog.get_logger()
+
+# Most special first: the first class that fits gives the code.
+_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
+    (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT),
+    (GameError, grpc.StatusCode.INVALID_ARGUMENT),
+    (ModelNotFound, grpc.StatusCode.NOT_FOUND),
+    (CorruptModel, grpc.StatusCode.DATA_LOSS),
+    (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (PermissionRefused, grpc.StatusCode.PERMISSION_DENIED),
+    (StaleEpoch, grpc.StatusCode.ABORTED),
+    (ConfigurationError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ZerofleetError, grpc.StatusCode.UNKNOWN),
+)
+
+_ERRORS: dict[grpc.StatusCode, type[ZerofleetError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidRequest,
+    grpc.StatusCode.OUT_OF_RANGE: InvalidRequest,
+    grpc.StatusCode.NOT_FOUND: ModelNotFound,
+    grpc.StatusCode.DATA_LOSS: CorruptModel,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Overloaded,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Unavailable,
+    grpc.StatusCode.CANCELLED: Unavailable,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionRefused,
+    grpc.StatusCode.UNAUTHENTICATED: PermissionRefused,
+    grpc.StatusCode.ABORTED: StaleEpoch,
+    grpc.StatusCode.FAILED_PRECONDITION: ConfigurationError,
+}
+
+
+def code_of(error: BaseException) -> grpc.StatusCode | None:
+    """Return the status code of one of our errors, None for any other exception."""
+    return next((code for cls, code in _CODES if isinstance(error, cls)), None)
+
+
+def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
+    """Return our error for a failed call; the text names the server when it could not be reached."""
+    code, details = failure.code(), failure.details() or ""
+    cls = _ERRORS.get(code, ZerofleetError)
+    if cls is Unavailable:
+        return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
+    return cls(details or f"{target} answered {code.name}")
+
+
+class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
+    """Turns what a handler raises into a status; aborted and cancelled calls pass untouched."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Wrap the handler of one call; called by grpc."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        codec = {"request_deserializer": handler.request_deserializer, "response_serializer": handler.response_serializer}
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary), **codec)
+        if handler.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(_guard_stream(handler.unary_stream), **codec)
+        return handler
+
+
+def _guard_unary(behaviour: Callable[..., Awaitable[Any]]) -> Any:
+    async def call(request: Any, context: Any) -> Any:
+        try:
+            return await behaviour(request, context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return call
+
+
+def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]]) -> Any:
+    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for reply in behaviour(request, context):
+                yield reply
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return call
+
+
+async def _abort(context: Any, error: Exception) -> NoReturn:
+    """End the call with the status of `error`."""
+    code = code_of(error)
+    if code is None:
+        incident = secrets.token_hex(6)
+        log.error("rpc.failed", incident=incident, exc_info=error)
+        await context.abort(grpc.StatusCode.INTERNAL, f"internal error {incident}; the server's log has the details")
+    await context.abort(code, str(error))
+    raise AssertionError("abort returned")  # pragma: no cover
