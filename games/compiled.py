@@ -19,13 +19,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import types
+import numpy as np
+from numba.core import config, types
 from numba.core.caching import FunctionCache
+
+__all__ = ["INTERPRETED", "compiled"]
+
+INTERPRETED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
+"""Whether NUMBA_DISABLE_JIT makes everything run as plain Python."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _RULES_PACKAGE = Path(__file__).parent
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 def compiled(function: Function) -> Function:
@@ -33,29 +38,32 @@ def compiled(function: Function) -> Function:
 
     Compiled code may call rules, functions of `games` and functions of its own package; the cache key covers those.
     """
-    dispatcher = numba.njit(**_OPTIONS)(function)
-    if not numba.config.DISABLE_JIT:
-        dispatcher._cache = _SourceKeyedCache(function)
+    if INTERPRETED:
+        # machine code wraps unsigned arithmetic and divides by zero in silence; numpy's scalars would warn
+        return np.errstate(all="ignore")(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher._cache = _SourceKeyedCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
 
-class _SourceKeyedCache(FunctionCache):  # type: ignore[misc]
+class _SourceKeyedCache(FunctionCache):
     """numba's disk cache, keyed in addition by the sources that the compiled code may reach."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
+        super().__init__(function)  # type: ignore[no-untyped-call]
         self._package = Path(inspect.getfile(function)).parent
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         modules = {game.__module__ for game in _games_in(sig)}
         files = {Path(file) for name in modules if (file := getattr(sys.modules.get(name), "__file__", None))}
-        return (*super()._index_key(sig, codegen), _hash_sources(self._package, frozenset(files)))
+        key = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        return (*key, _hash_sources(self._package, frozenset(files)))
 
 
 def _games_in(signature: Any) -> set[type]:
     """Return the tuple classes that appear among the argument types of a compiled signature."""
     arguments = signature if isinstance(signature, tuple) else signature.args
-    return {a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)}
+    return {a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)}  # type: ignore[attr-defined]
 
 
 @functools.cache

@@ -36,12 +36,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from games.compiled import compiled
+from games.compiled import INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
 
 State: TypeAlias = np.ndarray  # spec.state_dtype [S]
@@ -147,7 +146,9 @@ def make(name: str, **parameters: Any) -> Game:
         try:
             values[key] = kind(value)
         except (TypeError, ValueError) as error:
-            raise InvalidParameters(f"{name}: {key}={value!r} is not {kind.__name__}; the default is {defaults[key]!r}") from error
+            raise InvalidParameters(
+                f"{name}: {key}={value!r} is not {kind.__name__}; the default is {defaults[key]!r}"
+            ) from error
     game: Game = cls(**values)
     game.spec()
     return game
@@ -174,14 +175,14 @@ def _generic(stub: Rule) -> Rule:
     dispatch.__module__ = stub.__module__
 
     def choose(game: Any, *arguments: Any) -> Callable[..., Any] | None:
-        cls = game.instance_class if isinstance(game, types.BaseNamedTuple) else None
+        cls = getattr(game, "instance_class", None) if isinstance(game, types.BaseNamedTuple) else None
         chosen = rules.get(cls) if cls is not None else None
         return None if chosen is None else getattr(chosen, "py_func", chosen)
 
     choose.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
     )
-    if not numba.config.DISABLE_JIT:
+    if not INTERPRETED:
         overload(dispatch, strict=False, jit_options={"error_model": "numpy"})(choose)
     return dispatch  # type: ignore[return-value]
 
@@ -239,9 +240,9 @@ def encode(game: Any, state: State, viewer: int, out: np.ndarray) -> None:
 
 
 @_generic
-def key(game: Any, state: State) -> int:
-    """Return a 64-bit key (uint64) of the position: equal for equal positions, well mixed otherwise."""
-    return 0
+def key(game: Any, state: State) -> np.uint64:
+    """Return a 64-bit key of the position: equal for equal positions, well mixed otherwise."""
+    return np.uint64(0)
 
 
 @_generic

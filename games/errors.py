@@ -1,10 +1,10 @@
 """Errors of the rules, all of them `GameError`.
 
-    GameError
-    ├── UnknownGame          no game of that name
-    ├── InvalidParameters    a parameter is unknown, of the wrong kind or out of range
-    ├── IllegalMove          the move is not allowed here, or cannot be read
-    └── GameContractError    a game breaks a law of `games.core`
+GameError
+├── UnknownGame          no game of that name
+├── InvalidParameters    a parameter is unknown, of the wrong kind or out of range
+├── IllegalMove          the move is not allowed here, or cannot be read
+└── GameContractError    a game breaks a law of `games.core`
 """
 
 from __future__ import annotations

@@ -22,16 +22,16 @@ _DOUBLE = 1.0 / 9007199254740992.0  # 2**-53
 
 
 @compiled
-def mix64(x: int) -> int:
+def mix64(x: np.uint64) -> np.uint64:
     """Return a well mixed bijection of 64 bits (the finaliser of SplitMix64)."""
     z = np.uint64(x)
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
-    return z ^ (z >> np.uint64(31))  # type: ignore[no-any-return]
+    return z ^ (z >> np.uint64(31))
 
 
 @compiled
-def next_u64(word: np.ndarray) -> int:
+def next_u64(word: np.ndarray) -> np.uint64:
     """Advance the generator `word` (uint64 [1]) and return 64 random bits."""
     word[0] += _GAMMA
     return mix64(word[0])

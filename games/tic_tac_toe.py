@@ -151,6 +151,6 @@ def encode(game: TicTacToe, state: State, viewer: int, out: np.ndarray) -> None:
 
 
 @rule(TicTacToe)
-def key(game: TicTacToe, state: State) -> int:
+def key(game: TicTacToe, state: State) -> np.uint64:
     """Both stones words side by side, mixed."""
     return mix64((state[0] << np.uint64(9)) | state[1])
