@@ -1,0 +1,155 @@
+"""The command line: which commands there are, in which group, and what happens when one fails.
+
+Every error that this project raises on purpose, and every failure of the operating system, becomes one line `error: …` on
+standard error and exit code 2. Anything else is a defect and keeps its traceback, as everything does under `--debug`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+from zerofleet.cli import screen
+from zerofleet.cli.lazy import Command, lazy_group
+from zerofleet.errors import ZerofleetError
+
+__all__ = ["BENCHMARKS", "COMMANDS", "app", "bench", "main"]
+
+EXIT_REFUSED = 2
+EXIT_INTERRUPTED = 130
+
+_LEARN = "Learn"
+_USE = "Use what was learnt"
+_LOOK = "Look inside"
+_MACHINE = "This machine"
+
+COMMANDS = {
+    "run": Command(
+        "zerofleet.cli.run:run",
+        "Learn a game from nothing on this machine, or go on with a run",
+        _LEARN,
+        (
+            "zerofleet run connect_four --preset laptop",
+            "zerofleet run tic_tac_toe --preset tiny --for 5m",
+            "zerofleet run connect_four --set rows=4 --set columns=5 --run-dir runs/small",
+        ),
+    ),
+    "play": Command(
+        "zerofleet.cli.play:play",
+        "Play against a model or a classical agent",
+        _USE,
+        (
+            "zerofleet play connect_four",
+            "zerofleet play connect_four --opponent alpha_beta:5 --seat 2",
+            "zerofleet play tic_tac_toe --opponent perfect",
+        ),
+    ),
+    "evaluate": Command(
+        "zerofleet.cli.evaluate:evaluate",
+        "Say what a model thinks of a position, move by move",
+        _USE,
+        (
+            "zerofleet evaluate connect_four --moves d1,d2,c1",
+            "zerofleet evaluate connect_four --moves d1,d2 --simulations 400 --json",
+        ),
+    ),
+    "match": Command(
+        "zerofleet.cli.match:match",
+        "Let two players meet in many games and compare them",
+        _USE,
+        (
+            "zerofleet match champion alpha_beta:5 --game connect_four --games 200",
+            "zerofleet match model:3 model:7 --game connect_four --games 100 --json",
+        ),
+    ),
+    "models": Command("zerofleet.cli.models:app", "List, check, promote and roll back models", _LOOK),
+    "games": Command("zerofleet.cli.games:app", "List stored games and replay one", _LOOK),
+    "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
+    "doctor": Command(
+        "zerofleet.cli.doctor:doctor",
+        "Check that this machine has what Zerofleet needs",
+        _MACHINE,
+        ("zerofleet doctor", "zerofleet doctor --stream-url redis://127.0.0.1:6379"),
+    ),
+    "version": Command("zerofleet.cli.version:version", "Print the versions of Zerofleet and of what it stands on", _MACHINE),
+}
+
+BENCHMARKS = {
+    "search": Command(
+        "zerofleet.cli.bench_search:search",
+        "Simulations a second of the search alone",
+        examples=("zerofleet bench search", "zerofleet bench search --game connect_four --games 256 --simulations 400 --json"),
+    ),
+    "serve": Command(
+        "zerofleet.cli.bench_serve:serve",
+        "Positions a second through workers, gRPC and inference server",
+        examples=("zerofleet bench serve --game connect_four --preset laptop",),
+    ),
+    "perft": Command(
+        "zerofleet.cli.bench_perft:perft",
+        "Count move sequences: correctness and speed of the rules",
+        examples=("zerofleet bench perft connect_four --depth 8", "zerofleet bench perft connect_four --depth 6 --set rows=4"),
+    ),
+    "train": Command(
+        "zerofleet.cli.bench_train:train",
+        "Samples a second of the trainer",
+        examples=("zerofleet bench train --preset laptop",),
+    ),
+}
+
+app = lazy_group(COMMANDS, summary="Train game-playing networks by self-play, and play against them.")
+bench = lazy_group(BENCHMARKS, summary="Measure this machine; each prints a table, or one JSON object with --json.")
+
+
+@app.callback()
+def _options(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of every error. May stand anywhere in the line."),
+) -> None:
+    """Train game-playing networks by self-play, and play against them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [item for item in given if item != "--debug"]
+    sys.exit(_run(given, debug=debug))
+
+
+def _run(arguments: list[str], *, debug: bool) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        result = app(arguments, prog_name="zerofleet", standalone_mode=False)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = None  # the reader left: nothing more to flush
+        return 1
+    except Exception as error:
+        if debug or not _is_expected(error):
+            raise
+        return _refuse(error)
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    message = error.format_message() if isinstance(error, TyperException) else str(error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return EXIT_REFUSED  # the help has been printed
+    screen.error(message or type(error).__name__)
+    if context is not None:
+        screen.note(f"see {context.command_path} --help")
+    return EXIT_REFUSED
+
+
+def _is_expected(error: Exception) -> bool:
+    """Tell errors made for people from defects, without importing the games to ask."""
+    rules = sys.modules.get("games.errors")
+    game_errors: tuple[type[Exception], ...] = (rules.GameError,) if rules is not None else ()
+    return isinstance(error, (ZerofleetError, TyperException, OSError, *game_errors))

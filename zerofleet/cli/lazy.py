@@ -1,0 +1,75 @@
+"""Command groups that import a command's module only when that command is called.
+
+`zerofleet --help` lists every command without importing numba, gRPC or the games; a command pays for what it uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+__all__ = ["Command", "lazy_group", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a command lives and what the list of commands says of it."""
+
+    target: str
+    """`module:attribute`; the attribute is a function with typer annotations, or a `typer.Typer`."""
+    summary: str
+    """One line without a full stop."""
+    panel: str = "Commands"
+    examples: tuple[str, ...] = ()
+    """Whole command lines, shown below the help; the tests parse each."""
+
+
+def lazy_group(commands: Mapping[str, Command], *, summary: str) -> typer.Typer:
+    """Return an app whose commands are the given ones, in that order, each imported on use."""
+
+    class Group(TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if args and args[0] in commands:
+                self.commands[args[0]] = load(args[0], commands[args[0]])
+            return super().resolve_command(ctx, args)
+
+    app = typer.Typer(
+        cls=Group,
+        help=summary,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )
+    for name, command in commands.items():
+        app.command(name, help=command.summary, rich_help_panel=command.panel)(_placeholder)
+    return app
+
+
+def load(name: str, command: Command) -> Any:
+    """Import a command and return it in the form that parses arguments and runs."""
+    module_name, _, attribute = command.target.partition(":")
+    found = getattr(importlib.import_module(module_name), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        single.command(name, epilog=_examples(command.examples))(found)
+        found = single
+    loaded = get_command(found)
+    loaded.name = name
+    if loaded.epilog is None:
+        loaded.epilog = _examples(command.examples)
+    return loaded
+
+
+def _placeholder() -> None:
+    """Stand for a command in lists; `resolve_command` puts the real one in its place before anything runs."""
+
+
+def _examples(lines: Sequence[str]) -> str | None:
+    return "\n".join(["[dim]Examples[/dim]", *(f"  [cyan]{line}[/cyan]" for line in lines)]) if lines else None

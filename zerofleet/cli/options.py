@@ -1,0 +1,65 @@
+"""Options that several commands share, and how their text becomes a game or a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from games.core import Game
+
+__all__ = ["GameName", "Json", "Parameters", "Preset", "RunDir", "Seed", "chosen_game", "read_parameters"]
+
+PRESETS = ("tiny", "laptop", "gpu")
+
+
+def _complete_game() -> list[str]:
+    import games.core  # noqa: PLC0415  (commands without a game start without the compiler)
+
+    return list(games.core.available())
+
+
+def _check_preset(value: str) -> str:
+    if value not in PRESETS:
+        raise typer.BadParameter(f"{value!r} is not a preset; there are {', '.join(PRESETS)}")
+    return value
+
+
+GameName = Annotated[str, typer.Argument(metavar="GAME", help="Game, such as connect_four.", autocompletion=_complete_game)]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the game, such as rows=4. May be repeated."),
+]
+RunDir = Annotated[
+    Path | None,
+    typer.Option("--run-dir", metavar="DIR", help="Run directory.", show_default="the newest run of the game below runs/"),
+]
+Preset = Annotated[
+    str,
+    typer.Option("--preset", metavar="|".join(PRESETS), help="Size of network, search and batches.", callback=_check_preset),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+
+
+def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
+    """Turn `["rows=4", "columns=5"]` into a dict; raises a usage error that names the item that cannot be read."""
+    parameters: dict[str, str] = {}
+    for item in settings or ():
+        name, equals, value = item.partition("=")
+        if not (equals and name.strip() and value.strip()):
+            raise typer.BadParameter(f"{item!r} is not NAME=VALUE, such as rows=4", param_hint="--set")
+        if name.strip() in parameters:
+            raise typer.BadParameter(f"{name.strip()} is set twice", param_hint="--set")
+        parameters[name.strip()] = value.strip()
+    return parameters
+
+
+def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
+    """Build the game of a command line; raises `UnknownGame` or `InvalidParameters`."""
+    import games  # noqa: PLC0415  (as above)
+
+    return games.make(name, **read_parameters(settings))

@@ -1,0 +1,114 @@
+"""What commands print: tables and notes on a terminal, plain lines in a pipe, JSON for scripts.
+
+Results go to standard output, everything else (progress, notes, errors) to standard error, so that `zerofleet … --json | jq`
+works and a progress bar never ends up in a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "table", "value_bar"]
+
+PLAIN_LINE_INTERVAL_S = 5.0  # how often a long task speaks when nobody watches a terminal
+BAR_CELLS = 20
+
+
+def out() -> Console:
+    """Return the console of standard output. Tables keep their width in a pipe instead of being cut at 80 columns."""
+    return _console(sys.stdout.isatty(), to_errors=False)
+
+
+def notes() -> Console:
+    """Return the console of standard error."""
+    return _console(sys.stderr.isatty(), to_errors=True)
+
+
+@functools.cache
+def _console(is_terminal: bool, *, to_errors: bool) -> Console:
+    return Console(stderr=to_errors, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else 160)
+
+
+def note(text: str) -> None:
+    """Tell the person at the terminal something that is not the result."""
+    notes().print(text, style="dim", markup=False)
+
+
+def error(text: str) -> None:
+    """Print `error: …` on standard error, never cut and never wrapped in the middle of a path."""
+    line = Text("error: ", style="bold red")
+    line.append(text, style="default")
+    notes().print(line, soft_wrap=True)
+
+
+def emit_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Print one JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n")
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table in the house style; a column whose name starts with `>` is aligned to the right."""
+    made = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for column in columns:
+        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", no_wrap=True)
+    return made
+
+
+def value_bar(value: float, cells: int = BAR_CELLS) -> Text:
+    """Draw a value in [-1, 1]: the share of the bar that is light belongs to the player the value is for."""
+    filled = round((max(-1.0, min(1.0, value)) + 1) / 2 * cells)
+    bar = Text("█" * filled, style="bright_white")
+    bar.append("░" * (cells - filled), style="bright_black")
+    return bar
+
+
+class Meter:
+    """Counts a task's steps for `meter`; `advance` is cheap and may be called often."""
+
+    def __init__(self, label: str, total: int | None, progress: Progress | None) -> None:
+        self._label = label
+        self._total = total
+        self._progress = progress
+        self._task = progress.add_task(label, total=total) if progress is not None else None
+        self._done = 0
+        self._spoke_at = time.monotonic()
+
+    def advance(self, steps: int = 1, remark: str = "") -> None:
+        """Count `steps` more; `remark` is shown after the numbers."""
+        self._done += steps
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, advance=steps, description=f"{self._label} {remark}".rstrip())
+        elif time.monotonic() - self._spoke_at >= PLAIN_LINE_INTERVAL_S:
+            self._spoke_at = time.monotonic()
+            of = f"/{self._total}" if self._total is not None else ""
+            note(f"{self._label}: {self._done}{of} {remark}".rstrip())
+
+
+@contextlib.contextmanager
+def meter(label: str, total: int | None = None) -> Iterator[Meter]:
+    """Show a task that may take more than two seconds: a bar on a terminal, a line now and then elsewhere."""
+    if not sys.stderr.isatty():
+        yield Meter(label, total, None)
+        return
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=notes(), transient=True) as progress:
+        yield Meter(label, total, progress)
