@@ -1,0 +1,179 @@
+"""Publishing: numbers, renames, concurrent publishers, a disk that refuses."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
+from zerofleet.model_store import ModelStore
+
+MODEL = "tic_tac_toe"
+
+
+def test_a_published_version_is_listed_and_verifies(store, files, manifest, game):
+    version = store.publish(MODEL, files(), manifest, config="name: 'tic_tac_toe'\n")
+    assert version == 1
+    assert store.models() == [MODEL]
+    assert store.versions(MODEL) == [1]
+    found = store.verify(MODEL, 1, game=game)
+    assert found.version == 1
+    assert set(found.files) == {"model.pt", "model.py", "weights.safetensors"}
+    assert (store.root / MODEL / "config.pbtxt").read_text() == "name: 'tic_tac_toe'\n"
+
+
+def test_files_may_be_given_as_paths(store, files, manifest, tmp_path):
+    path = tmp_path / "w"
+    path.write_bytes(files()["weights.safetensors"])
+    store.publish(MODEL, {**files(), "weights.safetensors": path}, manifest)
+    assert (store.directory(MODEL, 1) / "weights.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_numbers_are_not_given_again_after_a_deletion(store, files, manifest):
+    for fill in (1.0, 2.0):
+        store.publish(MODEL, files(fill), manifest)
+    store.delete(MODEL, 2)
+    assert store.publish(MODEL, files(3.0), manifest) == 3
+    assert store.versions(MODEL) == [1, 3]
+
+
+def test_a_lost_or_damaged_counter_does_not_take_numbers_back(store, files, manifest):
+    store.publish(MODEL, files(1.0), manifest)
+    (store.root / MODEL / ".last_version").write_text("rubbish")
+    assert store.publish(MODEL, files(2.0), manifest) == 2
+    (store.root / MODEL / ".last_version").unlink()
+    assert store.publish(MODEL, files(3.0), manifest) == 3
+
+
+def test_the_same_weights_twice_are_one_version(store, files, manifest):
+    assert store.publish(MODEL, files(1.0), manifest) == 1
+    assert store.publish(MODEL, files(1.0), manifest) == 1
+    assert store.versions(MODEL) == [1]
+
+
+def test_a_corrupt_version_does_not_stand_in_for_a_repeated_publication(store, files, manifest):
+    store.publish(MODEL, files(1.0), manifest)
+    (store.directory(MODEL, 1) / "model.pt").write_bytes(b"")
+    assert store.publish(MODEL, files(1.0), manifest) == 2
+
+
+def test_concurrent_publishers_get_distinct_versions(store, files, manifest):
+    with ThreadPoolExecutor(8, thread_name_prefix="publisher") as pool:
+        versions = list(pool.map(lambda i: store.publish(MODEL, files(float(i)), manifest), range(16)))
+    assert sorted(versions) == list(range(1, 17))
+    assert store.versions(MODEL) == list(range(1, 17))
+
+
+@pytest.mark.parametrize("name", ["../az", "az/../az", "az\0", "a" * 5000, "", "Az", "\uff41z", "1az", "."])
+def test_names_outside_the_pattern_never_reach_a_path(store, name):
+    with pytest.raises(InvalidRequest):
+        store.versions(name)
+
+
+@pytest.mark.parametrize("version", [0, -1, 2**64, "01", "1e3", "..", "1/../1"])
+def test_versions_that_are_not_stored_are_not_found(store, files, manifest, version):
+    store.publish(MODEL, files(), manifest)
+    with pytest.raises(ModelNotFound, match="latest stored are: 1"):
+        store.verify(MODEL, version)
+
+
+@pytest.mark.parametrize("name", ["../x", "manifest.json", ".hidden", "a/b"])
+def test_files_with_unfit_names_are_refused(store, files, manifest, name):
+    with pytest.raises(InvalidRequest):
+        store.publish(MODEL, {**files(), name: b""}, manifest)
+    assert store.versions(MODEL) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store, files, manifest, monkeypatch, code):
+    store.publish(MODEL, files(1.0), manifest)
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(Unavailable, match="nothing was changed"):
+            store.publish(MODEL, files(2.0), manifest)
+    assert store.versions(MODEL) == [1]
+    assert not list((store.root / MODEL).glob(".*.tmp"))
+    assert store.publish(MODEL, files(2.0), manifest) in {2, 3}
+
+
+def test_readers_pass_over_what_is_not_a_version(store, files, manifest):
+    store.publish(MODEL, files(), manifest)
+    home = store.root / MODEL
+    for name in (".7.tmp", "8.tmp", "01", "notes", "٣"):
+        (home / name).mkdir()
+    (home / "9").write_text("a file")
+    (store.root / ".cache").mkdir()
+    assert store.versions(MODEL) == [1]
+    assert store.models() == [MODEL]
+
+
+def test_the_champion_cannot_be_deleted(store, files, manifest):
+    store.publish(MODEL, files(), manifest)
+    store.write_champion(MODEL, 1, epoch=1, reason="first")
+    with pytest.raises(InvalidRequest, match="promote another"):
+        store.delete(MODEL, 1)
+
+
+CRASHING = """
+    import pickle, sys
+    from pathlib import Path
+    from zerofleet.model_store import ModelStore
+    files, manifest = pickle.loads(sys.stdin.buffer.read())
+    ModelStore(Path(sys.argv[1])).publish("tic_tac_toe", files, manifest)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("point", "visible"),
+    [("store_after_files_before_manifest", []), ("store_after_manifest_before_rename", []), ("store_after_rename", [1])],
+)
+def test_a_publisher_killed_at_a_named_point_leaves_all_or_nothing(store, files, manifest, game, point, visible):
+    environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": point}
+    command = [sys.executable, "-c", textwrap.dedent(CRASHING), str(store.root)]
+    died = subprocess.run(command, input=pickle.dumps((files(1.0), manifest)), env=environment, timeout=60, check=False)
+    assert died.returncode == -9
+    assert store.versions(MODEL) == visible
+    following = store.publish(MODEL, files(2.0), manifest)
+    assert following == 2
+    assert store.versions(MODEL) == [*visible, 2]
+    assert not list((store.root / MODEL).glob(".*.tmp"))
+    for version in store.versions(MODEL):
+        store.verify(MODEL, version, game=game)
+
+
+def _publish_many(root, payload, fills, results):
+    files, manifest = pickle.loads(payload)
+    for fill in fills:
+        content = {**files, "weights.safetensors": save({"w": np.full(3, fill, np.float32)})}
+        results.put(ModelStore(root).publish(MODEL, content, manifest))
+
+
+@pytest.mark.slow
+def test_publishing_processes_get_distinct_versions(store, files, manifest):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    payload = pickle.dumps((files(), manifest))
+    processes = [
+        context.Process(target=_publish_many, args=(store.root, payload, range(i * 10, i * 10 + 5), results)) for i in range(2)
+    ]
+    for process in processes:
+        process.start()
+    versions = [results.get(timeout=60) for _ in range(10)]
+    for process in processes:
+        process.join(60)
+    assert sorted(versions) == list(range(1, 11))

@@ -1,0 +1,240 @@
+"""Verification: one test a row of the table of bad models."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.manifests import check_golden
+from zerofleet.model_store import ModelStore
+
+MODEL = "tic_tac_toe"
+FILES = ["model.pt", "weights.safetensors", "model.py", "manifest.json"]
+
+
+@pytest.fixture
+def version(store, files, manifest):
+    store.publish(MODEL, files(), manifest)
+    return store.directory(MODEL, 1)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("keep", ["0", "1", "100", "half", "all but one"])
+def test_a_truncated_file_is_refused(store, version, name, keep):
+    path = version / name
+    content = path.read_bytes()
+    length = {"0": 0, "1": 1, "100": 100, "half": len(content) // 2, "all but one": len(content) - 1}[keep]
+    if name == "manifest.json" and keep == "all but one":
+        length -= 1  # its last byte is a line feed, which JSON does not need
+    path.write_bytes(content[: min(length, len(content) - 1)])
+    with pytest.raises(CorruptModel):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "weights.safetensors", "model.py"])
+def test_a_flipped_bit_is_refused(store, version, name):
+    content = bytearray((version / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (version / name).write_bytes(content)
+    with pytest.raises(CorruptModel, match="sha256"):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_refused(store, version, name):
+    (version / name).unlink()
+    with pytest.raises(CorruptModel, match="missing"):
+        store.verify(MODEL, 1)
+
+
+def test_an_extra_file_is_refused(store, version):
+    (version / "model.pt.bak").write_bytes(b"")
+    with pytest.raises(CorruptModel, match=r"model\.pt\.bak"):
+        store.verify(MODEL, 1)
+
+
+def test_bytecode_left_by_tritons_python_is_not_an_extra_file_and_other_content_of_its_folder_is(store, version):
+    cache = version / "__pycache__"
+    cache.mkdir()
+    (cache / "model.cpython-310.pyc").write_bytes(b"")
+    store.verify(MODEL, 1)
+    (cache / "torch.cpython-310.pyc").write_bytes(b"")
+    with pytest.raises(CorruptModel, match="__pycache__"):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_link_in_place_of_a_file_is_refused(store, version, tmp_path, name):
+    outside = tmp_path / "outside"
+    (version / name).rename(outside)
+    (version / name).symlink_to(outside)
+    with pytest.raises(CorruptModel, match="not a regular file"):
+        store.verify(MODEL, 1)
+
+
+def test_a_linked_version_directory_is_refused(store, version):
+    (version.parent / "2").symlink_to(version)
+    with pytest.raises(CorruptModel, match="is a link"):
+        store.verify(MODEL, 2)
+
+
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(store, version):
+    (version / "model.pt").unlink()
+    os.mkfifo(version / "model.pt")
+    with pytest.raises(CorruptModel, match="not a regular file"):
+        store.verify(MODEL, 1)
+
+
+def test_a_file_over_the_size_limit_is_refused(store, version):
+    with pytest.raises(CorruptModel, match="at most 10 are allowed"):
+        ModelStore(store.root, max_file_bytes=10).verify(MODEL, 1)
+
+
+def _zip(**entries: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in entries.items():
+            file.writestr(name.replace("__", "/"), content)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (pickle.dumps(os.getcwd), "not a TorchScript archive"),
+        (_zip(model__data=b""), "without TorchScript code"),
+        (_zip(**{"model__constants.pkl": b"", "model__code__a.py": bytes(1 << 20)}), "unpacks to"),
+    ],
+)
+def test_an_archive_that_is_no_torchscript_or_unpacks_too_large_is_refused(store, files, manifest, content, complaint):
+    store.publish(MODEL, {**files(), "model.pt": content}, manifest)
+    with pytest.raises(CorruptModel, match=complaint):
+        ModelStore(store.root, max_file_bytes=1 << 16).verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(store, files, manifest, bad):
+    weights = save({"stem.weight": np.array([1.0, bad], np.float32)})
+    store.publish(MODEL, {**files(), "weights.safetensors": weights}, manifest)
+    with pytest.raises(CorruptModel, match=r"stem\.weight is not finite"):
+        store.verify(MODEL, 1)
+
+
+def test_weights_that_are_no_safetensors_are_refused(store, files, manifest):
+    store.publish(MODEL, {**files(), "weights.safetensors": b"\xff" * 64}, manifest)
+    with pytest.raises(CorruptModel, match="cannot be read as safetensors"):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("game", "connect_four"),
+        ("parameters", {"size": "4"}),
+        ("rules_version", 2),
+        ("planes", (3, 3, 3)),
+        ("num_actions", 7),
+        ("max_legal", 7),
+        ("num_players", 3),
+        ("encoder", "0" * 16),
+    ],
+)
+def test_a_model_of_another_game_is_refused_with_both_named(store, files, manifest, game, name, value):
+    store.publish(MODEL, files(), replace(manifest, **{name: value}))
+    with pytest.raises(VersionSkew, match=rf"has {name} .*, this program wants "):
+        store.verify(MODEL, 1, game=game)
+
+
+def _edit(directory, /, **changes):
+    path = directory / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_another_schema_is_refused_with_both_named(store, version):
+    _edit(version, schema=2, whatever="new")
+    with pytest.raises(VersionSkew, match="schema 2, this program reads schema 1"):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("changes", [{"version": 7}, {"model": "connect_four"}])
+def test_a_manifest_of_another_version_or_model_is_refused(store, version, changes):
+    _edit(version, **changes)
+    with pytest.raises(VersionSkew, match="describes"):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"surprise": 1},
+        {"num_actions": "9"},
+        {"num_actions": 9.5},
+        {"schema": "1"},
+        {"files": {"../x": {"sha256": "", "size": 0}}},
+        {"files": {"/etc/passwd": {"sha256": "", "size": 0}}},
+        {"golden": []},
+    ],
+)
+def test_a_manifest_with_wrong_fields_is_refused(store, version, changes):
+    _edit(version, **changes)
+    with pytest.raises(CorruptModel):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{}", b"\xff\xfe", b"[" * 100_000])
+def test_a_manifest_that_is_no_manifest_is_refused(store, version, text):
+    (version / "manifest.json").write_bytes(text)
+    with pytest.raises(CorruptModel):
+        store.verify(MODEL, 1)
+
+
+def test_golden_positions_come_back_as_they_went_in(store, version, manifest):
+    stored = store.manifest(MODEL, 1).golden.arrays()
+    for got, want in zip(stored, manifest.golden.arrays(), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_golden_positions_that_do_not_fit_are_refused(manifest):
+    for broken in (
+        replace(manifest.golden, positions=7),
+        replace(manifest.golden, states="%"),
+        replace(manifest.golden, policy=""),
+    ):
+        with pytest.raises(CorruptModel):
+            broken.arrays()
+
+
+def test_answers_within_half_precision_pass_the_golden_check(manifest):
+    _, _, policy, value = manifest.golden.arrays()
+    check_golden(manifest, policy.astype(np.float16), value + 1e-3)
+
+
+@pytest.mark.parametrize("damage", ["nan policy", "nan value", "large value", "zero policy", "padding", "other value", "shape"])
+def test_answers_that_are_wrong_fail_the_golden_check(manifest, damage):
+    _, legal, policy, value = (array.copy() for array in manifest.golden.arrays())
+    match damage:
+        case "nan policy":
+            policy[0, 0] = np.nan
+        case "nan value":
+            value[0, 0] = np.nan
+        case "large value":
+            value[0, 0] = 1.5
+        case "zero policy":
+            policy[:] = 0
+        case "padding":
+            policy[legal < 0] = 0.1
+        case "other value":
+            value[0, 0] = 0.5
+        case "shape":
+            value = value[:, :1]
+    with pytest.raises(CorruptModel):
+        check_golden(manifest, policy, value)

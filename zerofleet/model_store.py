@@ -1,0 +1,298 @@
+"""Model store: versions of models as directories that appear whole, and the pointer to the champion.
+
+    <root>/<model>/config.pbtxt               for Triton: the store is a model repository as it stands
+    <root>/<model>/<version>/                 model.pt, weights.safetensors, model.py, manifest.json
+    <root>/<model>/champion.json              written by the gatekeeper alone
+    <root>/<model>/champion_history.jsonl     every champion so far
+    <root>/<model>/.last_version              the highest number ever given out
+    <root>/<model>/.<version>.tmp             a version in the making; readers pass over it
+
+A version is published by rename after its files are on disk, so what can be listed is complete. Numbers grow and are never
+given twice, not even after a version was deleted or a publisher died. Every method may block on the disk: call them from
+an executor where a loop must not wait.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from games.core import Game
+from zerofleet import model_checks
+from zerofleet.crashpoints import crash_point
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable, VersionSkew
+from zerofleet.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory
+from zerofleet.manifests import Champion, Manifest, StoredFile, parse, require_game, to_json
+from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
+
+__all__ = ["Champion", "Manifest", "ModelStore", "StoredFile"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_VERSION = re.compile(r"[1-9][0-9]{0,17}")
+_MAX_MANIFEST_BYTES = 8 << 20
+_MAX_FILE_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStore:
+    """A directory of models. Instances hold no state; any number of processes may use one store."""
+
+    root: Path
+    max_file_bytes: int = _MAX_FILE_BYTES
+
+    def models(self) -> list[str]:
+        """Return the names of the stored models, sorted."""
+        if not self.root.is_dir():
+            return []
+        return sorted(entry.name for entry in self.root.iterdir() if _NAME.fullmatch(entry.name) and entry.is_dir())
+
+    def versions(self, model: str) -> list[int]:
+        """Return the stored versions of a model, ascending; empty for an unknown one. They may still be corrupt."""
+        directory = self._model_directory(model)
+        if not directory.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in directory.iterdir() if _VERSION.fullmatch(entry.name) and entry.is_dir())
+
+    def directory(self, model: str, version: int) -> Path:
+        """Return the directory of a version; raises `ModelNotFound`."""
+        found = self._model_directory(model) / str(version)
+        if not (_VERSION.fullmatch(str(version)) and found.is_dir()):
+            stored = ", ".join(map(str, self.versions(model)[-5:])) or "none"
+            raise ModelNotFound(f"model {model} has no version {version}; the latest stored are: {stored}")
+        return found
+
+    def manifest(self, model: str, version: int) -> Manifest:
+        """Read a manifest, without looking at the other files. Raises `ModelNotFound`, `CorruptModel`, `VersionSkew`."""
+        return self._read_manifest(model, version)[0]
+
+    def manifest_sha256(self, model: str, version: int) -> str:
+        """Return the hash of a manifest, which by the hashes in it names the content of every file."""
+        return self._read_manifest(model, version)[1]
+
+    def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
+        """Check every file of a version against its manifest, and that it was made for `game` where one is given.
+
+        Raises `ModelNotFound`; `CorruptModel` for missing, extra, changed, oversized or non-finite content and for links;
+        `VersionSkew` for another schema, game, rules version or encoding. Does not load the model: see `check_golden`.
+        """
+        manifest = self.manifest(model, version)
+        model_checks.check_files(self.directory(model, version), manifest, max_bytes=self.max_file_bytes)
+        if game is not None:
+            require_game(manifest, game)
+        return manifest
+
+    def publish(self, model: str, files: Mapping[str, bytes | Path], manifest: Manifest, *, config: str | None = None) -> int:
+        """Store a new version and return its number; `manifest` needs neither version nor files.
+
+        `config` becomes the model's `config.pbtxt`. When the store already holds an intact version with the same weights,
+        nothing is written and that version is returned. Raises `Unavailable` when the disk refuses (full, read-only): then
+        nothing is visible, and the call may be repeated.
+        """
+        if unfit := [name for name in files if Path(name).name != name or name == MANIFEST_FILE or name.startswith(".")]:
+            raise InvalidRequest(
+                f"a model cannot hold files named {', '.join(unfit)}; give plain names, without {MANIFEST_FILE}"
+            )
+        try:
+            if (same := self._same_weights(model, files)) is not None:
+                return same
+            with self._staging(model) as (version, staging):
+                return self._write(staging, files, replace(manifest, model=model, version=version), config)
+        except OSError as error:
+            raise Unavailable(f"cannot store a version of {model} in {self.root}: {error}; nothing was changed") from error
+
+    def delete(self, model: str, version: int) -> None:
+        """Remove a version; its number is not given again. The champion cannot be removed (`InvalidRequest`)."""
+        directory = self.directory(model, version)
+        champion = self.champion(model)
+        if champion is not None and champion.version == version:
+            raise InvalidRequest(f"version {version} of {model} is the champion; promote another one before deleting it")
+        doomed = directory.with_name(f".{version}.deleted{TEMPORARY_SUFFIX}")
+        directory.rename(doomed)
+        sync_directory(doomed.parent)
+        shutil.rmtree(doomed)
+
+    def champion(self, model: str) -> Champion | None:
+        """Return the champion, or `None` while there is none. Raises `CorruptModel` when the pointer cannot be read."""
+        path = self._model_directory(model) / "champion.json"
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        return parse(Champion, text, where=str(path))
+
+    def history(self, model: str) -> list[Champion]:
+        """Return every champion so far, oldest first; the last one is the present one."""
+        found = [parse(Champion, line, where="champion_history.jsonl") for line in self._history_lines(model)]
+        present = self.champion(model)
+        if present is not None and (not found or found[-1].epoch < present.epoch):
+            found.append(present)  # its line was lost to a crash: the pointer is written first
+        return found
+
+    def write_champion(self, model: str, version: int, *, epoch: int, reason: str) -> Champion:
+        """Point to a new champion, after verifying it. For the gatekeeper alone.
+
+        Raises `StaleEpoch` unless `epoch` is greater than the stored one, and what `verify` raises; then the old champion
+        stays. A crash leaves the old pointer or the new one.
+        """
+        self.verify(model, version)
+        with self._lock(model, "champion"):
+            present = self.champion(model)
+            if present is not None and epoch <= present.epoch:
+                raise StaleEpoch(
+                    f"champion of {model} was written with epoch {present.epoch}, refusing {epoch}: another holder leads"
+                )
+            self._repair_history(model)
+            sha256 = self.manifest_sha256(model, version)
+            champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason)
+            crash_point("store_before_champion")
+            try:
+                atomic_publish(self._model_directory(model) / "champion.json", to_json(champion))
+                crash_point("store_after_champion_before_history")
+                self._append_history(model, champion)
+            except OSError as error:
+                raise Unavailable(f"cannot write the champion of {model} in {self.root}: {error}") from error
+        return champion
+
+    def _model_directory(self, model: str) -> Path:
+        if not _NAME.fullmatch(model):
+            raise InvalidRequest(f"{model!r:.80} is not a model name; names match {_NAME.pattern}")
+        return self.root / model
+
+    def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
+        directory = self.directory(model, version)
+        if directory.is_symlink():
+            raise CorruptModel(f"{directory} is a link; a version must be a directory of the store itself")
+        path = directory / MANIFEST_FILE
+        model_checks.require_plain_file(path, max_bytes=_MAX_MANIFEST_BYTES)
+        text = path.read_bytes()
+        manifest = parse(Manifest, text, where=str(path))
+        if (manifest.model, manifest.version) != (model, version):
+            raise VersionSkew(f"{path} describes {manifest.model} version {manifest.version}, want {model} version {version}")
+        return manifest, hashlib.sha256(text).hexdigest()
+
+    def _same_weights(self, model: str, files: Mapping[str, bytes | Path]) -> int | None:
+        """Return an intact version whose weights file has the same content: a repeated publication."""
+        weights = files.get(WEIGHTS_FILE)
+        if weights is None:
+            return None
+        content = weights if isinstance(weights, bytes) else weights.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        for version in reversed(self.versions(model)):
+            with suppress(CorruptModel, ModelNotFound):
+                stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
+                if stored is not None and stored.sha256 == sha256:
+                    return self.verify(model, version).version
+        return None
+
+    @contextmanager
+    def _staging(self, model: str) -> Iterator[tuple[int, Path]]:
+        """Give out the next number and a directory to fill, held by a lock so that nobody sweeps it away."""
+        home = self._model_directory(model)
+        home.mkdir(parents=True, exist_ok=True)
+        with self._lock(model, "publish"):
+            self._sweep(home)
+            version = self._next_version(model)
+            atomic_publish(home / ".last_version", f"{version}\n")
+            staging = home / f".{version}{TEMPORARY_SUFFIX}"
+            staging.mkdir()
+            descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield version, staging
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def _write(self, staging: Path, files: Mapping[str, bytes | Path], manifest: Manifest, config: str | None) -> int:
+        """Fill `staging` durably, then make it visible under its number."""
+        for name, content in files.items():
+            with (staging / name).open("xb") as out:
+                _copy(content, out)
+        crash_point("store_after_files_before_manifest")
+        stored = {name: model_checks.describe_file(staging / name) for name in sorted(files)}
+        with (staging / MANIFEST_FILE).open("xb") as out:
+            _copy(to_json(replace(manifest, files=stored)), out)
+        sync_directory(staging)
+        home = staging.parent
+        if config is not None and _read_text(home / "config.pbtxt") != config:
+            atomic_publish(home / "config.pbtxt", config)
+        crash_point("store_after_manifest_before_rename")
+        staging.rename(home / str(manifest.version))
+        sync_directory(home)
+        crash_point("store_after_rename")
+        return manifest.version
+
+    def _next_version(self, model: str) -> int:
+        counter = _read_text(self._model_directory(model) / ".last_version") or "0"
+        highest = max([0, *self.versions(model)])
+        return max(highest, int(counter) if counter.strip().isdigit() else 0) + 1
+
+    @staticmethod
+    def _sweep(home: Path) -> None:
+        """Remove what dead publishers left: unfinished versions that no living process holds locked."""
+        for staging in home.glob(f".*{TEMPORARY_SUFFIX}"):
+            if not staging.is_dir():
+                continue
+            descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            else:
+                shutil.rmtree(staging, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _lock(self, model: str, purpose: str) -> Iterator[None]:
+        """Hold a lock between processes; it ends with its holder, however that one ends."""
+        with (self._model_directory(model) / f".{purpose}.lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _history_lines(self, model: str) -> list[bytes]:
+        """Return the complete lines of the history; a crash may have left a part of one at its end."""
+        try:
+            text = (self._model_directory(model) / "champion_history.jsonl").read_bytes()
+        except FileNotFoundError:
+            return []
+        return text[: text.rfind(b"\n") + 1].splitlines()
+
+    def _repair_history(self, model: str) -> None:
+        """Write the history as it should be, when a crash cut a line short or left the pointer ahead of it."""
+        path = self._model_directory(model) / "champion_history.jsonl"
+        wanted = b"".join(to_json(champion, indent=None) for champion in self.history(model))
+        if wanted != (path.read_bytes() if path.exists() else b""):
+            atomic_publish(path, wanted)
+
+    def _append_history(self, model: str, champion: Champion) -> None:
+        with (self._model_directory(model) / "champion_history.jsonl").open("ab") as file:
+            _copy(to_json(champion, indent=None), file)
+
+
+def _copy(content: bytes | Path, out: IO[bytes]) -> None:
+    if isinstance(content, bytes):
+        out.write(content)
+    else:
+        with content.open("rb") as source:
+            shutil.copyfileobj(source, out)
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
