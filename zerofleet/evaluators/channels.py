@@ -1,0 +1,49 @@
+"""How this process reaches an inference server: channel options, and what each call says about it.
+
+grpc's defaults do not fit a fleet: messages end at 4 MiB, a lost server is tried again only after minutes, and of several
+replicas behind one name just the first gets all calls.
+"""
+
+from __future__ import annotations
+
+import json
+
+import grpc
+
+from zerofleet.errors import InvalidRequest, ZerofleetError
+from zerofleet.grpc_errors import error_from
+from zerofleet.naming import MAX_MESSAGE_BYTES
+
+__all__ = ["call_error", "open_channel"]
+
+# The server allows pings of this rate (`inference_server.server`); grpc's own default forbids them below five minutes.
+KEEPALIVE_TIME_MS = 30_000
+KEEPALIVE_TIMEOUT_MS = 10_000
+FIRST_RECONNECT_MS = 100
+MAX_RECONNECT_MS = 2_000
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.initial_reconnect_backoff_ms", FIRST_RECONNECT_MS),
+    ("grpc.min_reconnect_backoff_ms", FIRST_RECONNECT_MS),
+    ("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS),
+    ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
+    # Connections are not shared with other channels of the process, nor is their memory of failures.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+def open_channel(target: str) -> grpc.aio.Channel:
+    """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects when it is first used."""
+    return grpc.aio.insecure_channel(target, options=_OPTIONS)
+
+
+def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
+    """Return our error for a failed call. A message over the size limit is a bad request, not an overload."""
+    details = failure.details() or ""
+    if failure.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        return InvalidRequest(f"{details}; send fewer positions in one request")
+    return error_from(failure, target=target)

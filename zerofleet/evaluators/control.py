@@ -1,0 +1,129 @@
+"""Which versions an inference server holds: load, unload and ask, for our server and for Triton.
+
+Both take the same request: `RepositoryModelLoad` with the model's configuration, in which the version policy names exactly
+the versions wanted. New ones are loaded and checked before old ones go, and a version that cannot be loaded changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from google.protobuf import json_format, text_format
+from tritonclient.grpc import model_config_pb2, service_pb2_grpc
+from tritonclient.grpc import service_pb2 as kserve
+
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
+from zerofleet.evaluators.channels import call_error, open_channel
+from zerofleet.naming import MAX_VERSION, require_model_name
+
+__all__ = ["TOKEN_HEADERS", "ModelControl"]
+
+# Our server reads the first. Triton, started with --grpc-restricted-protocol=...:x-zerofleet-token=SECRET, the second.
+TOKEN_HEADERS = ("x-zerofleet-token", "triton-grpc-protocol-x-zerofleet-token")
+
+
+class ModelControl:
+    """Controls the server at `target`. `store` is the model store; Triton needs each model's `config.pbtxt` from it."""
+
+    def __init__(self, target: str, *, token: str | None = None, store: Path | None = None, timeout_s: float = 120.0) -> None:
+        self.target = target
+        self._store = store
+        self._timeout_s = timeout_s
+        self._metadata = tuple((header, token) for header in TOKEN_HEADERS) if token else ()
+        self._channel = open_channel(target)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the channel."""
+        await self._channel.close()
+
+    async def serve(self, game_name: str, versions: Sequence[int]) -> None:
+        """Make exactly these versions of a model served; returns when they are ready and others take no new requests.
+
+        Raises `CorruptModel` when one cannot be loaded; then what was served goes on. Also `ModelNotFound`,
+        `InvalidRequest`, `PermissionRefused`, `Unavailable`.
+        Cancellation: the server may or may not finish the change; call again.
+        """
+        require_model_name(game_name)
+        wanted = sorted(set(versions))
+        if not wanted or wanted[0] < 1 or wanted[-1] > MAX_VERSION:
+            raise InvalidRequest(f"cannot serve versions {list(versions)} of {game_name}; name at least one from 1 on")
+        config = await self._config(game_name)
+        config["versionPolicy"] = {"specific": {"versions": [str(version) for version in wanted]}}
+        request = kserve.RepositoryModelLoadRequest(model_name=game_name)
+        request.parameters["config"].string_param = json.dumps(config)
+        await self._call(self._stub.RepositoryModelLoad, request)
+        for version in wanted:
+            if not await self.ready(game_name, version):
+                raise CorruptModel(f"{self.target} could not load version {version} of {game_name}; its log says why")
+
+    async def unload(self, game_name: str) -> None:
+        """Take a model out of service with all its versions. Raises as `serve`. Cancellation: as `serve`."""
+        request = kserve.RepositoryModelUnloadRequest(model_name=require_model_name(game_name))
+        await self._call(self._stub.RepositoryModelUnload, request)
+
+    async def ready(self, game_name: str, version: int) -> bool:
+        """Return whether that version answers. Raises `Unavailable`. Cancellation: nothing happened."""
+        request = kserve.ModelReadyRequest(name=require_model_name(game_name), version=str(version))
+        try:
+            return bool((await self._call(self._stub.ModelReady, request)).ready)
+        except ModelNotFound:
+            return False
+
+    async def loaded(self) -> dict[str, list[int]]:
+        """Return the versions that answer, ascending, by model. Raises as `serve`. Cancellation: nothing happened."""
+        reply = await self._call(self._stub.RepositoryIndex, kserve.RepositoryIndexRequest(ready=True))
+        found: dict[str, list[int]] = {}
+        for model in reply.models:
+            if model.version and model.state == "READY":
+                found.setdefault(model.name, []).append(int(model.version))
+        return {name: sorted(versions) for name, versions in found.items()}
+
+    async def _config(self, game_name: str) -> dict[str, Any]:
+        """Return the model's configuration as JSON: the stored one, else the server's own, else the name alone."""
+        if self._store is not None:
+            text = await asyncio.to_thread(_read_config, self._store / game_name / "config.pbtxt")
+            if text is not None:
+                return _parse_config(text, game_name)
+        try:
+            reply = await self._call(self._stub.ModelConfig, kserve.ModelConfigRequest(name=game_name))
+        except (ModelNotFound, InvalidRequest):
+            return {"name": game_name}
+        return dict(json_format.MessageToDict(reply.config))
+
+    async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
+        try:
+            return await method(request, timeout=self._timeout_s, metadata=self._metadata)
+        except grpc.aio.AioRpcError as failure:
+            raise call_error(failure, target=self.target) from failure
+
+
+def _read_config(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _parse_config(text: str, game_name: str) -> dict[str, Any]:
+    try:
+        config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    except text_format.ParseError as error:
+        raise CorruptModel(f"config.pbtxt of {game_name} cannot be read: {error}; publish the model again") from error
+    config.name = game_name
+    return dict(json_format.MessageToDict(config))

@@ -1,0 +1,51 @@
+"""Evaluators without a network, for tests, benchmarks and search with a uniform prior.
+
+They keep the whole contract of `zerofleet.evaluators.base.Evaluator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+
+__all__ = ["FunctionEvaluator", "UniformEvaluator", "uniform_policy"]
+
+
+def uniform_policy(legal: np.ndarray) -> np.ndarray:
+    """Return float16 [B, L]: the same probability for each listed action of `legal` (int16 [B, L], padded with -1)."""
+    listed = legal >= 0
+    policy: np.ndarray = (listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)).astype(np.float16)
+    return policy
+
+
+class UniformEvaluator:
+    """Says of every position: all listed actions are equally good, and everybody's expected score is 0."""
+
+    def __init__(self, num_players: int) -> None:
+        self._num_players = num_players
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
+        value = np.zeros((len(batch), self._num_players), dtype=np.float32)
+        return Evaluation(policy=uniform_policy(batch.legal), value=value, version=version)
+
+
+class FunctionEvaluator:
+    """Answers by a function `(batch, version) -> (policy [B, L], value [B, P])` and checks the shapes it returns."""
+
+    def __init__(self, function: Callable[[LeafBatch, ModelVersion], tuple[np.ndarray, np.ndarray]]) -> None:
+        self._function = function
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
+        policy, value = self._function(batch, version)
+        if policy.shape != batch.legal.shape or value.ndim != 2 or len(value) != len(batch):
+            raise InvalidRequest(
+                f"the function answered policy {policy.shape} and value {value.shape};"
+                f" wanted {batch.legal.shape} and ({len(batch)}, players)"
+            )
+        return Evaluation(policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False), version)

@@ -1,0 +1,77 @@
+"""Names on the wire: models, versions and tensors, spelt in one place.
+
+A model is named after its game: `connect_four`, or `connect_four_rows6_columns25` when parameters differ from their
+defaults. A name becomes a directory and a Triton model, so it is checked wherever it comes in from outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from games.core import Game, parameters_of
+from zerofleet.errors import InvalidRequest
+
+__all__ = [
+    "LEGAL_TENSOR",
+    "MAX_MESSAGE_BYTES",
+    "MAX_REQUEST_ROWS",
+    "MAX_VERSION",
+    "POLICY_TENSOR",
+    "STATE_TENSOR",
+    "VALUE_TENSOR",
+    "model_name",
+    "parse_version",
+    "require_model_name",
+]
+
+STATE_TENSOR = "state__0"  # uint8 [B, packed_bytes]
+LEGAL_TENSOR = "legal__1"  # int16 [B, L]
+POLICY_TENSOR = "policy__0"  # float16 [B, L]
+VALUE_TENSOR = "value__1"  # float32 [B, P]
+
+MAX_REQUEST_ROWS = 1024  # most positions of one request; larger blocks are split by the caller
+_MAX_ROW_BYTES = 8192  # a chess-size position with its legal actions takes 1.4 KB, so five times that
+MAX_MESSAGE_BYTES = MAX_REQUEST_ROWS * _MAX_ROW_BYTES
+MAX_VERSION = 2**63 - 1  # Triton reads a version directory as a signed 64-bit number
+
+_MODEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_VERSION = re.compile(r"[1-9][0-9]{0,18}")
+_SHOWN_CHARACTERS = 80
+_HASH_DIGITS = 8
+
+
+def model_name(game: Game) -> str:
+    """Return the model name of a game: its name and every parameter that is not the default.
+
+    Two games with different parameters never share a name: where the plain spelling is too long or holds other
+    characters than `a-z0-9_`, it is cut and ends in a hash of the whole.
+    """
+    name = game.spec().name
+    defaults = parameters_of(name)
+    changed = {key: value for key, value in game._asdict().items() if value != defaults[key]}
+    plain = "_".join([name, *(f"{key}{value}" for key, value in changed.items())])
+    if _MODEL_NAME.fullmatch(plain):
+        return plain
+    digest = hashlib.sha256(plain.encode()).hexdigest()[:_HASH_DIGITS]
+    cut = re.sub(r"[^a-z0-9_]", "_", plain.lower())[: 63 - _HASH_DIGITS - 1]
+    return f"{cut}_{digest}"
+
+
+def require_model_name(name: str) -> str:
+    """Return `name` when it is a model name; raises `InvalidRequest`, so that it never reaches a path."""
+    if not _MODEL_NAME.fullmatch(name):
+        shown = repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
+        raise InvalidRequest(
+            f"model name {shown} is not allowed: wanted a lower-case letter followed by at most 62 of a-z, 0-9 and _"
+        )
+    return name
+
+
+def parse_version(text: str) -> int:
+    """Return the number of a version written as text; raises `InvalidRequest` unless it is plain `1` .. `2^63 - 1`."""
+    if _VERSION.fullmatch(text) and (version := int(text)) <= MAX_VERSION:
+        return version
+    raise InvalidRequest(
+        f"model version {text[:_SHOWN_CHARACTERS]!r} is not a version: wanted digits without sign or leading zero"
+    )
