@@ -1,4 +1,51 @@
-"""Games: rules, encodings, symmetries, notation and drawings, all pure; see `games.core` for the contract."""
+"""Games: rules, encodings, symmetries, notation and drawings, all pure.
+
+    game = games.make("connect_four", rows=6, columns=7)
+    state = games.replay(game, games.read_moves(game, "d1, d2, c1"))
+    print(game.draw(state))
+
+`games.core` states the contract of a game and holds the rules; compiled code calls those directly. The functions here
+are for Python and check their input. A game of your own: `docs/own_game.md`.
+"""
 
 from games import connect_four as _connect_four  # noqa: F401  (registers the game)
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401
+from games.core import Game, GameSpec, State, Symmetry, available, make, parameters_of, register, rule
+from games.errors import GameContractError, GameError, IllegalMove, InvalidParameters, UnknownGame
+from games.positions import (
+    advance,
+    encode_for,
+    final_scores,
+    legal,
+    move_names,
+    new_state,
+    parameters_text,
+    read_moves,
+    replay,
+)
+
+__all__ = [
+    "Game",
+    "GameContractError",
+    "GameError",
+    "GameSpec",
+    "IllegalMove",
+    "InvalidParameters",
+    "State",
+    "Symmetry",
+    "UnknownGame",
+    "advance",
+    "available",
+    "encode_for",
+    "final_scores",
+    "legal",
+    "make",
+    "move_names",
+    "new_state",
+    "parameters_of",
+    "parameters_text",
+    "read_moves",
+    "register",
+    "replay",
+    "rule",
+]

@@ -34,6 +34,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -45,6 +46,9 @@ from games.errors import InvalidParameters, UnknownGame
 
 State: TypeAlias = np.ndarray  # spec.state_dtype [S]
 Information: TypeAlias = Literal["perfect", "hidden", "simultaneous"]
+
+ENTRY_POINT_GROUP = "zerofleet.games"
+"""Packages offer games under this group: the name of the game, and the module that registers it."""
 
 
 class Symmetry(NamedTuple):
@@ -122,8 +126,8 @@ def register(name: str) -> Callable[[GameClass], GameClass]:
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of all registered games, sorted."""
-    return tuple(sorted(_CLASSES))
+    """Return the names of all games that `make` knows, sorted: those registered and those that packages offer."""
+    return tuple(sorted({*_CLASSES, *_offered()}))
 
 
 def parameters_of(name: str) -> dict[str, Any]:
@@ -155,10 +159,22 @@ def make(name: str, **parameters: Any) -> Game:
 
 
 def _class_of(name: str) -> Any:
+    if name not in _CLASSES and (offer := _offered().get(name)):
+        try:
+            offer.load()  # importing the module registers the game
+        except Exception as error:
+            raise UnknownGame(f"the game {name!r} cannot be loaded from {offer.value!r}: {error!r}") from error
+        if name not in _CLASSES:
+            raise UnknownGame(f"{offer.value!r} is offered as the game {name!r} but registers no game of that name")
     try:
         return _CLASSES[name]
     except KeyError:
         raise UnknownGame(f"no game is called {name!r}; there are {', '.join(available())}") from None
+
+
+def _offered() -> dict[str, EntryPoint]:
+    """Return the games that installed packages offer, by name."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def _generic(stub: Rule) -> Rule:

@@ -1,0 +1,108 @@
+"""Counting move sequences and positions: the classical check of rules, and a measure of their speed.
+
+Every sequence is played out to its last move; nothing is counted in bulk. A finished game has no continuations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from games import core
+from games.compiled import compiled
+from games.core import Game, State
+from games.positions import legal, new_state
+
+__all__ = ["PlyCount", "count_positions", "count_sequences", "perft"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlyCount:
+    """How many sequences or positions there are after a number of plies."""
+
+    ply: int
+    total: int
+    finished: int
+    """Those among `total` in which the game is over."""
+
+
+def perft(game: Game, depth: int, seed: int = 0) -> list[int]:
+    """Return how many sequences of 1, 2, .. `depth` legal moves lead on from the starting position."""
+    return [count.total for count in count_sequences(game, depth, seed)]
+
+
+def count_sequences(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
+    """Count the legal move sequences of 1, 2, .. `depth` plies from the starting position."""
+    spec = game.spec()
+    stack = np.zeros((depth + 1, spec.state_size), dtype=spec.state_dtype)
+    listed = np.empty((depth + 1, spec.max_legal), dtype=np.int16)
+    counts = np.zeros((depth + 1, 2), dtype=np.int64)
+    start = new_state(game, seed)
+    for action in legal(game, start) if depth > 0 else []:  # one call a move, so that an interrupt is heard in between
+        stack[1] = start
+        core.play(game, stack[1], action)
+        _count(game, stack, listed, counts, 1)
+    return [PlyCount(ply, int(counts[ply, 0]), int(counts[ply, 1])) for ply in range(1, depth + 1)]
+
+
+@compiled
+def _count(game: Game, stack: np.ndarray, listed: np.ndarray, counts: np.ndarray, ply: int) -> None:
+    """Count the sequence that led to stack[ply] and all its continuations.
+
+    Args:
+        game: The rules.
+        stack: spec.state_dtype [depth + 1, S], one position for each ply.
+        listed: int16 [depth + 1, L], room for legal actions.
+        counts: int64 [depth + 1, 2], sequences and finished sequences.
+        ply: Length of the sequence.
+    """
+    counts[ply, 0] += 1
+    over = core.is_over(game, stack[ply])
+    if over:
+        counts[ply, 1] += 1
+    if over or ply + 1 == stack.shape[0]:
+        return
+    for i in range(core.legal_actions(game, stack[ply], listed[ply])):
+        stack[ply + 1] = stack[ply]
+        core.play(game, stack[ply + 1], listed[ply, i])
+        _count(game, stack, listed, counts, ply + 1)
+
+
+def count_positions(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
+    """Count the different positions after 0, 1, .. `depth` plies, as `core.key` tells them apart."""
+    spec = game.spec()
+    layer = new_state(game, seed)[np.newaxis]
+    counts = []
+    for ply in range(depth + 1):
+        counts.append(PlyCount(ply, len(layer), _count_finished(game, layer)))
+        children = np.empty((len(layer) * spec.max_legal, spec.state_size), dtype=spec.state_dtype)
+        keys = np.empty(len(children), dtype=np.uint64)
+        made = _expand(game, layer, np.empty(spec.max_legal, dtype=np.int16), children, keys)
+        _, first = np.unique(keys[:made], return_index=True)
+        layer = children[first]
+    return counts
+
+
+@compiled
+def _count_finished(game: Game, layer: np.ndarray) -> int:
+    """Return how many of the positions `layer` [N, S] are finished."""
+    finished = 0
+    for i in range(layer.shape[0]):
+        if core.is_over(game, layer[i]):
+            finished += 1
+    return finished
+
+
+@compiled
+def _expand(game: Game, layer: np.ndarray, listed: np.ndarray, children: np.ndarray, keys: np.ndarray) -> int:
+    """Write every successor of the positions `layer` [N, S] into `children`, its key into `keys`; return how many."""
+    made = 0
+    for i in range(layer.shape[0]):
+        for j in range(core.legal_actions(game, layer[i], listed)):
+            child: State = children[made]
+            child[:] = layer[i]
+            core.play(game, child, listed[j])
+            keys[made] = core.key(game, child)
+            made += 1
+    return made

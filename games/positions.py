@@ -1,0 +1,140 @@
+"""Positions from Python: make one, move in it with every move checked, and read it out.
+
+The rules in `games.core` trust their caller, as search must be fast. Whoever handles moves from outside (a record, a
+request, a person) uses these functions, which refuse what is not legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from games import core, notation
+from games.compiled import compiled
+from games.core import Game, State
+from games.errors import GameError, IllegalMove
+
+__all__ = [
+    "advance",
+    "encode_for",
+    "final_scores",
+    "legal",
+    "move_names",
+    "new_state",
+    "parameters_text",
+    "read_moves",
+    "replay",
+]
+
+_ALL_LEGAL = -1
+
+
+def new_state(game: Game, seed: int = 0) -> State:
+    """Return the starting position, spec.state_dtype [S]; `seed` decides what chance decides at the start."""
+    spec = game.spec()
+    state = np.zeros(spec.state_size, dtype=spec.state_dtype)
+    core.reset(game, state, seed)
+    return state
+
+
+def legal(game: Game, state: State) -> list[int]:
+    """Return the legal actions, ascending; none when the game is over."""
+    actions = np.empty(game.spec().max_legal, dtype=np.int16)
+    count = core.legal_actions(game, state, actions)
+    return [int(action) for action in actions[:count]]
+
+
+def advance(game: Game, state: State, action: int) -> None:
+    """Play an action in place; raises `IllegalMove` and leaves `state` alone if it is not legal."""
+    _advance_all(game, state, [action])
+
+
+def replay(game: Game, moves: Iterable[int], seed: int = 0) -> State:
+    """Return the position after `moves` from the start; raises `IllegalMove` naming the first move that is not legal."""
+    state = new_state(game, seed)
+    _advance_all(game, state, list(moves))
+    return state
+
+
+def final_scores(game: Game, state: State) -> tuple[float, ...]:
+    """Return each player's score in [-1, 1], in seat order; raises `GameError` while the game goes on."""
+    if not core.is_over(game, state):
+        raise GameError("the game is not over, so it has no scores")
+    scores = np.empty(game.spec().num_players, dtype=np.float32)
+    core.scores(game, state, scores)
+    return tuple(float(score) for score in scores)
+
+
+def encode_for(game: Game, state: State, viewer: int) -> np.ndarray:
+    """Return the bit-packed planes that `viewer` sees, uint8 [packed_bytes]; `games.bits.unpack` reads them."""
+    packed = np.empty(game.spec().packed_bytes, dtype=np.uint8)
+    core.encode(game, state, viewer, packed)
+    return packed
+
+
+def parameters_text(game: Game) -> dict[str, str]:
+    """Return the parameters as text, as records and command lines have them; `make` takes them back."""
+    return {name: str(value) for name, value in game._asdict().items()}
+
+
+def read_moves(game: Game, text: str, seed: int = 0) -> list[int]:
+    """Return the actions written in `text`, separated by commas or space, from the starting position.
+
+    Raises `IllegalMove` naming the first move that cannot be read or is not legal.
+    """
+    state = new_state(game, seed)
+    actions = []
+    for ply, word in enumerate(text.replace(",", " ").split(), start=1):
+        try:
+            action = game.parse_action(state, word)
+        except IllegalMove as error:
+            raise IllegalMove(f"move {ply}: {error}") from None
+        core.play(game, state, action)
+        actions.append(action)
+    return actions
+
+
+def move_names(game: Game, moves: Iterable[int], seed: int = 0) -> list[str]:
+    """Return the notation of `moves` from the starting position; raises `IllegalMove`."""
+    state = new_state(game, seed)
+    names = []
+    for ply, action in enumerate(moves, start=1):
+        if action not in legal(game, state):
+            raise _illegal(game, state, action, ply)
+        names.append(game.action_name(state, action))
+        core.play(game, state, action)
+    return names
+
+
+def _advance_all(game: Game, state: State, moves: list[int]) -> None:
+    """Play all moves in place, or raise `IllegalMove` and leave `state` alone."""
+    after = state.copy()
+    listed = np.empty(game.spec().max_legal, dtype=np.int16)
+    stopped_at = _play_legal(game, after, np.array(moves, dtype=np.int64), listed)
+    if stopped_at != _ALL_LEGAL:
+        raise _illegal(game, after, moves[stopped_at], stopped_at + 1 if len(moves) > 1 else None)
+    state[:] = after
+
+
+def _illegal(game: Game, state: State, action: int, ply: int | None) -> IllegalMove:
+    names = notation.legal_names(game, state)
+    where = "" if ply is None else f"move {ply}: "
+    if not names:
+        return IllegalMove(f"{where}action {action} is not legal here: the game is over")
+    listed = ", ".join(f"{number} ({name})" for name, number in names.items())
+    return IllegalMove(f"{where}action {action} is not legal here; legal: {listed}")
+
+
+@compiled
+def _play_legal(game: Game, state: State, moves: np.ndarray, listed: np.ndarray) -> int:
+    """Play `moves` (int64 [n]) in place up to the first that is not legal; return its index, or -1 if all are."""
+    for ply in range(moves.size):
+        count = core.legal_actions(game, state, listed)
+        found = False
+        for i in range(count):
+            found = found or listed[i] == moves[ply]
+        if not found:
+            return ply
+        core.play(game, state, moves[ply])
+    return _ALL_LEGAL
