@@ -1,0 +1,108 @@
+"""Run directories: made once, opened again, refused when they belong to somebody or something else."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from games.errors import InvalidParameters, UnknownGame
+from zerofleet.errors import RunDirectoryError
+from zerofleet.runs import RunDirectory, RunPaths, read_header
+
+
+def make_run(root: Path) -> None:
+    RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=5).close()
+
+
+def test_a_new_run_has_its_rooms_and_says_what_it_is(tmp_path: Path) -> None:
+    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5) as run:
+        assert run.is_new
+        assert run.paths.models.is_dir()
+        assert json.loads(run.paths.header.read_text())["schema"] == 1
+    header = read_header(tmp_path / "run")
+    assert (header.game, header.preset, header.seed) == ("tic_tac_toe", "tiny", 5)
+
+
+def test_a_run_is_opened_again_with_its_own_seed_and_preset(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    with RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, seed=9) as run:
+        assert not run.is_new
+        assert (run.header.seed, run.header.preset) == (5, "tiny")
+
+
+def test_a_run_in_use_names_the_process_that_uses_it(tmp_path: Path) -> None:
+    with (
+        RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}),
+        pytest.raises(RunDirectoryError, match=f"in use by process {os.getpid()}"),
+    ):
+        RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {})
+    make_again = RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {})
+    make_again.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"schema": 99}, "another version of Zerofleet: run.json has schema 99, this one reads 1"),
+        ({"rules_version": 77}, "rules version 77"),
+        ({"game": "connect_four"}, "is a run of connect_four, not of tic_tac_toe"),
+        ({"parameters": {"rows": "9"}}, "is a run of tic_tac_toe rows=9, not of tic_tac_toe"),
+        ({"preset": "gpu"}, "begun with --preset gpu, not tiny"),
+        ({"seed": "soon"}, "run.json: seed: "),
+    ],
+)
+def test_a_run_of_something_else_is_refused(tmp_path: Path, change: dict[str, object], text: str) -> None:
+    make_run(tmp_path)
+    header = tmp_path / "run.json"
+    header.write_text(json.dumps(json.loads(header.read_text()) | change))
+    with pytest.raises(RunDirectoryError, match=text):
+        RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, preset="tiny")
+
+
+def test_a_refused_run_is_not_left_locked(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    with pytest.raises(RunDirectoryError):
+        RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, preset="gpu")
+    make_run(tmp_path)
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RunDirectoryError, match="not empty and is no run directory"):
+        make_run(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    with pytest.raises(RunDirectoryError, match="is a file"):
+        make_run(tmp_path / "x")
+
+
+def test_a_truncated_header_is_not_taken_for_a_new_run(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    (tmp_path / "run.json").write_text('{"schema": 1, "ga')
+    with pytest.raises(RunDirectoryError, match="cannot be read"):
+        make_run(tmp_path)
+
+
+def test_reading_the_header_of_no_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="is not a run directory"):
+        read_header(tmp_path)
+
+
+def test_an_unknown_game_or_parameter_makes_no_directory_entry(tmp_path: Path) -> None:
+    with pytest.raises(UnknownGame):
+        RunDirectory.create_or_open(tmp_path / "a", "chess", {})
+    with pytest.raises(InvalidParameters):
+        RunDirectory.create_or_open(tmp_path / "b", "tic_tac_toe", {"rows": "9"})
+    assert not (tmp_path / "a" / "run.json").exists()
+    RunDirectory.create_or_open(tmp_path / "a", "tic_tac_toe", {}).close()
+
+
+def test_sockets_of_a_deep_run_directory_stay_short_enough(tmp_path: Path) -> None:
+    deep = RunPaths(tmp_path / ("d" * 120))
+    assert len(deep.inference_address.removeprefix("unix:")) <= 100
+    assert deep.sockets == RunPaths(tmp_path / ("d" * 120)).sockets
+    assert RunPaths(tmp_path / "r").sockets == tmp_path / "r" / "sockets"

@@ -1,0 +1,168 @@
+"""Metrics: every name the fleet exposes, in one table.
+
+A name is a contract with dashboards and alerts: to rename one is a breaking change (a golden test holds them). Base
+units, `_total` on counters, labels of few values, never a uid as a label. The services that use a metric are named
+beside it, and a service exposes its own metrics alone.
+
+    metrics.GAMES_FINISHED.labels(game="connect_four", outcome="first_player").inc()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+__all__ = ["CONTENT_TYPE", "exposition", "names"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+WORKER, SERVER, TRAINER, GATEKEEPER = "selfplay_worker", "inference_server", "trainer", "gatekeeper"
+EVERY = (WORKER, SERVER, TRAINER, GATEKEEPER)
+
+_BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+_LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_AnyMetric = TypeVar("_AnyMetric", Counter, Gauge, Histogram)
+_table: list[tuple[tuple[str, ...], Counter | Gauge | Histogram]] = []
+_process = CollectorRegistry()
+ProcessCollector(registry=_process)
+PlatformCollector(registry=_process)
+
+
+def _used_by(services: tuple[str, ...], metric: _AnyMetric) -> _AnyMetric:
+    _table.append((services, metric))
+    return metric
+
+
+def _counter(name: str, about: str, *labels: str, by: tuple[str, ...]) -> Counter:
+    return _used_by(by, Counter(name, about, labels, registry=None))
+
+
+def _gauge(name: str, about: str, *labels: str, by: tuple[str, ...]) -> Gauge:
+    return _used_by(by, Gauge(name, about, labels, registry=None))
+
+
+def _histogram(name: str, about: str, *labels: str, by: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
+    return _used_by(by, Histogram(name, about, labels, registry=None, buckets=buckets))
+
+
+# Self-play. `outcome`: first_player, second_player, third_player, draw.
+GAMES_FINISHED = _counter("zerofleet_games_finished_total", "Finished games", "game", "outcome", by=(WORKER,))
+GAMES_PUBLISHED = _counter("zerofleet_games_published_total", "Games the stream has taken", "game", by=(WORKER,))
+GAMES_ABANDONED = _counter(
+    "zerofleet_games_abandoned_total", "Unfinished games given up (stale, drain)", "reason", by=(WORKER,)
+)
+GAMES_ACTIVE = _gauge("zerofleet_games_active", "Games being played", by=(WORKER,))
+SELFPLAY_MOVES = _counter("zerofleet_selfplay_moves_total", "Moves chosen by search", by=(WORKER,))
+PUBLISH_QUEUE = _gauge("zerofleet_publish_queue_games", "Finished games that wait for the stream", by=(WORKER,))
+ADOPTED_VERSION = _gauge("zerofleet_adopted_version", "Model version new games are played with", by=(WORKER,))
+RESIGN_THRESHOLD = _gauge("zerofleet_resign_threshold", "Value below which a player resigns; -1 never", by=(WORKER,))
+RESIGN_FALSE_RATE = _gauge(
+    "zerofleet_resign_false_ratio", "Share of would-be resignations in control games that were not lost", by=(WORKER,)
+)
+
+# Evaluations as their clients see them. `source`: network, cache.
+EVALUATIONS = _counter("zerofleet_evaluations_total", "Evaluated leaves", "source", by=(WORKER, GATEKEEPER))
+EVAL_BATCH_SIZE = _histogram(
+    "zerofleet_eval_batch_size", "Leaves of one request", by=(WORKER, GATEKEEPER), buckets=_BATCH_BUCKETS
+)
+EVAL_LATENCY = _histogram(
+    "zerofleet_eval_latency_seconds", "From request to reply", by=(WORKER, GATEKEEPER), buckets=_LATENCY_BUCKETS
+)
+EVAL_RETRIES = _counter("zerofleet_eval_retries_total", "Requests sent again", "reason", by=(WORKER, GATEKEEPER))
+
+# Inference server.
+INFERENCE_POSITIONS = _counter("zerofleet_inference_positions_total", "Positions evaluated", "model", by=(SERVER,))
+INFERENCE_BATCH_SIZE = _histogram(
+    "zerofleet_inference_batch_size", "Positions the device evaluated at once", by=(SERVER,), buckets=_BATCH_BUCKETS
+)
+INFERENCE_QUEUE = _gauge("zerofleet_inference_queue_positions", "Positions that wait for the device", by=(SERVER,))
+INFERENCE_QUEUE_TIME = _histogram(
+    "zerofleet_inference_queue_seconds", "Wait of a request for the device", by=(SERVER,), buckets=_LATENCY_BUCKETS
+)
+INFERENCE_BUSY = _counter("zerofleet_inference_device_busy_seconds_total", "Time the device evaluated", by=(SERVER,))
+INFERENCE_LOADED = _gauge("zerofleet_inference_version_loaded", "1 for each version served", "model", "version", by=(SERVER,))
+INFERENCE_REFUSED = _counter("zerofleet_inference_refused_total", "Requests refused", "reason", by=(SERVER,))
+MODEL_LOADS = _counter("zerofleet_model_loads_total", "Model loads", "model", "outcome", by=(SERVER,))
+
+# Any gRPC server, under the names of py-grpc-prometheus.
+_GRPC = ("grpc_type", "grpc_service", "grpc_method")
+_GRPC_SERVERS = (SERVER, GATEKEEPER)
+GRPC_STARTED = _counter("grpc_server_started_total", "RPCs started", *_GRPC, by=_GRPC_SERVERS)
+GRPC_HANDLED = _counter("grpc_server_handled_total", "RPCs completed", *_GRPC, "grpc_code", by=_GRPC_SERVERS)
+GRPC_HANDLING = _histogram(
+    "grpc_server_handling_seconds", "Time in the handler", *_GRPC, by=_GRPC_SERVERS, buckets=_LATENCY_BUCKETS
+)
+
+# The stream as its consumer sees it, and the replay store.
+RECORDS_ACCEPTED = _counter("zerofleet_records_accepted_total", "Games stored", by=(TRAINER,))
+RECORDS_REJECTED = _counter("zerofleet_records_rejected_total", "Games refused and dead-lettered", "reason", by=(TRAINER,))
+RECORDS_DUPLICATE = _counter("zerofleet_records_duplicate_total", "Games delivered again", by=(TRAINER,))
+STREAM_LAG = _gauge("zerofleet_stream_lag_entries", "Games not yet delivered", by=(TRAINER,))
+STREAM_PENDING = _gauge("zerofleet_stream_pending_entries", "Games delivered and not yet acknowledged", by=(TRAINER,))
+STREAM_DEAD = _gauge("zerofleet_stream_dead_entries", "Games in the dead-letter queue", by=(TRAINER,))
+STREAM_OLDEST = _gauge("zerofleet_stream_oldest_pending_seconds", "Age of the oldest unacknowledged game", by=(TRAINER,))
+REPLAY_SAMPLES = _gauge("zerofleet_replay_samples", "Samples in the training window", by=(TRAINER,))
+REPLAY_SAMPLES_TOTAL = _gauge("zerofleet_replay_samples_ever", "Samples ever stored", by=(TRAINER,))
+REPLAY_GAMES = _gauge("zerofleet_replay_games_ever", "Games ever stored", by=(TRAINER,))
+SAMPLES_REUSED = _gauge("zerofleet_samples_reused_ratio", "Times a sample has been trained on, on average", by=(TRAINER,))
+
+# Learner. `head`: policy, value, and further heads by name; total is their weighted sum.
+TRAIN_STEPS = _counter("zerofleet_train_steps_total", "Steps of this process", by=(TRAINER,))
+TRAIN_STEP = _gauge("zerofleet_train_step", "Step number, resumed runs included", by=(TRAINER,))
+TRAIN_SAMPLES = _counter("zerofleet_train_samples_total", "Samples trained on", by=(TRAINER,))
+TRAIN_SKIPPED = _counter("zerofleet_train_skipped_steps_total", "Steps skipped for a gradient not finite", by=(TRAINER,))
+TRAIN_LOSS = _gauge("zerofleet_train_loss", "Loss, averaged over recent steps", "head", by=(TRAINER,))
+TRAIN_RATE = _gauge("zerofleet_train_learning_rate", "Learning rate", by=(TRAINER,))
+TRAIN_WAIT = _counter("zerofleet_train_wait_seconds_total", "Time the learner waited for games", by=(TRAINER,))
+TRAIN_BUSY = _counter("zerofleet_train_busy_seconds_total", "Time the learner trained", by=(TRAINER,))
+CANDIDATES = _counter("zerofleet_candidates_total", "Candidates exported", by=(TRAINER,))
+CANDIDATE_VERSION = _gauge("zerofleet_candidate_version", "Newest exported version", by=(TRAINER,))
+
+# Gatekeeper. `result`: win, draw, loss of the candidate. `verdict`: promoted, rejected, broken, superseded.
+GATE_GAMES = _counter("zerofleet_gate_games_total", "Games of matches", "result", by=(GATEKEEPER,))
+GATE_MATCH_GAMES = _gauge("zerofleet_gate_match_games", "Games of the present match", "result", by=(GATEKEEPER,))
+GATE_LLR = _gauge("zerofleet_gate_llr", "Log-likelihood ratio of the present match", by=(GATEKEEPER,))
+GATE_LLR_BOUND = _gauge("zerofleet_gate_llr_bound", "Where the test decides", "side", by=(GATEKEEPER,))
+GATE_CANDIDATE = _gauge("zerofleet_gate_candidate_version", "Version in the present match; 0 between matches", by=(GATEKEEPER,))
+GATE_VERDICTS = _counter("zerofleet_gate_verdicts_total", "Candidates decided", "verdict", by=(GATEKEEPER,))
+GATE_QUEUE = _gauge("zerofleet_gate_queue_candidates", "Candidates that wait for a match", by=(GATEKEEPER,))
+CHAMPION_VERSION = _gauge("zerofleet_champion_version", "Version of the champion; 0 before the first", by=(GATEKEEPER,))
+CHAMPION_ELO = _gauge("zerofleet_champion_elo", "Rating of the champion; the random agent has 0", by=(GATEKEEPER,))
+LADDER_ELO = _gauge("zerofleet_ladder_elo", "Rating of a classical rung", "rung", by=(GATEKEEPER,))
+MODEL_INFO = _gauge("zerofleet_model_info", "1 for the champion", "version", "sha256", by=(GATEKEEPER,))
+MODEL_AGE = _gauge("zerofleet_model_age_seconds", "Time since the champion was promoted", by=(GATEKEEPER,))
+
+
+class _Exposed:
+    """The metrics of one service in the form `generate_latest` reads."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        for services, metric in _table:
+            if self._service in services:
+                yield from metric.collect()
+        yield from _process.collect()
+
+
+def exposition(service: str) -> bytes:
+    """Return the /metrics page of a service in Prometheus' text format."""
+    exposed: Any = _Exposed(service)
+    return generate_latest(exposed)
+
+
+def names(service: str) -> tuple[str, ...]:
+    """Return the names of the metrics of a service as declared (a counter with its `_total`), sorted."""
+    found: set[str] = set()
+    for services, metric in _table:
+        if service in services:
+            suffix = "_total" if isinstance(metric, Counter) else ""
+            found.update(family.name + suffix for family in metric.describe())
+    return tuple(sorted(found))

@@ -1,0 +1,106 @@
+"""Layout of a run directory: where each service finds its files and sockets.
+
+run.json           game, parameters, preset, seed, schema       sockets/    unix sockets of the services
+models/            model store                                   services/   announce files
+replay/            the trainer's samples and checkpoints         logs/       one file a service
+games.db           SQLite stream of finished games               metrics/    history as JSON lines and CSV
+gatekeeper/        match results and ladder                      lock        held while `zerofleet run` uses it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["RunPaths"]
+
+# sun_path of a unix socket holds 108 bytes with its end mark; gRPC needs a few for itself.
+LONGEST_SOCKET_PATH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """Paths and addresses that follow from the root of a run."""
+
+    root: Path
+
+    @property
+    def header(self) -> Path:
+        """The file that says which run this is."""
+        return self.root / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked while a supervisor uses the run."""
+        return self.root / "lock"
+
+    @property
+    def models(self) -> Path:
+        """The model store."""
+        return self.root / "models"
+
+    @property
+    def replay(self) -> Path:
+        """The trainer's samples and checkpoints."""
+        return self.root / "replay"
+
+    @property
+    def gatekeeper(self) -> Path:
+        """Match results and ladder."""
+        return self.root / "gatekeeper"
+
+    @property
+    def logs(self) -> Path:
+        """One log file a service."""
+        return self.root / "logs"
+
+    @property
+    def metrics(self) -> Path:
+        """History of the run as JSON lines and CSV."""
+        return self.root / "metrics"
+
+    @property
+    def services(self) -> Path:
+        """Announce files."""
+        return self.root / "services"
+
+    @property
+    def games(self) -> Path:
+        """SQLite file of the stream of finished games."""
+        return self.root / "games.db"
+
+    @property
+    def stream_url(self) -> str:
+        """The stream as `open_stream` takes it."""
+        return f"sqlite:///{self.games.absolute()}"
+
+    @property
+    def sockets(self) -> Path:
+        """Directory of the unix sockets: in the run, or a short private one when that path is too long for a socket."""
+        inside = self.root.absolute() / "sockets"
+        longest = inside / "gatekeeper.sock"
+        if len(os.fsencode(longest)) <= LONGEST_SOCKET_PATH:
+            return inside
+        digest = hashlib.sha256(os.fsencode(inside)).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"zerofleet-{os.getuid()}-{digest}"
+
+    @property
+    def inference_address(self) -> str:
+        """gRPC address of the inference server."""
+        return f"unix:{self.sockets / 'inference.sock'}"
+
+    @property
+    def gatekeeper_address(self) -> str:
+        """gRPC address of the gatekeeper."""
+        return f"unix:{self.sockets / 'gatekeeper.sock'}"
+
+    def announce(self, service: str) -> Path:
+        """File in which a service says that it is ready and where."""
+        return self.services / f"{service}.json"
+
+    def log(self, service: str) -> Path:
+        """Log file of a service."""
+        return self.logs / f"{service}.log"
