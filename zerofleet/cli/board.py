@@ -1,0 +1,36 @@
+"""Boards in colour: a game draws itself as plain text, and each player's marks get a colour of their own."""
+
+from __future__ import annotations
+
+import re
+
+from rich.text import Text
+
+from games.core import Game, State
+
+__all__ = ["MARKS", "PLAYER_STYLES", "colour_board", "player_name"]
+
+MARKS = "XO#*+%"  # the marks games draw, by seat
+PLAYER_STYLES = ("bold yellow", "bold red", "bold cyan", "bold green", "bold magenta", "bold blue")
+
+
+def colour_board(game: Game, state: State) -> Text:
+    """Return the picture of a position with each player's marks in their colour and empty points dimmed."""
+    picture = Text()
+    for line in game.draw(state).splitlines():
+        for piece in re.split(r"([^\w\s]|\b\w\b)", line):
+            picture.append(piece, style=_style(piece))
+        picture.append("\n")
+    picture.rstrip()
+    return picture
+
+
+def player_name(seat: int) -> Text:
+    """Return the mark of a seat in its colour."""
+    return Text(MARKS[seat % len(MARKS)], style=PLAYER_STYLES[seat % len(PLAYER_STYLES)])
+
+
+def _style(piece: str) -> str:
+    if len(piece) == 1 and piece in MARKS:
+        return PLAYER_STYLES[MARKS.index(piece)]
+    return "dim" if piece in {".", "|", "-"} else ""

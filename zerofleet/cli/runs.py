@@ -1,0 +1,67 @@
+"""Which run a command means: the one named by `--run-dir`, or the newest of the game below `runs/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from games.core import Game, parameters_of
+from zerofleet.errors import RunDirectoryError
+from zerofleet.runs import RunHeader, RunPaths, read_header
+
+__all__ = ["RUNS", "default_directory", "find_run"]
+
+RUNS = Path("runs")
+
+
+def default_directory(game: Game, preset: str) -> Path:
+    """Return where `zerofleet run` puts a run when nothing else is said: `runs/<game>[-<parameter><value>]-<preset>`."""
+    changed = [f"{name}{value}" for name, value in _changed(game).items()]
+    return RUNS / "-".join([game.spec().name, *changed, preset])
+
+
+def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths:
+    """Return the paths of the run to use, without locking it.
+
+    Raises `RunDirectoryError` when `run_dir` is no run or a run of another game, or when no run of the game is found.
+    """
+    if run_dir is not None:
+        header = read_header(run_dir)
+        if not _is_of(header, game):
+            raise RunDirectoryError(f"{run_dir} is a run of {_title(header)}, not of {_name(game)}; name another --run-dir")
+        return RunPaths(run_dir)
+    found = [(header.created_at, root) for root, header in _readable(runs) if _is_of(header, game)]
+    if not found:
+        raise RunDirectoryError(
+            f"there is no run of {_name(game)} in {runs.absolute()}; start one with `zerofleet run {game.spec().name}`, "
+            "or name one with --run-dir"
+        )
+    return RunPaths(max(found)[1])
+
+
+def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:
+    """Return the runs below a directory; what cannot be read is not a run one could use."""
+    found = []
+    for path in sorted(runs.glob("*/run.json")):
+        try:
+            found.append((path.parent, read_header(path.parent)))
+        except RunDirectoryError:
+            continue
+    return found
+
+
+def _changed(game: Game) -> dict[str, str]:
+    """Return the parameters that differ from the defaults, as text."""
+    defaults = parameters_of(game.spec().name)
+    return {name: str(value) for name, value in game._asdict().items() if value != defaults[name]}
+
+
+def _is_of(header: RunHeader, game: Game) -> bool:
+    return (header.game, header.parameters) == (game.spec().name, _changed(game))
+
+
+def _name(game: Game) -> str:
+    return " ".join([game.spec().name, *(f"{name}={value}" for name, value in _changed(game).items())])
+
+
+def _title(header: RunHeader) -> str:
+    return " ".join([header.game, *(f"{name}={value}" for name, value in header.parameters.items())])
