@@ -1,0 +1,20 @@
+"""Ratings: intervals of match results, the sequential test of promotion, and Bayesian Elo for ladders."""
+
+from zerofleet.ratings.elo import Rating, Tally, rate
+from zerofleet.ratings.intervals import elo_from_share, share_from_elo, share_interval, wilson
+from zerofleet.ratings.likelihood import PENTANOMIAL_SCORES, histogram
+from zerofleet.ratings.sprt import Sprt, Verdict
+
+__all__ = [
+    "PENTANOMIAL_SCORES",
+    "Rating",
+    "Sprt",
+    "Tally",
+    "Verdict",
+    "elo_from_share",
+    "histogram",
+    "rate",
+    "share_from_elo",
+    "share_interval",
+    "wilson",
+]
