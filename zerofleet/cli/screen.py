@@ -22,6 +22,7 @@ from rich.text import Text
 __all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "table", "value_bar"]
 
 PLAIN_LINE_INTERVAL_S = 5.0  # how often a long task speaks when nobody watches a terminal
+PIPE_COLUMNS = 1000  # wide enough that no table is ever cut
 BAR_CELLS = 20
 
 
@@ -37,7 +38,7 @@ def notes() -> Console:
 
 @functools.cache
 def _console(is_terminal: bool, *, to_errors: bool) -> Console:
-    return Console(stderr=to_errors, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else 160)
+    return Console(stderr=to_errors, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else PIPE_COLUMNS)
 
 
 def note(text: str) -> None:

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+
+from games.errors import IllegalMove
+from zerofleet.cli import app as command_line
+from zerofleet.cli.lazy import Command, lazy_group
+from zerofleet.errors import ModelNotFound
+
+ALL = {**command_line.COMMANDS, **{f"bench {name}": command for name, command in command_line.BENCHMARKS.items()}}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_has_a_help_that_shows_its_examples(zerofleet, name):
+    outcome = zerofleet(*name.split(), "--help")
+    assert outcome.code == 0
+    assert "Usage: zerofleet" in outcome.out
+    words = " ".join(outcome.out.split())
+    for example in ALL[name].examples:
+        assert example in words
+
+
+def test_the_list_of_commands_is_grouped_and_complete(zerofleet):
+    outcome = zerofleet("--help")
+    assert outcome.code == 0
+    positions = [outcome.out.index(title) for title in ("Learn", "Use what was learnt", "Look inside", "This machine")]
+    assert positions == sorted(positions)
+    assert all(command.summary in outcome.out for command in command_line.COMMANDS.values())
+
+
+@pytest.mark.parametrize("words", [("nonsense",), ("version", "--nonsense"), ("bench", "nonsense")])
+def test_a_wrong_word_is_one_line_and_a_hint(zerofleet, words):
+    outcome = zerofleet(*words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    first, hint = outcome.err.splitlines()
+    assert first.startswith("error: No such")
+    assert "nonsense" in first
+    assert hint.endswith("--help")
+
+
+@pytest.mark.parametrize(
+    "error", [ModelNotFound("no version 7; there are 1 to 3"), IllegalMove("'z9' is not legal"), OSError(28, "No space left")]
+)
+def test_errors_made_for_people_are_one_line_with_exit_code_2(monkeypatch, zerofleet, error):
+    _replace_app(monkeypatch, error)
+    outcome = zerofleet("fail")
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err == f"error: {error}\n"
+
+
+def test_debug_anywhere_in_the_line_keeps_the_traceback(monkeypatch):
+    _replace_app(monkeypatch, ModelNotFound("no version 7"))
+    with pytest.raises(ModelNotFound):
+        command_line.main(["fail", "--debug"])
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch):
+    _replace_app(monkeypatch, KeyError("slot"))
+    with pytest.raises(KeyError):
+        command_line.main(["fail"])
+
+
+def test_interrupting_a_command_is_quiet(monkeypatch, zerofleet):
+    _replace_app(monkeypatch, KeyboardInterrupt())
+    outcome = zerofleet("fail")
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", "")
+
+
+def test_an_exit_code_passes_through(monkeypatch, zerofleet):
+    _replace_app(monkeypatch, typer.Exit(1))
+    assert zerofleet("fail").code == 1
+
+
+def test_version_names_what_decides_the_behaviour(zerofleet):
+    versions = zerofleet("version", "--json").json()
+    assert {"zerofleet", "python", "torch", "numba", "grpcio", "protobuf"} <= set(versions)
+    assert versions["zerofleet"] in zerofleet("version").out
+
+
+@pytest.mark.slow
+def test_help_starts_fast_and_imports_no_heavy_package():
+    code = (
+        "import sys, time; began = time.perf_counter()\n"
+        "from zerofleet.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numba', 'torch', 'grpc', 'numpy', 'pydantic', 'games'} & set(sys.modules)\n"
+        "print(heavy or 'light', time.process_time(), file=sys.stderr)\n"
+    )
+    began = time.monotonic()
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    light, processor_s = child.stderr.split()
+    assert light == "light"
+    assert float(processor_s) < 0.5, f"took {time.monotonic() - began:.2f} s of wall time"
+
+
+def _replace_app(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(sys.modules[__name__], "_failing", fail, raising=False)
+    app = lazy_group(
+        {"fail": Command(f"{__name__}:_failing", "Fails"), "other": Command("os:getcwd", "Other")}, summary="Test."
+    )
+    monkeypatch.setattr(command_line, "app", app)

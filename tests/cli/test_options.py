@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+import typer
+
+from games.core import make
+from zerofleet.cli.options import chosen_game, read_parameters
+from zerofleet.cli.runs import default_directory, find_run
+from zerofleet.errors import RunDirectoryError
+from zerofleet.runs import RunDirectory, RunHeader
+
+
+def test_parameters_are_read_from_name_equals_value():
+    assert read_parameters(["rows=4", " columns = 5 "]) == {"rows": "4", "columns": "5"}
+    assert read_parameters(None) == {}
+    assert chosen_game("connect_four", ["rows=4"]) == make("connect_four", rows=4)
+
+
+@pytest.mark.parametrize("items", [["rows"], ["rows="], ["=4"], ["rows=4", "rows=5"]])
+def test_a_parameter_that_cannot_be_read_is_named(items):
+    with pytest.raises(typer.BadParameter, match="rows|=4"):
+        read_parameters(items)
+
+
+def test_the_newest_run_of_the_game_is_found(tmp_path):
+    for name, game, year in (("old", "connect_four", 2020), ("new", "connect_four", 2021), ("other", "tic_tac_toe", 2022)):
+        _make_run(tmp_path / name, game, year)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    assert find_run(make("connect_four"), None, runs=tmp_path).root == tmp_path / "new"
+
+
+def test_a_run_of_other_parameters_is_not_of_this_game(tmp_path):
+    _make_run(tmp_path / "wide", "connect_four", 2020, {"columns": "9"})
+    with pytest.raises(RunDirectoryError, match=r"no run of connect_four in .*start one with `zerofleet run connect_four`"):
+        find_run(make("connect_four"), None, runs=tmp_path)
+    assert find_run(make("connect_four", columns=9), None, runs=tmp_path).root == tmp_path / "wide"
+
+
+def test_a_named_run_of_another_game_is_refused(tmp_path):
+    _make_run(tmp_path / "run", "tic_tac_toe", 2020)
+    with pytest.raises(RunDirectoryError, match="is a run of tic_tac_toe, not of connect_four"):
+        find_run(make("connect_four"), tmp_path / "run")
+
+
+def test_a_run_directory_is_named_after_game_parameters_and_preset():
+    assert str(default_directory(make("connect_four", columns=9), "tiny")) == "runs/connect_four-columns9-tiny"
+    assert str(default_directory(make("tic_tac_toe"), "laptop")) == "runs/tic_tac_toe-laptop"
+
+
+def _make_run(root, game, year, parameters=None):
+    RunDirectory.create_or_open(root, game, parameters or {}, preset="tiny", seed=1).close()
+    header = RunHeader.model_validate_json((root / "run.json").read_text())
+    dated = header.model_copy(update={"created_at": datetime(year, 1, 1, tzinfo=UTC)})
+    (root / "run.json").write_text(dated.model_dump_json(by_alias=True))

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from games.core import make
+from games.positions import new_state, replay
+from zerofleet.cli import board, screen
+
+
+def test_json_goes_to_standard_output_as_one_document(capsys):
+    screen.emit_json({"a": [1, 2.5], "b": None})
+    assert json.loads(capsys.readouterr().out) == {"a": [1, 2.5], "b": None}
+
+
+def test_notes_and_errors_go_to_standard_error_unbroken(capsys):
+    path = "/tmp/" + "long/" * 60
+    screen.note("starting")
+    screen.error(f"{path} is [not] a run")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"starting\nerror: {path} is [not] a run\n"
+
+
+def test_a_table_in_a_pipe_is_not_cut(capsys):
+    rows = screen.table("name", ">count")
+    rows.add_row("x" * 200, "7")
+    screen.out().print(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert "x" * 200 in lines[1]
+    assert lines[1].rstrip().endswith("7")
+
+
+@pytest.mark.parametrize(("value", "filled"), [(-1.0, 0), (0.0, 10), (1.0, 20), (7.0, 20)])
+def test_a_value_bar_is_as_long_as_the_value_is_high(value, filled):
+    assert screen.value_bar(value).plain == "█" * filled + "░" * (20 - filled)
+
+
+def test_a_long_task_speaks_in_plain_lines_when_nobody_watches(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, 6.0, 6.5, 7.0])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
+    with screen.meter("games", total=10) as meter:
+        meter.advance(2)
+        meter.advance(3, "3 won")
+    assert capsys.readouterr().err == "games: 5/10 3 won\n"
+
+
+def test_boards_keep_their_picture_and_get_colours():
+    game = make("connect_four")
+    state = replay(game, [3, 3, 2])
+    coloured = board.colour_board(game, state)
+    assert coloured.plain == game.draw(state)
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(coloured)
+    assert "\x1b[1;33mX" in console.file.getvalue()
+    assert "\x1b[1;31mO" in console.file.getvalue()
+
+
+def test_boards_of_every_game_keep_their_picture():
+    for name in ("tic_tac_toe", "connect_four"):
+        game = make(name)
+        assert board.colour_board(game, new_state(game)).plain == game.draw(new_state(game)).rstrip()
