@@ -1,0 +1,54 @@
+"""A small service run as a process by the tests; `--mode` says how it behaves."""
+
+import asyncio
+import os
+import sys
+from typing import ClassVar
+
+from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.lifecycle import Service, run_service
+from zerofleet.settings import ServiceSettings, load_settings
+
+
+class ProbeSettings(ServiceSettings):
+    """A service of the tests."""
+
+    SERVICE: ClassVar[str] = "trainer"
+    mode: str = "good"
+
+
+async def serve(service: Service) -> None:
+    mode = service.settings.model_dump()["mode"]
+    if mode == "refused":
+        raise ConfigurationError("port 1 is taken; set another")
+
+    async def say(what: str) -> None:
+        sys.stdout.write(what + "\n")
+        sys.stdout.flush()
+
+    async def intake() -> None:
+        await say(f"intake, ready={service.is_ready}")
+
+    async def fails() -> None:
+        raise RuntimeError("drain breaks")
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    service.on_drain("intake", intake)
+    if mode == "drain_fails":
+        service.on_drain("fails", fails)
+    if mode == "drain_hangs":
+        service.on_drain("hangs", hangs)
+    service.on_drain("flush", lambda: say("flush"))
+    service.ready("unix:/x")
+    if mode == "fails_later":
+        raise Unavailable("the far side went away")
+    if mode == "ends":
+        return
+    await service.until_stopping(hangs())
+    await say(f"left, pid={os.getpid()}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_service(serve, load_settings(ProbeSettings, sys.argv[1:])))

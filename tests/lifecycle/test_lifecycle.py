@@ -1,0 +1,256 @@
+"""A service process from start to exit code."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from zerofleet.lifecycle import Service, serve_until_drained
+from zerofleet.settings import ServiceSettings
+
+PROGRAM = Path(__file__).with_name("service_process.py")
+
+
+class LoopSettings(ServiceSettings):
+    SERVICE: ClassVar[str] = "trainer"
+
+
+async def get(port: int, path: str, request: bytes | None = None) -> tuple[int, str]:
+    """Return status and body of one GET."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request if request is not None else f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body
+
+
+async def serve(main: Callable[[Service], Awaitable[None]], **values: object) -> int:
+    return await serve_until_drained(main, LoopSettings.model_validate(values))
+
+
+async def test_readiness_follows_the_service_and_liveness_the_loop() -> None:
+    answers: list[int] = []
+
+    async def main(service: Service) -> None:
+        for change in (None, service.ready, lambda: service.not_ready("model lost"), service.ready, service.stopping.set):
+            if change is not None:
+                change()
+            answers.append((await get(service.metrics_port, "/readyz"))[0])
+        assert await get(service.metrics_port, "/livez") == (200, "alive\n")
+
+    assert await serve(main) == 0
+    assert answers == [503, 200, 503, 200, 503]
+
+
+async def test_sigterm_drains_in_order_while_readiness_is_off() -> None:
+    events: list[str] = []
+
+    async def main(service: Service) -> None:
+        async def drain(name: str) -> None:
+            status, body = await get(service.metrics_port, "/readyz")
+            events.append(f"{name} {status} {body.strip()}")
+
+        for name in ("intake", "batches", "flush"):
+            service.on_drain(name, lambda name=name: drain(name))
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await service.stopping.wait()
+
+    assert await serve(main) == 0
+    assert events == ["intake 503 draining", "batches 503 draining", "flush 503 draining"]
+
+
+async def test_a_failing_drain_does_not_stop_the_next() -> None:
+    events: list[str] = []
+
+    async def main(service: Service) -> None:
+        async def breaks() -> None:
+            raise RuntimeError("no")
+
+        async def flush() -> None:
+            events.append("flush")
+
+        service.on_drain("breaks", breaks)
+        service.on_drain("flush", flush)
+
+    assert await serve(main) == 0
+    assert events == ["flush"]
+
+
+async def test_work_that_outlives_the_grace_time_is_cancelled_and_the_exit_code_says_so() -> None:
+    cancelled = asyncio.Event()
+
+    async def main(service: Service) -> None:
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    assert await serve(main, grace_s=0.01) == 1
+    assert cancelled.is_set()
+
+
+async def test_a_second_signal_cancels_at_once() -> None:
+    async def main(service: Service) -> None:
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await service.stopping.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    assert await serve(main, grace_s=60) == 1
+
+
+async def test_until_stopping_cancels_the_work_and_raises_its_errors() -> None:
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    async def breaks() -> None:
+        raise ValueError("broken")
+
+    async def main(service: Service) -> None:
+        with pytest.raises(ExceptionGroup, match="unhandled"):
+            await service.until_stopping(breaks())
+        service.stopping.set()
+        await service.until_stopping(forever())
+
+    assert await serve(main) == 0
+
+
+async def test_the_announce_file_lives_as_long_as_the_service(tmp_path: Path) -> None:
+    announce = tmp_path / "services" / "trainer.json"
+
+    async def main(service: Service) -> None:
+        assert not announce.exists()
+        service.ready("unix:/run/x.sock")
+        assert json.loads(announce.read_text()) == {
+            "service": "trainer",
+            "pid": os.getpid(),
+            "address": "unix:/run/x.sock",
+            "metrics_port": service.metrics_port,
+        }
+
+    assert await serve(main, announce=announce) == 0
+    assert not announce.exists()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /nothing HTTP/1.1\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"\x00\xff\r\n\r\n", 400),
+        (b"GET /" + b"a" * 10_000 + b"\r\n\r\n", 400),
+        (b"GET /metrics?x=1 HTTP/1.1\r\n\r\n", 200),
+    ],
+)
+async def test_the_http_port_answers_odd_requests_plainly(request_bytes: bytes, status: int) -> None:
+    async def main(service: Service) -> None:
+        assert (await get(service.metrics_port, "", request_bytes))[0] == status
+
+    assert await serve(main) == 0
+
+
+async def test_a_taken_metrics_port_is_a_clear_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    async def main(service: Service) -> None:
+        await service.stopping.wait()
+
+    server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        assert await serve(main, metrics_port=port) == 2
+    finally:
+        server.close()
+    assert f"trainer: metrics address 127.0.0.1:{port} cannot be used" in capsys.readouterr().err
+
+
+@asynccontextmanager
+async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), *arguments, stdout=pipe, stderr=pipe)
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+async def until_logged(child: asyncio.subprocess.Process, event: str) -> None:
+    assert child.stderr is not None
+    while (line := await child.stderr.readline()) and event.encode() not in line:
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_process_with_0_after_its_drains(number: signal.Signals) -> None:
+    async with process() as child:
+        await until_logged(child, "service.ready")
+        child.send_signal(number)
+        out, err = await child.communicate()
+    assert child.returncode == 0
+    lines = out.decode().splitlines()
+    assert [line for line in lines if not line.startswith("left")] == ["intake, ready=False", "flush"]
+    assert f"left, pid={child.pid}" in lines
+    assert '"event": "service.ended"' in err.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "code", "text"),
+    [
+        ("refused", 2, "trainer: port 1 is taken; set another"),
+        ("fails_later", 1, "trainer: the far side went away"),
+        ("ends", 0, "service.ended"),
+    ],
+)
+async def test_the_exit_code_says_how_the_service_ended(mode: str, code: int, text: str) -> None:
+    async with process("--mode", mode) as child:
+        _, err = await child.communicate()
+    assert child.returncode == code
+    assert text in err.decode()
+    assert "Traceback" not in err.decode()
+
+
+@pytest.mark.slow
+async def test_a_hanging_drain_is_given_up_after_the_grace_time() -> None:
+    async with process("--mode", "drain_hangs", "--grace-s", "0.2") as child:
+        await until_logged(child, "service.ready")
+        child.terminate()
+        await child.communicate()
+    assert child.returncode == 1
+
+
+@pytest.mark.slow
+async def test_a_service_whose_parent_is_gone_does_not_start() -> None:
+    async with process("--parent-pid", "1") as child:
+        await child.communicate()
+    assert child.returncode == 1
+
+
+@pytest.mark.slow
+async def test_a_service_ends_with_its_parent() -> None:
+    """The parent here is a process that starts the service, passes its output through and is killed."""
+    starts = (
+        "import os, subprocess, sys; "
+        f"subprocess.run([sys.executable, {str(PROGRAM)!r}, '--parent-pid', str(os.getpid())], check=False)"
+    )
+    pipe = asyncio.subprocess.PIPE
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", starts, stderr=pipe)
+    await until_logged(parent, "service.ready")
+    parent.kill()
+    await parent.wait()
+    assert parent.stderr is not None
+    rest = await asyncio.wait_for(parent.stderr.read(), timeout=20)
+    assert b'"signal": "SIGTERM"' in rest
+    assert b"service.ended" in rest

@@ -1,0 +1,53 @@
+"""The names on /metrics are a contract: this list is what dashboards read."""
+
+import pytest
+
+from zerofleet import metrics
+
+GOLDEN = {
+    "selfplay_worker": """
+        zerofleet_adopted_version zerofleet_eval_batch_size zerofleet_eval_latency_seconds zerofleet_eval_retries_total
+        zerofleet_evaluations_total zerofleet_games_abandoned_total zerofleet_games_active zerofleet_games_finished_total
+        zerofleet_games_published_total zerofleet_publish_queue_games zerofleet_resign_false_ratio
+        zerofleet_resign_threshold zerofleet_selfplay_moves_total
+    """,
+    "inference_server": """
+        grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_inference_batch_size
+        zerofleet_inference_device_busy_seconds_total zerofleet_inference_positions_total
+        zerofleet_inference_queue_positions zerofleet_inference_queue_seconds zerofleet_inference_refused_total
+        zerofleet_inference_version_loaded zerofleet_model_loads_total
+    """,
+    "trainer": """
+        zerofleet_candidate_version zerofleet_candidates_total zerofleet_records_accepted_total
+        zerofleet_records_duplicate_total zerofleet_records_rejected_total zerofleet_replay_games_ever
+        zerofleet_replay_samples zerofleet_replay_samples_ever zerofleet_samples_reused_ratio zerofleet_stream_dead_entries
+        zerofleet_stream_lag_entries zerofleet_stream_oldest_pending_seconds zerofleet_stream_pending_entries
+        zerofleet_train_busy_seconds_total zerofleet_train_learning_rate zerofleet_train_loss
+        zerofleet_train_samples_total zerofleet_train_skipped_steps_total zerofleet_train_step zerofleet_train_steps_total
+        zerofleet_train_wait_seconds_total
+    """,
+    "gatekeeper": """
+        grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_champion_elo
+        zerofleet_champion_version zerofleet_eval_batch_size zerofleet_eval_latency_seconds zerofleet_eval_retries_total
+        zerofleet_evaluations_total zerofleet_gate_candidate_version zerofleet_gate_games_total zerofleet_gate_llr
+        zerofleet_gate_llr_bound zerofleet_gate_match_games zerofleet_gate_queue_candidates zerofleet_gate_verdicts_total
+        zerofleet_ladder_elo zerofleet_model_age_seconds zerofleet_model_info
+    """,
+}
+
+
+@pytest.mark.parametrize("service", sorted(GOLDEN))
+def test_the_names_a_service_exposes_are_those_dashboards_know(service: str) -> None:
+    assert metrics.names(service) == tuple(sorted(GOLDEN[service].split()))
+
+
+@pytest.mark.parametrize("service", sorted(GOLDEN))
+def test_the_page_holds_the_declared_names_and_the_process(service: str) -> None:
+    page = metrics.exposition(service).decode()
+    for name in metrics.names(service):
+        assert f"# TYPE {name} " in page
+    assert "process_resident_memory_bytes" in page
+
+
+def test_a_service_does_not_show_the_metrics_of_another() -> None:
+    assert "zerofleet_train_steps_total" not in metrics.exposition("selfplay_worker").decode()
