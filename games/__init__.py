@@ -10,6 +10,7 @@ are for Python and check their input. A game of your own: `docs/own_game.md`.
 
 from games import connect_four as _connect_four  # noqa: F401  (registers the game)
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401
+from games.conformance import check_game
 from games.core import Game, GameSpec, State, Symmetry, available, make, parameters_of, register, rule
 from games.errors import GameContractError, GameError, IllegalMove, InvalidParameters, UnknownGame
 from games.positions import (
@@ -36,6 +37,7 @@ __all__ = [
     "UnknownGame",
     "advance",
     "available",
+    "check_game",
     "encode_for",
     "final_scores",
     "legal",

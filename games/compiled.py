@@ -2,8 +2,8 @@
 
 `compiled` is `numba.njit` without the GIL and with a disk cache that can be trusted. numba's own cache notices a change
 of the function it stores but not of the functions that one calls: after an edit of a rule it would go on answering with
-the old one. Here the cache key also holds a hash of every source the code may reach: the package of the function, this
-package, and the modules of the games in its signature (a user's own game included).
+the old one. Here the cache key also holds a hash of every source the code may reach: the folder of the function, this
+one, and those of the games in its signature (a user's own game included).
 
 `NUMBA_DISABLE_JIT=1` runs the same source as plain Python, for a debugger.
 """
@@ -30,13 +30,13 @@ INTERPRETED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_RULES_PACKAGE = Path(__file__).parent
+_RULES_FOLDER = Path(__file__).parent
 
 
 def compiled(function: Function) -> Function:
     """Compile `function` on first use for each combination of argument types; releases the GIL while it runs.
 
-    Compiled code may call rules, functions of `games` and functions of its own package; the cache key covers those.
+    Compiled code may call rules, functions of `games` and functions of its own folder; the cache key covers those.
     """
     if INTERPRETED:
         # machine code wraps unsigned arithmetic and divides by zero in silence; numpy's scalars would warn
@@ -51,26 +51,31 @@ class _SourceKeyedCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._package = Path(inspect.getfile(function)).parent
+        self._folder = Path(inspect.getfile(function)).parent
+        _hash_of(self._folder)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        modules = {game.__module__ for game in _games_in(sig)}
-        files = {Path(file) for name in modules if (file := getattr(sys.modules.get(name), "__file__", None))}
         key = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
-        return (*key, _hash_sources(self._package, frozenset(files)))
+        folders = {_RULES_FOLDER, self._folder, *_folders_of_games(sig)}
+        return (*key, *(_hash_of(folder) for folder in sorted(folders)))
 
 
-def _games_in(signature: Any) -> set[type]:
-    """Return the tuple classes that appear among the argument types of a compiled signature."""
+def _folders_of_games(signature: Any) -> set[Path]:
+    """Return the folders of the game classes that appear among the argument types of a compiled signature."""
     arguments = signature if isinstance(signature, tuple) else signature.args
-    return {a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)}  # type: ignore[attr-defined]
+    classes = [a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)]  # type: ignore[attr-defined]
+    files = [getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes]
+    return {Path(file).parent for file in files if file}
 
 
 @functools.cache
-def _hash_sources(package: Path, extra: frozenset[Path]) -> str:
-    files = {*_RULES_PACKAGE.glob("*.py"), *package.glob("*.py"), *extra}
+def _hash_of(folder: Path) -> str:
+    """Return a hash of the sources in a folder as they were when its first function was decorated.
+
+    Taken then, for a function may be compiled long after it was imported, and its file edited in between.
+    """
     digest = hashlib.sha256()
-    for file in sorted(files):
+    for file in sorted(folder.glob("*.py")):
         digest.update(file.name.encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -17,13 +17,15 @@ Axes: S state entries, A actions, L most legal actions of any position, P player
 
 The laws (`check_game` tests them on random games):
 
-  1. `is_over(g, s)` or `legal_actions(g, s, out) >= 1`; listed actions are distinct, ascending, in [0, A), at most L of them.
-  2. `play` of a legal action changes `state` in place and nothing else; a game ends within `max_plies`.
+  1. `legal_actions` lists nothing exactly when `is_over`; else distinct actions, ascending, in [0, A), at most L.
+  2. `reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; no other
+     rule changes it. A game ends within `max_plies`.
   3. `scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over.
-  4. `encode` depends on what `viewer` may see and on nothing else; `viewer` is always drawn as "me".
-  5. Equal states have equal keys.
+  4. `encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".
+  5. Equal states have equal keys; positions with other planes or legal actions have other keys.
   6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
-  7. `parse_action(s, action_name(s, a)) == a` for every legal `a`.
+  7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
+  8. Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.
 
 Polymorphism: calling `play(game, ...)` from compiled code picks the rule by the *type* of `game` when the caller is
 compiled (numba's `@overload`), so a kernel compiles once for a game class and serves every board size.
@@ -212,6 +214,11 @@ def rule(cls: type) -> Callable[[Rule], Rule]:
         return fast
 
     return add
+
+
+def has_rule(cls: type, name: str) -> bool:
+    """Return whether the game class `cls` has a rule called `name`."""
+    return cls in _RULES.get(name, {})
 
 
 @_generic
