@@ -1,0 +1,140 @@
+"""The memory of a block: every array that compiled code works on.
+
+Axes: G slots, N nodes a tree, E edges a tree, S state entries, P players, L most legal actions, M most plies,
+R rows of a batch, C cache entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from games.core import Game
+from zerofleet.search.settings import SearchSettings
+from zerofleet.search.tree import edge_dtype, node_dtype
+
+__all__ = ["FINISHED", "IDLE", "SEARCHING", "WAITING", "Arena", "Cache", "History", "Rows", "allocate", "slot_dtype"]
+
+IDLE, SEARCHING, WAITING, FINISHED = range(4)
+
+
+def slot_dtype(players: int) -> np.dtype[Any]:
+    """Return the record of a slot: one game and its tree."""
+    return np.dtype(
+        [
+            ("status", np.uint8),
+            ("full", np.uint8),  # this move is searched in full
+            ("prepared", np.uint8),  # root noise is in place for this move
+            ("hold", np.uint8),  # wait for a decision after each search
+            ("searched", np.uint8),  # a tree for the present position stands ready
+            ("control", np.uint8),  # may not resign
+            ("resigned", np.int8),  # seat that resigned, or -1
+            ("pending", np.int16),  # leaves that wait for the network
+            ("nodes", np.int32),
+            ("edges", np.int32),
+            ("ply", np.int32),
+            ("budget", np.int32),  # visits of the root's children at which the move is chosen
+            ("version", np.int64),  # model version of the tree
+            ("versions", np.int64, (players,)),  # by seat; EXTERNAL where moves come from outside
+            ("scores", np.float32, (players,)),
+        ],
+        align=True,
+    )
+
+
+class History(NamedTuple):
+    """What each slot has played, for its record."""
+
+    moves: np.ndarray  # int32 [G, M]
+    versions: np.ndarray  # int64 [G, M]; 0 where the move was not searched
+    flags: np.ndarray  # uint8 [G, M]
+    counts: np.ndarray  # int32 [G, M], actions listed
+    actions: np.ndarray  # int16 [G, M, L]
+    visits: np.ndarray  # int32 [G, M, L]
+    targets: np.ndarray  # float32 [G, M, L], sums to 1; all 0 when it equals the normalised visits
+    values: np.ndarray  # float32 [G, M, P]
+
+
+class Rows(NamedTuple):
+    """The batch in preparation."""
+
+    states: np.ndarray  # uint8 [R, packed_bytes]
+    legal: np.ndarray  # int16 [R, L]
+    versions: np.ndarray  # int64 [R]
+    entries: np.ndarray  # int32 [R], cache entry that waits for the row, or -1
+
+
+class Cache(NamedTuple):
+    """Direct-mapped evaluation cache. `row` is -2 for an empty entry, -1 for a filled one, else the row in flight."""
+
+    keys: np.ndarray  # uint64 [C]
+    versions: np.ndarray  # int64 [C]
+    row: np.ndarray  # int32 [C]
+    policy: np.ndarray  # float32 [C, L]
+    value: np.ndarray  # float32 [C, P]
+
+
+class Arena(NamedTuple):
+    """Everything a block owns."""
+
+    slots: np.ndarray  # slot_dtype [G]
+    words: np.ndarray  # uint64 [G, 1], random state
+    nodes: np.ndarray  # node_dtype [G, N]
+    edges: np.ndarray  # edge_dtype [G, E]
+    states: np.ndarray  # [G, N, S]
+    pending_nodes: np.ndarray  # int32 [G, K]
+    pending_rows: np.ndarray  # int32 [G, K]
+    noise: np.ndarray  # float64 [G, L], Gumbel variates of the root
+    legal: np.ndarray  # int16 [L], scratch
+    moved: np.ndarray  # int32 [N], scratch
+    weights: np.ndarray  # float64 [L], scratch
+    counters: np.ndarray  # int64 [3]: simulations, cache hits, moves
+    schedule: np.ndarray  # int32 [2, m + 1, simulations], Gumbel's; rows: fast, full
+
+
+def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndarray) -> tuple[Arena, History, Rows, Cache]:
+    """Return arrays for `slots` games. Trees have room for the worst case; untouched pages cost no memory."""
+    spec = game.spec()
+    nodes, legal, players = settings.node_capacity, spec.max_legal, spec.num_players
+    plies, rows = spec.max_plies, slots * settings.leaves_per_game
+    entries = 1 << (settings.cache_positions - 1).bit_length() if settings.cache_positions else 1
+    arena = Arena(
+        slots=np.zeros(slots, dtype=slot_dtype(players)),
+        words=np.zeros((slots, 1), dtype=np.uint64),
+        nodes=np.zeros((slots, nodes), dtype=node_dtype(players)),
+        edges=np.zeros((slots, nodes * legal), dtype=edge_dtype(players)),
+        states=np.zeros((slots, nodes, spec.state_size), dtype=spec.state_dtype),
+        pending_nodes=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
+        pending_rows=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
+        noise=np.zeros((slots, legal)),
+        legal=np.zeros(legal, dtype=np.int16),
+        moved=np.zeros(nodes, dtype=np.int32),
+        weights=np.zeros(legal),
+        counters=np.zeros(3, dtype=np.int64),
+        schedule=schedule,
+    )
+    history = History(
+        moves=np.zeros((slots, plies), dtype=np.int32),
+        versions=np.zeros((slots, plies), dtype=np.int64),
+        flags=np.zeros((slots, plies), dtype=np.uint8),
+        counts=np.zeros((slots, plies), dtype=np.int32),
+        actions=np.zeros((slots, plies, legal), dtype=np.int16),
+        visits=np.zeros((slots, plies, legal), dtype=np.int32),
+        targets=np.zeros((slots, plies, legal), dtype=np.float32),
+        values=np.zeros((slots, plies, players), dtype=np.float32),
+    )
+    batch = Rows(
+        states=np.zeros((rows, spec.packed_bytes), dtype=np.uint8),
+        legal=np.full((rows, legal), -1, dtype=np.int16),
+        versions=np.zeros(rows, dtype=np.int64),
+        entries=np.zeros(rows, dtype=np.int32),
+    )
+    cache = Cache(
+        keys=np.zeros(entries, dtype=np.uint64),
+        versions=np.zeros(entries, dtype=np.int64),
+        row=np.full(entries, -2, dtype=np.int32),
+        policy=np.zeros((entries, legal), dtype=np.float32),
+        value=np.zeros((entries, players), dtype=np.float32),
+    )
+    return arena, history, batch, cache

@@ -1,0 +1,328 @@
+"""A block of games searched together: the Python face of the compiled search.
+
+    block = SearchBlock(game, settings, slots=256)
+    for slot in range(256):
+        block.begin(slot, seed=slot, versions=[1, 1])
+    while True:
+        leaves = block.advance()                  # compiled, GIL released
+        answer = await evaluator.evaluate(leaves.batch, version=...)
+        block.absorb(answer.policy, answer.value)
+        for slot in block.finished():
+            played = block.take(slot)
+
+Games of a block are independent: what one does depends on its seed and on evaluations, never on its neighbours. A block
+is not thread-safe; one caller at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from games import core
+from games.core import Game
+from games.errors import IllegalMove
+from games.randomness import uniform
+from zerofleet.evaluators.base import LeafBatch
+from zerofleet.search import kernel
+from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
+from zerofleet.search.decide import best_edge, choose_move, root_value
+from zerofleet.search.gumbel import considered_visits
+from zerofleet.search.played import TARGET_UNIT, PlayedGame, RootAnalysis, SearchedMove
+from zerofleet.search.rules import rules_of
+from zerofleet.search.settings import SearchSettings
+from zerofleet.search.tree import NO_NODE, ROOT
+
+__all__ = ["Leaves", "SearchBlock", "SearchCounters"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Leaves of one step. The arrays are views that the next `advance` overwrites."""
+
+    batch: LeafBatch
+    versions: np.ndarray  # int64 [B], the model version each leaf wants
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCounters:
+    """What a block has done since it was made."""
+
+    simulations: int
+    cache_hits: int
+    moves: int
+
+
+class SearchBlock:
+    """`slots` games, each with its own tree, seed and players."""
+
+    def __init__(self, game: Game, settings: SearchSettings, *, slots: int) -> None:
+        """Allocate the block; compiled code loads on the first call that needs it."""
+        self.game = game
+        self.settings = settings
+        self._rules = rules_of(settings)
+        self._arena, self._history, self._rows, self._cache = allocate(game, settings, slots, _schedule(game, settings))
+        self._tags: list[object] = [None] * slots
+        self._openings = np.zeros(slots, dtype=np.int32)
+        self._seeds = [0] * slots
+        self._first_versions: list[tuple[int, ...]] = [()] * slots
+        self._used = 0
+
+    def __len__(self) -> int:
+        return len(self._arena.slots)
+
+    @property
+    def nbytes(self) -> int:
+        """Address space of the block's arrays in bytes; pages that no game reached cost no memory."""
+        groups: tuple[tuple[Any, ...], ...] = (self._arena, self._history, self._rows, self._cache)
+        return sum(array.nbytes for group in groups for array in group)
+
+    @property
+    def counters(self) -> SearchCounters:
+        """Totals since the block was made."""
+        simulations, hits, moves = (int(n) for n in self._arena.counters)
+        return SearchCounters(simulations, hits, moves)
+
+    def begin(
+        self,
+        slot: int,
+        *,
+        seed: int,
+        versions: Sequence[int],
+        opening: Sequence[int] = (),
+        hold: bool = False,
+        tag: object = None,
+    ) -> None:
+        """Begin a game in an idle slot.
+
+        `versions` names the model version of each seat, or `EXTERNAL` for a seat whose moves come through `play`. `opening`
+        is played first. With `hold` the slot waits for `play` after each search as well. Raises `IllegalMove` for an
+        opening that is not legal or ends the game, `ValueError` for a slot in use or a wrong number of seats.
+        """
+        record = self._arena.slots[slot]
+        if record["status"] != IDLE:
+            raise ValueError(f"slot {slot} is in use; take or abandon its game first")
+        if len(versions) != self.game.spec().num_players:
+            raise ValueError(f"{len(versions)} versions for {self.game.spec().num_players} seats")
+        self._arena.words[slot] = np.uint64(seed & 0xFFFFFFFFFFFFFFFF)
+        record["ply"] = len(opening)
+        record["hold"] = hold
+        record["resigned"] = -1
+        record["version"] = 0
+        record["versions"][:] = versions
+        record["pending"] = 0
+        state = self._arena.states[slot, ROOT]
+        core.reset(self.game, state, seed)
+        self._play_opening(slot, state, opening)
+        record["control"] = uniform(self._arena.words[slot]) < self._rules.resign_control_share
+        self._tags[slot], self._openings[slot] = tag, len(opening)
+        self._seeds[slot], self._first_versions[slot] = seed, tuple(versions)
+        kernel.new_tree(self.game, self._arena, slot)
+        kernel.begin_move(self.game, self._arena, slot, self._rules)
+        if record["status"] == FINISHED:
+            record["status"] = IDLE
+            raise IllegalMove(f"the opening {list(opening)} ends the game")
+
+    def _play_opening(self, slot: int, state: core.State, opening: Sequence[int]) -> None:
+        legal = self._arena.legal
+        self._history.versions[slot] = 0
+        for ply, action in enumerate(opening):
+            count = core.legal_actions(self.game, state, legal)
+            if action not in legal[:count]:
+                raise IllegalMove(f"move {ply + 1} of the opening is {action}; legal: {legal[:count].tolist()}")
+            core.play(self.game, state, action)
+            self._history.moves[slot, ply] = action
+
+    def advance(self) -> Leaves:
+        """Search every slot until it waits for evaluations, for a move, or is finished; return the leaves.
+
+        While leaves wait, calling again returns the same ones.
+        """
+        if not self._used:
+            self._used = kernel.advance(self.game, self._rules, self._arena, self._history, (self._rows, self._cache))
+        rows = self._rows
+        return Leaves(LeafBatch(rows.states[: self._used], rows.legal[: self._used]), rows.versions[: self._used])
+
+    def absorb(self, policy: np.ndarray, value: np.ndarray) -> None:
+        """Take in the evaluations of the last leaves: policy [B, L], value [B, P] (player to move first).
+
+        Raises `ValueError` when the shapes are not those of the leaves.
+        """
+        players = self.game.spec().num_players
+        if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
+            raise ValueError(f"policy {policy.shape} and value {value.shape} do not fit {self._used} leaves")
+        kernel.absorb(
+            self._arena,
+            (self._rows, self._cache),
+            self._used,
+            np.ascontiguousarray(policy, dtype=np.float32),
+            np.ascontiguousarray(value, dtype=np.float32),
+        )
+        self._used = 0
+
+    def finished(self) -> list[int]:
+        """Return the slots whose game is over."""
+        return self._with_status(FINISHED)
+
+    def waiting(self) -> list[int]:
+        """Return the slots that wait for `play`: an external seat is to move, or a held search is done."""
+        return self._with_status(WAITING)
+
+    def idle(self) -> list[int]:
+        """Return the slots without a game."""
+        return self._with_status(IDLE)
+
+    def searching(self) -> list[int]:
+        """Return the slots with a search under way."""
+        return self._with_status(SEARCHING)
+
+    def _with_status(self, status: int) -> list[int]:
+        return np.flatnonzero(self._arena.slots["status"] == status).tolist()
+
+    def state(self, slot: int) -> core.State:
+        """Return a copy of the slot's present position."""
+        state: core.State = self._arena.states[slot, ROOT].copy()
+        return state
+
+    def moves(self, slot: int) -> list[int]:
+        """Return the moves played so far in a slot, the opening included."""
+        return [int(move) for move in self._history.moves[slot, : self._arena.slots[slot]["ply"]]]
+
+    def play(self, slot: int, action: int) -> None:
+        """Play a move in a waiting slot. Raises `IllegalMove` with the legal moves, `ValueError` if it does not wait."""
+        record = self._arena.slots[slot]
+        if record["status"] != WAITING:
+            raise ValueError(f"slot {slot} does not wait for a move")
+        root = self._arena.nodes[slot, ROOT]
+        edges = self._arena.edges[slot, root["edge_start"] : root["edge_start"] + root["edge_count"]]
+        found = np.flatnonzero(edges["action"] == action)
+        if not len(found):
+            raise IllegalMove(f"action {action} is not legal here; legal: {edges['action'].tolist()}")
+        if record["searched"]:
+            choose_move(self._arena, slot, self._rules)  # leaves the target's weights for the history
+        edge = int(root["edge_start"] + found[0])
+        kernel.commit(self.game, self._arena, self._history, slot, self._rules, edge)
+
+    def set_versions(self, slot: int, versions: Sequence[int]) -> None:
+        """Let a slot's seats use other model versions from their next move on."""
+        self._arena.slots[slot]["versions"][:] = versions
+
+    def versions(self, slot: int) -> tuple[int, ...]:
+        """Return the model version each seat of a slot uses for its next search."""
+        return tuple(self._arena.slots[slot]["versions"].tolist())
+
+    def set_resign_threshold(self, threshold: float) -> None:
+        """Change the value at which players resign; -1 never resigns. Takes effect at the next move."""
+        self._rules = self._rules._replace(resign_threshold=float(threshold))
+
+    def abandon(self, slot: int) -> None:
+        """Forget a slot's game. Only between `absorb` and the next `advance`; raises `ValueError` while leaves wait."""
+        if self._used:
+            raise ValueError("leaves of this block wait for evaluations; absorb them first")
+        self._arena.slots[slot]["status"] = IDLE
+        self._arena.slots[slot]["pending"] = 0
+
+    def take(self, slot: int) -> PlayedGame:
+        """Return a finished game and free its slot. Raises `ValueError` when it is not finished."""
+        record = self._arena.slots[slot]
+        if record["status"] != FINISHED:
+            raise ValueError(f"the game of slot {slot} is not over")
+        played = PlayedGame(
+            game=self.game,
+            seed=self._seeds[slot],
+            versions=self._first_versions[slot],
+            opening_plies=int(self._openings[slot]),
+            moves=self._history.moves[slot, : record["ply"]].copy(),
+            searched=self._searched(slot, int(record["ply"])),
+            scores=tuple(record["scores"].tolist()),
+            resigned_seat=int(record["resigned"]) if record["resigned"] >= 0 else None,
+            resignation_control=bool(record["control"]),
+            tag=self._tags[slot],
+        )
+        record["status"] = IDLE
+        self._tags[slot] = None
+        return played
+
+    def _searched(self, slot: int, plies: int) -> tuple[SearchedMove, ...]:
+        history = self._history
+        found = []
+        for ply in np.flatnonzero(history.versions[slot, :plies]):
+            count = history.counts[slot, ply]
+            weights = history.targets[slot, ply, :count]
+            found.append(
+                SearchedMove(
+                    ply=int(ply),
+                    model_version=int(history.versions[slot, ply]),
+                    actions=history.actions[slot, ply, :count].astype(np.int32),
+                    visits=history.visits[slot, ply, :count].copy(),
+                    target=_fixed_point(weights),
+                    root_value=history.values[slot, ply].copy(),
+                    flags=int(history.flags[slot, ply]),
+                )
+            )
+        return tuple(found)
+
+    def analysis(self, slot: int) -> RootAnalysis:
+        """Return the searched root of a slot. Raises `ValueError` when its position was not evaluated."""
+        record, nodes, edges = self._arena.slots[slot], self._arena.nodes[slot], self._arena.edges[slot]
+        root = nodes[ROOT]
+        if root["visits"] == 0 or record["status"] == FINISHED:
+            raise ValueError(f"slot {slot} holds no searched position")
+        mover = int(root["to_move"])
+        own = edges[root["edge_start"] : root["edge_start"] + root["edge_count"]]
+        value = np.zeros(nodes["value"].shape[1], dtype=np.float32)
+        root_value(nodes, edges, value)
+        visits = own["visits"].copy()
+        sums = own["value"][:, mover]
+        return RootAnalysis(
+            to_move=mover,
+            version=int(record["version"]),
+            actions=own["action"].astype(np.int32),
+            priors=own["prior"].copy(),
+            visits=visits,
+            values=np.where(visits > 0, sums / np.maximum(visits, 1), np.nan).astype(np.float32),
+            value=value,
+            principal_variation=self._principal_variation(slot),
+        )
+
+    def _principal_variation(self, slot: int) -> tuple[int, ...]:
+        nodes, edges = self._arena.nodes[slot], self._arena.edges[slot]
+        line = []
+        index = ROOT
+        while nodes[index]["edge_count"]:
+            first = nodes[index]["edge_start"]
+            own = edges[first : first + nodes[index]["edge_count"]]
+            best = best_edge(nodes, edges) if index == ROOT else first + int(np.argmax(own["visits"]))
+            if edges[best]["visits"] == 0:
+                break
+            line.append(int(edges[best]["action"]))
+            if edges[best]["child"] == NO_NODE:
+                break
+            index = int(edges[best]["child"])
+        return tuple(line)
+
+
+def _schedule(game: Game, settings: SearchSettings) -> np.ndarray:
+    """Return Gumbel's visit schedule of the fast and the full budget, int32 [2, m + 1, simulations]."""
+    if settings.root_policy != "gumbel":
+        return np.zeros((2, 1, 1), dtype=np.int32)
+    most = min(settings.gumbel_considered, game.spec().max_legal)
+    length = max(settings.simulations, settings.fast_simulations)
+    table = np.zeros((2, most + 1, length), dtype=np.int32)
+    table[0, :, : settings.fast_simulations] = considered_visits(most, settings.fast_simulations)
+    table[1, :, : settings.simulations] = considered_visits(most, settings.simulations)
+    return table
+
+
+def _fixed_point(weights: np.ndarray) -> np.ndarray:
+    """Return weights (float32 [n], sum 1) in units of 1/65535 that sum to 65535 exactly; empty when all are 0."""
+    if not weights.any():
+        return np.zeros(0, dtype=np.uint16)
+    scaled = weights.astype(np.float64) / weights.sum(dtype=np.float64) * TARGET_UNIT
+    units = np.floor(scaled).astype(np.int64)
+    rest = TARGET_UNIT - int(units.sum())
+    units[np.argsort(units - scaled, kind="stable")[:rest]] += 1
+    return np.asarray(units, dtype=np.uint16)

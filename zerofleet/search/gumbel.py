@@ -1,0 +1,123 @@
+"""Gumbel root: sampling without replacement, sequential halving, and the improved policy as target.
+
+Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", sections 3 and 4, appendix D; visits are
+scheduled as in its published code: by a table of how many visits the next considered action must already have.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from games.compiled import compiled
+from zerofleet.search.puct import settled_mean
+from zerofleet.search.rules import Rules
+from zerofleet.search.tree import ROOT
+
+__all__ = ["considered_visits", "gumbel_select", "improved_policy"]
+
+_TINY = 1e-8  # keeps the logarithm of a prior that was rounded to zero finite
+
+
+def considered_visits(most_considered: int, most_simulations: int) -> np.ndarray:
+    """Return int32 [most_considered + 1, most_simulations]: row m, column t is how many visits the action that
+    simulation t goes to must have, when m actions are considered at first."""
+    table = np.zeros((most_considered + 1, most_simulations), dtype=np.int32)
+    for considered in range(1, most_considered + 1):
+        table[considered] = _schedule(considered, most_simulations)
+    return table
+
+
+def _schedule(considered: int, simulations: int) -> np.ndarray:
+    """Return the schedule of one budget: phases in which the better half of the actions share the visits evenly."""
+    if considered <= 1:
+        return np.arange(simulations, dtype=np.int32)
+    phases = math.ceil(math.log2(considered))
+    sequence: list[int] = []
+    visits = [0] * considered
+    alive = considered
+    while len(sequence) < simulations:
+        for _ in range(max(1, simulations // (phases * alive))):
+            sequence.extend(visits[:alive])
+            for i in range(alive):
+                visits[i] += 1
+        alive = max(2, alive // 2)
+    return np.array(sequence[:simulations], dtype=np.int32)
+
+
+@compiled
+def _best_visits(edges: Any, first: int, count: int) -> int:
+    most = 0
+    for e in range(first, first + count):
+        most = max(most, edges[e].visits)
+    return most
+
+
+@compiled
+def _sigma(rules: Rules, most_visits: int, value: float) -> float:
+    """Return the monotone transform of a value in [-1, 1] (equation 8, with q scaled to [0, 1])."""
+    return (rules.gumbel_visit_offset + most_visits) * rules.gumbel_value_scale * 0.5 * (value + 1.0)
+
+
+@compiled
+def _mixed_value(nodes: Any, edges: Any) -> float:
+    """Return v_mix, the value for the mover of a root action without visits (appendix D)."""
+    root = nodes[ROOT]
+    player = root.to_move
+    mass, weighted, visits = 0.0, 0.0, 0
+    for e in range(root.edge_start, root.edge_start + root.edge_count):
+        if edges[e].visits > 0:
+            mass += edges[e].prior
+            weighted += edges[e].prior * settled_mean(edges[e], player)
+            visits += edges[e].visits
+    if visits == 0 or mass <= 0.0:
+        return root.value[player]  # type: ignore[no-any-return]
+    return (root.value[player] + visits * weighted / mass) / (1.0 + visits)  # type: ignore[no-any-return]
+
+
+@compiled
+def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, rules: Rules, wanted_visits: int) -> int:
+    """Return the root edge with `wanted_visits` (flights included) whose noise + logit + sigma(q) is highest.
+
+    `noise` (float64 [>= edges of the root]) holds the Gumbel variates. With `wanted_visits` < 0 the choice is among the
+    most visited edges: the action to play.
+    """
+    root = nodes[ROOT]
+    player = root.to_move
+    first, count = int(root.edge_start), int(root.edge_count)
+    most = _best_visits(edges, first, count)
+    mixed = _mixed_value(nodes, edges)
+    best, best_score, best_fit = first, -np.inf, False
+    for i in range(count):
+        edge = edges[first + i]
+        visits = edge.visits + edge.flight
+        value = settled_mean(edge, player) if edge.visits > 0 else mixed
+        score = noise[i] + math.log(edge.prior + _TINY) + _sigma(rules, most, value)
+        fit = edge.visits == most if wanted_visits < 0 else visits == wanted_visits
+        if (fit and not best_fit) or (fit == best_fit and score > best_score):
+            best, best_score, best_fit = first + i, score, fit
+    return best
+
+
+@compiled
+def improved_policy(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> None:
+    """Write softmax(logits + sigma(completed q)) over the root's edges into `weights` (float64 [>= edges])."""
+    root = nodes[ROOT]
+    player = root.to_move
+    first, count = root.edge_start, root.edge_count
+    most = _best_visits(edges, first, count)
+    mixed = _mixed_value(nodes, edges)
+    peak = -np.inf
+    for i in range(count):
+        edge = edges[first + i]
+        value = settled_mean(edge, player) if edge.visits > 0 else mixed
+        weights[i] = math.log(edge.prior + _TINY) + _sigma(rules, most, value)
+        peak = max(peak, weights[i])
+    total = 0.0
+    for i in range(count):
+        weights[i] = math.exp(weights[i] - peak)
+        total += weights[i]
+    for i in range(count):
+        weights[i] /= total

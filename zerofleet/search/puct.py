@@ -1,0 +1,113 @@
+"""PUCT selection, forced playouts and target pruning.
+
+Sources: Silver et al. 2018 (AlphaZero), pseudocode; Wu 2019 (KataGo), sections 3.2; first-play urgency as in Leela Zero.
+Every value here is read for the player to move at the node.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from games.compiled import compiled
+from zerofleet.search.rules import Rules
+from zerofleet.search.tree import ROOT
+
+__all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
+
+
+@compiled
+def exploration(rules: Rules, visits: int) -> float:
+    """Return c(N) * sqrt(N), the factor of `prior / (1 + n)`, for a node with N visits (those in flight included)."""
+    return (rules.puct_init + math.log((1.0 + visits + rules.puct_base) / rules.puct_base)) * math.sqrt(visits)
+
+
+@compiled
+def mean_value(edge: Any, player: int, virtual_loss: float) -> float:
+    """Return the mean of an edge with visits or flights for `player`; each flight counts as `virtual_loss` losses."""
+    flight = edge.flight
+    return (edge.value[player] - virtual_loss * flight) / (edge.visits + flight)  # type: ignore[no-any-return]
+
+
+@compiled
+def settled_mean(edge: Any, player: int) -> float:
+    """Return the mean of a visited edge for `player`, flights left out."""
+    return edge.value[player] / edge.visits  # type: ignore[no-any-return]
+
+
+@compiled
+def forced_visits(rules: Rules, prior: float, children_visits: int) -> float:
+    """Return how many visits a root child must have once it has one: sqrt(k P N) (Wu 2019, 3.2)."""
+    return math.sqrt(rules.forced_playouts * prior * children_visits)
+
+
+@compiled
+def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -> int:
+    """Return the edge that PUCT follows from an expanded node; ties go to the lower action.
+
+    An unvisited edge is worth the node's mean value less `fpu_reduction * sqrt(visited prior mass)`. Those edges differ
+    in prior only, so the best of them is the one with the largest prior and one pass suffices. With `force`, a root edge
+    below its forced visits comes first.
+    """
+    node = nodes[index]
+    player = node.to_move
+    factor = exploration(rules, node.visits + node.flight)
+    first = node.edge_start
+    total = float(node.value[player])
+    mass = 0.0
+    best, best_score = -1, -np.inf
+    fresh, fresh_prior = -1, -1.0
+    for e in range(first, first + node.edge_count):
+        edge = edges[e]
+        count = edge.visits + edge.flight
+        prior = edge.prior
+        if count == 0:
+            if prior > fresh_prior:
+                fresh, fresh_prior = e, prior
+            continue
+        mass += prior
+        total += edge.value[player]
+        if force and count < forced_visits(rules, prior, node.visits + node.flight - 1):
+            return e
+        score = mean_value(edge, player, rules.virtual_loss) + factor * prior / (1.0 + count)
+        if score > best_score:
+            best, best_score = e, score
+    if fresh < 0:
+        return best
+    urgency = total / max(1, node.visits) - rules.fpu_reduction * math.sqrt(mass)
+    fresh_score = urgency + factor * fresh_prior
+    if fresh_score > best_score or (fresh_score == best_score and fresh < best):
+        return fresh
+    return best
+
+
+@compiled
+def prune_forced(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> None:
+    """Write root visits without forced playouts into `weights` (float64 [>= edges of the root]).
+
+    From every edge but the most visited, up to its forced visits are taken as long as its PUCT score with fewer visits
+    stays below the most visited one's; what is left with a single visit is dropped (Wu 2019, 3.2).
+    """
+    root = nodes[ROOT]
+    player = root.to_move
+    first, count = root.edge_start, root.edge_count
+    best = first
+    for e in range(first, first + count):
+        if edges[e].visits > edges[best].visits:
+            best = e
+    factor = exploration(rules, root.visits)
+    limit = settled_mean(edges[best], player) + factor * edges[best].prior / (1.0 + edges[best].visits)
+    for i in range(count):
+        edge = edges[first + i]
+        visits = float(edge.visits)
+        weights[i] = visits
+        if first + i == best or edge.visits == 0:
+            continue
+        gap = limit - settled_mean(edge, player)
+        if gap > 0.0:
+            enough = math.ceil(factor * edge.prior / gap - 1.0)
+            forced = math.floor(forced_visits(rules, edge.prior, root.visits - 1))
+            visits = min(visits, max(visits - forced, enough))
+        weights[i] = visits if visits > 1.0 else 0.0

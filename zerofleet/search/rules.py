@@ -1,0 +1,46 @@
+"""The numbers of `SearchSettings` as compiled code reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zerofleet.search.settings import SearchSettings
+
+__all__ = ["Rules", "rules_of"]
+
+
+class Rules(NamedTuple):
+    """One field a setting, of the same meaning; flags are 0 or 1."""
+
+    simulations: int
+    fast_simulations: int
+    full_search_share: float
+    gumbel: int
+    puct_init: float
+    puct_base: float
+    fpu_reduction: float
+    dirichlet_alpha: float
+    dirichlet_fraction: float
+    temperature: float
+    temperature_end: float
+    temperature_plies: int
+    forced_playouts: float
+    prune_targets: int
+    gumbel_considered: int
+    gumbel_visit_offset: float
+    gumbel_value_scale: float
+    gumbel_noise: int
+    leaves_per_game: int
+    virtual_loss: float
+    reuse_subtree: int
+    resign_threshold: float
+    resign_control_share: float
+
+
+def rules_of(settings: SearchSettings) -> Rules:
+    """Return the settings as a tuple whose numbers have the same types whatever the values."""
+    values = settings.model_dump() | {"gumbel": settings.root_policy == "gumbel"}
+    fields = [
+        float(values[name]) if kind in (float, "float") else int(values[name]) for name, kind in Rules.__annotations__.items()
+    ]
+    return Rules._make(fields)

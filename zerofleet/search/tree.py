@@ -1,0 +1,204 @@
+"""Search trees of many games in flat arrays: creation, backup and reuse.
+
+Each slot of a block owns one tree: a row of `nodes`, of `edges` and of `states`. A node is a position, an edge a legal
+action of it. A node's edges stand side by side from `edge_start` on, in ascending order of action; nodes and their edges
+are appended in the order of creation, so a parent always stands before its children.
+
+Point of view. Values are vectors in *seat order*, one entry a player, and are never negated. The player who chooses at a
+node looks at their own entry of its edges:
+
+            A   player 0 to move: compares edges by value[0]
+           / \\
+          B   C   player 1 to move: compares edges by value[1]
+              |
+              D   evaluated as v = (0.3, -0.3)
+
+  backup of D adds v as it stands to edge C->D and to edge A->C. A prefers C when the mean of value[0] on A->C is high.
+  With two zero-sum players this is AlphaZero's search; with more it is max^n (Luckhardt and Irani 1986).
+
+Axes: G slots, N nodes, E edges, S state entries, P players.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from games import core
+from games.compiled import compiled
+
+__all__ = [
+    "EXPANDED",
+    "NO_NODE",
+    "OVER",
+    "PENDING",
+    "ROOT",
+    "UNEXPANDED",
+    "Tree",
+    "add_node",
+    "backup",
+    "edge_dtype",
+    "keep_subtree",
+    "node_dtype",
+    "release_flight",
+    "take_flight",
+]
+
+ROOT = 0
+NO_NODE = -1
+
+UNEXPANDED, PENDING, EXPANDED, OVER = range(4)
+
+
+def node_dtype(players: int) -> np.dtype[Any]:
+    """Return the record of a node for a game of that many players."""
+    return np.dtype(
+        [
+            ("value", np.float32, (players,)),  # network value, or final scores when OVER; seat order
+            ("visits", np.int32),  # backups that passed through or began here
+            ("parent", np.int32),
+            ("parent_edge", np.int32),
+            ("edge_start", np.int32),
+            ("edge_count", np.int32),
+            ("flight", np.int16),  # leaves at or below that wait for the network
+            ("to_move", np.int8),
+            ("kind", np.uint8),
+        ],
+        align=True,
+    )
+
+
+def edge_dtype(players: int) -> np.dtype[Any]:
+    """Return the record of an edge for a game of that many players."""
+    return np.dtype(
+        [
+            ("value", np.float32, (players,)),  # sum of backed-up values, seat order
+            ("prior", np.float32),
+            ("visits", np.int32),
+            ("child", np.int32),
+            ("action", np.int16),
+            ("flight", np.int16),  # leaves below that wait for the network
+        ],
+        align=True,
+    )
+
+
+class Tree(NamedTuple):
+    """The tree of one slot: rows of the block's arrays. `slot.nodes` and `slot.edges` say how much is in use."""
+
+    nodes: np.ndarray  # node_dtype [N]
+    edges: np.ndarray  # edge_dtype [E]
+    states: np.ndarray  # spec.state_dtype [N, S]
+    legal: np.ndarray  # int16 [L], scratch
+    moved: np.ndarray  # int32 [N], scratch: where a node went when a subtree is kept
+
+
+@compiled
+def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) -> int:
+    """Append the node whose position stands in `tree.states[slot.nodes]`, and its edges; return its index."""
+    index = slot.nodes
+    node = tree.nodes[index]
+    state = tree.states[index]
+    node.visits = 0
+    node.parent = parent
+    node.parent_edge = parent_edge
+    node.flight = 0
+    node.to_move = core.to_move(game, state)
+    node.edge_start = slot.edges
+    node.edge_count = 0
+    if core.is_over(game, state):
+        node.kind = OVER
+        core.scores(game, state, node.value)
+    else:
+        node.kind = UNEXPANDED
+        node.value[:] = 0.0
+        count = core.legal_actions(game, state, tree.legal)
+        node.edge_count = count
+        for i in range(count):
+            edge = tree.edges[slot.edges + i]
+            edge.action = tree.legal[i]
+            edge.prior = 0.0
+            edge.visits = 0
+            edge.child = NO_NODE
+            edge.flight = 0
+            edge.value[:] = 0.0
+        slot.edges += count
+    slot.nodes = index + 1
+    return index  # type: ignore[no-any-return]
+
+
+@compiled
+def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
+    """Count one visit with `value` (float32 [P], seat order) at a node and on the way up to the root."""
+    players = value.shape[0]
+    while True:
+        nodes[index].visits += 1
+        if index == ROOT:
+            return
+        edge = edges[nodes[index].parent_edge]
+        edge.visits += 1
+        for player in range(players):
+            edge.value[player] += value[player]
+        index = nodes[index].parent
+
+
+@compiled
+def take_flight(nodes: Any, edges: Any, index: int) -> None:
+    """Mark the way from the root to a leaf that now waits for the network (virtual loss counts these marks)."""
+    while True:
+        nodes[index].flight += 1
+        if index == ROOT:
+            return
+        edges[nodes[index].parent_edge].flight += 1
+        index = nodes[index].parent
+
+
+@compiled
+def release_flight(nodes: Any, edges: Any, index: int) -> None:
+    """Undo `take_flight`."""
+    while True:
+        nodes[index].flight -= 1
+        if index == ROOT:
+            return
+        edges[nodes[index].parent_edge].flight -= 1
+        index = nodes[index].parent
+
+
+@compiled
+def keep_subtree(tree: Tree, slot: Any, index: int) -> None:
+    """Make node `index` the root and move its subtree to the front; the rest of the tree is forgotten.
+
+    Works in place: parents stand before their children and edges in the order of their nodes, so everything moves
+    towards the front and nothing is overwritten before it is read. Links are renewed in a second pass.
+    """
+    nodes, edges, states, moved = tree.nodes, tree.edges, tree.states, tree.moved
+    used_nodes = 0
+    used_edges = 0
+    for old in range(index, slot.nodes):
+        parent = nodes[old].parent
+        if old != index and (parent < index or moved[parent] < 0):
+            moved[old] = NO_NODE
+            continue
+        moved[old] = used_nodes
+        first = nodes[old].edge_start
+        count = nodes[old].edge_count
+        nodes[used_nodes] = nodes[old]
+        states[used_nodes] = states[old]
+        nodes[used_nodes].edge_start = used_edges
+        for i in range(count):
+            edges[used_edges + i] = edges[first + i]
+        used_nodes += 1
+        used_edges += count
+    slot.nodes = used_nodes
+    slot.edges = used_edges
+    nodes[ROOT].parent = NO_NODE
+    nodes[ROOT].parent_edge = NO_NODE
+    for new in range(used_nodes):
+        first = nodes[new].edge_start
+        for e in range(first, first + nodes[new].edge_count):
+            if edges[e].child != NO_NODE:
+                child = moved[edges[e].child]
+                edges[e].child = child
+                nodes[child].parent = new
+                nodes[child].parent_edge = e
