@@ -33,6 +33,7 @@ from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleE
 from zerofleet.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory
 from zerofleet.manifests import Champion, Manifest, StoredFile, parse, require_game, to_json
 from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
+from zerofleet.naming import require_model_name
 
 __all__ = ["Champion", "Manifest", "ModelStore", "StoredFile"]
 
@@ -163,9 +164,7 @@ class ModelStore:
         return champion
 
     def _model_directory(self, model: str) -> Path:
-        if not _NAME.fullmatch(model):
-            raise InvalidRequest(f"{model!r:.80} is not a model name; names match {_NAME.pattern}")
-        return self.root / model
+        return self.root / require_model_name(model)
 
     def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
         directory = self.directory(model, version)

@@ -1,0 +1,42 @@
+"""Small games and networks; one torch thread, so that tests can run side by side."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import games
+from games.core import Game, make
+from trainer.network import Network, new_network
+from zerofleet.model_store import ModelStore
+from zerofleet.presets import NetworkSettings
+
+assert games
+torch.set_num_threads(1)
+
+SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
+
+
+@pytest.fixture(scope="session")
+def game() -> Game:
+    return make("tic_tac_toe")
+
+
+@pytest.fixture(scope="session")
+def connect_four() -> Game:
+    return make("connect_four")
+
+
+@pytest.fixture(scope="session")
+def small() -> NetworkSettings:
+    return SMALL
+
+
+@pytest.fixture
+def network(game, small) -> Network:
+    return new_network(game.spec(), small, seed=1)
+
+
+@pytest.fixture
+def store(tmp_path) -> ModelStore:
+    return ModelStore(tmp_path / "models")

@@ -1,0 +1,157 @@
+"""Export: a stored version loads, answers its golden positions, and is what Triton expects."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+from google.protobuf import text_format
+from safetensors.torch import load_file
+from tritonclient.grpc import model_config_pb2
+
+from trainer.export import Lineage, export_network, triton_config
+from zerofleet.errors import CorruptModel
+from zerofleet.manifests import check_golden
+from zerofleet.naming import model_name
+
+
+@pytest.fixture
+def version(store, game, network, small):
+    return export_network(store, game, network, small, lineage=Lineage(parent_version=0, train_steps=5, games_seen=7))
+
+
+def test_a_stored_version_verifies_for_its_game_and_says_where_it_comes_from(store, game, small, version):
+    manifest = store.verify("tic_tac_toe", version, game=game)
+    assert (manifest.train_steps, manifest.games_seen) == (5, 7)
+    assert manifest.network == small.model_dump()
+    assert set(manifest.files) == {"model.pt", "model.py", "weights.safetensors"}
+
+
+def test_the_stored_script_answers_the_golden_positions(store, version):
+    module = torch.jit.load(store.directory("tic_tac_toe", version) / "model.pt")
+    manifest = store.manifest("tic_tac_toe", version)
+    states, legal, _, _ = manifest.golden.arrays()
+    with torch.inference_mode():
+        policy, value = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
+    check_golden(manifest, policy.numpy(), value.numpy())
+    assert len(states) == 8
+
+
+def test_export_leaves_the_network_in_training_mode_and_its_weights_alone(store, game, network, small):
+    network.train()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    version = export_network(store, game, network, small, lineage=Lineage())
+    assert network.training
+    stored = load_file(store.directory("tic_tac_toe", version) / "weights.safetensors")
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, before[name])
+        assert torch.equal(tensor, stored[name])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_network_that_is_not_finite_is_not_exported(store, game, network, small, bad):
+    with torch.no_grad():
+        network.value_out.bias[0] = bad
+    with pytest.raises(CorruptModel, match=r"value_out\.bias"):
+        export_network(store, game, network, small, lineage=Lineage())
+    assert store.versions("tic_tac_toe") == []
+
+
+@pytest.mark.parametrize("backend", ["python", "pytorch_libtorch"])
+def test_the_configuration_is_one_that_triton_reads(connect_four, backend):
+    text = triton_config(connect_four, backend=backend, max_batch=256)
+    config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    assert config.name == model_name(connect_four)
+    assert config.max_batch_size == 256
+    assert [list(tensor.dims) for tensor in config.input] == [[16], [7]]
+    assert [list(tensor.dims) for tensor in config.output] == [[7], [2]]
+    assert (config.backend, config.platform) == (("python", "") if backend == "python" else ("", "pytorch_libtorch"))
+
+
+class _Tensor:
+    def __init__(self, name, array):
+        self.name, self.array = name, array
+
+    def as_numpy(self):
+        return self.array
+
+
+class _Response:
+    def __init__(self, tensors):
+        self.tensors = {tensor.name: tensor.array for tensor in tensors}
+
+
+class _TritonModelException(Exception):
+    pass
+
+
+@pytest.fixture
+def triton_model(monkeypatch):
+    """The module that Triton's Python backend would import, with a stand-in for what Triton provides."""
+    provided = types.ModuleType("triton_python_backend_utils")
+    provided.Tensor = _Tensor
+    provided.InferenceResponse = _Response
+    provided.TritonModelException = _TritonModelException
+    provided.get_input_tensor_by_name = lambda request, name: request[name]
+    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", provided)
+
+    def load(store, version):
+        path = store.directory("tic_tac_toe", version) / "model.py"
+        spec = importlib.util.spec_from_file_location("stored_model", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        model = module.TritonPythonModel()
+        model.initialize(
+            {
+                "model_repository": str(store.root / "tic_tac_toe"),
+                "model_version": str(version),
+                "model_instance_kind": "CPU",
+                "model_instance_device_id": "0",
+            }
+        )
+        return model
+
+    return load
+
+
+def test_tritons_model_answers_each_request_of_a_batch_with_its_own_rows(store, version, triton_model):
+    model = triton_model(store, version)
+    states, legal, policy, value = store.manifest("tic_tac_toe", version).golden.arrays()
+    cuts = [slice(0, 1), slice(1, 5), slice(5, 8)]
+    requests = [{"state__0": _Tensor("state__0", states[cut]), "legal__1": _Tensor("legal__1", legal[cut])} for cut in cuts]
+    for cut, response in zip(cuts, model.execute(requests), strict=True):
+        np.testing.assert_allclose(response.tensors["policy__0"], policy[cut], atol=1e-3)
+        np.testing.assert_allclose(response.tensors["value__1"], value[cut], atol=1e-5)
+        assert response.tensors["policy__0"].dtype == np.float16
+
+
+def test_tritons_model_refuses_a_changed_file(store, version, triton_model):
+    path = store.directory("tic_tac_toe", version) / "model.pt"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(_TritonModelException, match="changed"):
+        triton_model(store, version)
+
+
+def test_tritons_model_refuses_a_module_that_answers_otherwise(store, game, network, small, triton_model):
+    first = export_network(store, game, network, small, lineage=Lineage())
+    with torch.no_grad():
+        network.value_out.bias[0] += 1.0
+    second = export_network(store, game, network, small, lineage=Lineage())
+    ours, theirs = (store.directory("tic_tac_toe", version) for version in (first, second))
+    (ours / "model.pt").write_bytes((theirs / "model.pt").read_bytes())
+    manifest = (ours / "manifest.json").read_text()
+    old, new = (store.manifest("tic_tac_toe", version).files["model.pt"].sha256 for version in (first, second))
+    (ours / "manifest.json").write_text(manifest.replace(old, new))
+    with pytest.raises(_TritonModelException, match="golden"):
+        triton_model(store, first)
+
+
+def test_an_archive_is_small_enough_to_publish_often(store, version):
+    size = (store.directory("tic_tac_toe", version) / "model.pt").stat().st_size
+    assert size < 200_000

@@ -1,0 +1,144 @@
+"""Export: a network as a version of the model store, which is a Triton model repository as it stands.
+
+A version holds the TorchScript module that is served, the bare weights as safetensors, the Python that Triton's Python
+backend runs, and a manifest with golden positions: what this network answered here, to be compared wherever it is loaded.
+A network that is not finite, or whose script does not answer as the network itself, is not exported.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from safetensors.torch import save as save_safetensors
+from torch import Tensor
+
+from games.core import Game
+from trainer.network import Network, ServingModule
+from zerofleet.encodings import encoder_fingerprint, sample_positions
+from zerofleet.errors import CorruptModel
+from zerofleet.manifests import Golden, Manifest, check_golden
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import LEGAL_TENSOR, POLICY_TENSOR, STATE_TENSOR, VALUE_TENSOR, model_name
+from zerofleet.presets import NetworkSettings
+
+__all__ = ["Lineage", "TritonBackend", "export_network", "script", "triton_config"]
+
+TritonBackend = Literal["python", "pytorch_libtorch"]
+
+_GOLDEN_POSITIONS = 8
+_GOLDEN_GAMES = 4
+_GOLDEN_SEED = 20181207  # the day AlphaZero appeared in Science
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a network comes from."""
+
+    parent_version: int = 0  # 0 = none
+    train_steps: int = 0
+    games_seen: int = 0
+
+
+def export_network(
+    store: ModelStore,
+    game: Game,
+    network: Network,
+    settings: NetworkSettings,
+    *,
+    lineage: Lineage,
+    backend: TritonBackend = "python",
+    max_batch: int = 1024,
+) -> int:
+    """Publish `network` and return its version; the network itself is left as it is.
+
+    Raises `CorruptModel` for weights or answers that are not finite, `Unavailable` when the disk refuses.
+    """
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    if broken := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+        raise CorruptModel(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
+    served = ServingModule(copy.deepcopy(network).cpu().float(), game.spec()).eval()
+    scripted = script(served)
+    manifest = _manifest(game, served, settings, lineage)
+    states, legal, _, _ = manifest.golden.arrays()
+    check_golden(manifest, *_answers(scripted, states, legal))
+    archive = io.BytesIO()
+    torch.jit.save(scripted, archive)
+    files: dict[str, bytes | Path] = {
+        "model.pt": archive.getvalue(),
+        "weights.safetensors": save_safetensors(weights),
+        "model.py": Path(__file__).with_name("triton_model.py").read_bytes(),
+    }
+    config = triton_config(game, backend=backend, max_batch=max_batch)
+    return store.publish(model_name(game), files, manifest, config=config)
+
+
+def script(module: ServingModule) -> torch.jit.ScriptModule:
+    """Compile the served form. It is not frozen, so that whoever loads it can move it to a device first."""
+    if module.training:
+        raise CorruptModel("a module in training mode would let its batch-mates sway an evaluation; call eval() before export")
+    scripted: torch.jit.ScriptModule = torch.jit.script(module)
+    return scripted
+
+
+def triton_config(game: Game, *, backend: TritonBackend = "python", max_batch: int = 1024) -> str:
+    """Return `config.pbtxt`: tensors, dynamic batching, and the latest two versions where nobody names others."""
+    spec = game.spec()
+    engine = 'backend: "python"' if backend == "python" else 'platform: "pytorch_libtorch"\ndefault_model_filename: "model.pt"'
+    return f"""\
+name: "{model_name(game)}"
+{engine}
+max_batch_size: {max_batch}
+input [
+  {{ name: "{STATE_TENSOR}" data_type: TYPE_UINT8 dims: [ {spec.packed_bytes} ] }},
+  {{ name: "{LEGAL_TENSOR}" data_type: TYPE_INT16 dims: [ {spec.max_legal} ] }}
+]
+output [
+  {{ name: "{POLICY_TENSOR}" data_type: TYPE_FP16 dims: [ {spec.max_legal} ] }},
+  {{ name: "{VALUE_TENSOR}" data_type: TYPE_FP32 dims: [ {spec.num_players} ] }}
+]
+version_policy: {{ latest {{ num_versions: 2 }} }}
+dynamic_batching {{
+  max_queue_delay_microseconds: 1000
+  default_queue_policy {{ max_queue_size: 256 timeout_action: REJECT }}
+}}
+instance_group [ {{ count: 1 kind: KIND_AUTO }} ]
+"""
+
+
+def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, lineage: Lineage) -> Manifest:
+    spec = game.spec()
+    states, legal = sample_positions(game, games=_GOLDEN_GAMES, seed=_GOLDEN_SEED)
+    chosen = np.linspace(0, len(states) - 1, min(_GOLDEN_POSITIONS, len(states))).astype(int)
+    states, legal = states[chosen], legal[chosen]
+    policy, value = _answers(served, states, legal)
+    return Manifest(
+        model=model_name(game),
+        game=spec.name,
+        parameters={name: str(value) for name, value in game._asdict().items()},
+        rules_version=spec.rules_version,
+        encoder=encoder_fingerprint(game),
+        planes=spec.planes,
+        num_actions=spec.num_actions,
+        max_legal=spec.max_legal,
+        num_players=spec.num_players,
+        parent_version=lineage.parent_version,
+        train_steps=lineage.train_steps,
+        games_seen=lineage.games_seen,
+        created_at_ms=time.time_ns() // 1_000_000,
+        network=settings.model_dump(),
+        heads=("policy", "value"),
+        golden=Golden.of(states, legal, policy, value),
+    )
+
+
+def _answers(module: torch.nn.Module, states: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    with torch.inference_mode():
+        answers: tuple[Tensor, Tensor] = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
+    return answers[0].numpy(), answers[1].numpy()
