@@ -20,7 +20,7 @@ def test_parameters_are_read_from_name_equals_value():
 
 @pytest.mark.parametrize("items", [["rows"], ["rows="], ["=4"], ["rows=4", "rows=5"]])
 def test_a_parameter_that_cannot_be_read_is_named(items):
-    with pytest.raises(typer.BadParameter, match="rows|=4"):
+    with pytest.raises(typer.BadParameter, match=r"rows|=4"):
         read_parameters(items)
 
 

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from games.core import make
+from zerofleet.cli.bench_search import UniformTable, measure
+from zerofleet.evaluators.fakes import uniform_policy
+
+
+def test_the_table_answers_as_the_uniform_evaluator_does():
+    game = make("connect_four")
+    legal = np.array([[0, 1, 2, 3, 4, 5, 6], [2, 5, -1, -1, -1, -1, -1], [3, -1, -1, -1, -1, -1, -1]], dtype=np.int16)
+    policy, value = UniformTable(game, rows=8).answer(legal)
+    np.testing.assert_array_equal(policy.astype(np.float16), uniform_policy(legal))
+    np.testing.assert_array_equal(value, np.zeros((3, 2), dtype=np.float32))
+
+
+@pytest.mark.slow
+def test_every_simulation_of_every_move_is_counted_once():
+    figures = measure(make("tic_tac_toe"), games=4, simulations=16, seconds=0.05)
+    assert figures.games == 4
+    assert figures.simulations == 16
+    assert figures.games_done > 0
+    # Without reuse of subtrees a move costs 16 visits of the root's children and the root's own evaluation at most.
+    assert 16 * figures.moves_done * 0.9 <= figures.simulations_done <= 17 * figures.moves_done * 1.1
+
+
+@pytest.mark.slow
+def test_json_has_the_fields_that_scripts_read(zerofleet):
+    words = ["bench", "search", "--game", "connect_four", "--games", "2", "--simulations", "8", "--seconds", "0.01", "--json"]
+    figures = zerofleet(*words, "--set", "rows=4", "--set", "columns=5").json()
+    assert figures["game"] == "connect_four_rows4_columns5"
+    assert figures["simulations_per_second_per_core"] > 0
+    assert figures["bytes_per_game"] > 0
+
+
+def test_an_unknown_game_is_named_with_those_that_exist(zerofleet):
+    outcome = zerofleet("bench", "search", "--game", "ludo")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: no game is called 'ludo'; there are ")
+    assert "tic_tac_toe" in outcome.err
