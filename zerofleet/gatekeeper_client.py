@@ -17,7 +17,7 @@ import structlog
 
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused
 from zerofleet.grpc_errors import error_from
-from zerofleet.promotions import Candidate, Champion, Rung
+from zerofleet.promotions import Candidate, Champion, Rung, champion_from_wire
 from zerofleet.wire import gatekeeper_pb2 as wire
 from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
@@ -82,7 +82,7 @@ class GatekeeperClient:
         """
         request = wire.GetChampionRequest(game=model)
         try:
-            return Champion.from_wire(await self._call(lambda: self._stub.GetChampion(request, timeout=self._timeout_s)))
+            return champion_from_wire(await self._call(lambda: self._stub.GetChampion(request, timeout=self._timeout_s)))
         except ModelNotFound:
             return None
 
@@ -94,7 +94,7 @@ class GatekeeperClient:
         """
         request = wire.ListModelsRequest(game=model)
         reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s))
-        champion = Champion.from_wire(reply.champion) if reply.HasField("champion") else None
+        champion = champion_from_wire(reply.champion) if reply.HasField("champion") else None
         return [Candidate.from_wire(message) for message in reply.models], champion
 
     async def promote(self, model: str, version: int, *, reason: str) -> Champion:
@@ -104,7 +104,7 @@ class GatekeeperClient:
         Cancellation: it may or may not have happened; `champion` tells.
         """
         request = wire.PromoteRequest(game=model, version=version, reason=reason)
-        return Champion.from_wire(await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s)))
+        return champion_from_wire(await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s)))
 
     async def rollback(self, model: str, *, reason: str) -> Champion:
         """Make the previous champion the champion again.
@@ -113,7 +113,7 @@ class GatekeeperClient:
         Cancellation: it may or may not have happened; `champion` tells.
         """
         request = wire.RollbackRequest(game=model, reason=reason)
-        return Champion.from_wire(await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s)))
+        return champion_from_wire(await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s)))
 
     async def ladder(self, model: str) -> list[Rung]:
         """Return the rating ladder, strongest first; `random` is 0 Elo.
@@ -138,7 +138,7 @@ class GatekeeperClient:
             try:
                 async for message in call:
                     failures = 0
-                    champion = Champion.from_wire(message)
+                    champion = champion_from_wire(message)
                     if champion.epoch > epoch:
                         epoch = champion.epoch
                         yield champion

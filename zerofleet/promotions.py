@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from zerofleet.manifests import Champion
 from zerofleet.wire import gatekeeper_pb2 as wire
 
-__all__ = ["Candidate", "CandidateStatus", "Champion", "MatchReport", "Rung"]
+__all__ = ["Candidate", "CandidateStatus", "Champion", "MatchReport", "Rung", "champion_from_wire", "champion_to_wire"]
 
 
 class CandidateStatus(StrEnum):
@@ -35,31 +36,28 @@ class CandidateStatus(StrEnum):
 _WIRE_PREFIX = "CANDIDATE_STATUS_"
 
 
-@dataclass(frozen=True, slots=True)
-class Champion:
-    """The version that plays, and the fencing epoch of its promotion."""
+def champion_to_wire(champion: Champion) -> wire.Champion:
+    """Return the message for a champion."""
+    return wire.Champion(
+        game=champion.model,
+        version=champion.version,
+        epoch=champion.epoch,
+        manifest_sha256=champion.manifest_sha256,
+        promoted_at_ms=champion.promoted_at_ms,
+        reason=champion.reason,
+    )
 
-    model: str
-    version: int
-    epoch: int
-    """Grows with every change of the pointer; a holder of an older epoch may not write it."""
-    manifest_sha256: str
-    promoted_at_ms: int
 
-    def to_wire(self) -> wire.Champion:
-        """Return the message for it."""
-        return wire.Champion(
-            game=self.model,
-            version=self.version,
-            epoch=self.epoch,
-            manifest_sha256=self.manifest_sha256,
-            promoted_at_ms=self.promoted_at_ms,
-        )
-
-    @classmethod
-    def from_wire(cls, message: wire.Champion) -> Champion:
-        """Return what a message says."""
-        return cls(message.game, message.version, message.epoch, message.manifest_sha256, message.promoted_at_ms)
+def champion_from_wire(message: wire.Champion) -> Champion:
+    """Return the champion a message names."""
+    return Champion(
+        model=message.game,
+        version=message.version,
+        epoch=message.epoch,
+        manifest_sha256=message.manifest_sha256,
+        promoted_at_ms=message.promoted_at_ms,
+        reason=message.reason,
+    )
 
 
 @dataclass(frozen=True, slots=True)

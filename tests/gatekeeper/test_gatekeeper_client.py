@@ -8,7 +8,7 @@ import zerofleet.gatekeeper_client as client_module
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, StaleEpoch, Unavailable, ZerofleetError
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.grpc_errors import ErrorInterceptor, code_of, error_from
-from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung, champion_to_wire
 from zerofleet.wire import gatekeeper_pb2 as wire
 from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
@@ -33,24 +33,24 @@ class ScriptedServicer(stubs.GatekeeperServicer):
 
     async def GetChampion(self, request, context):
         self._maybe_raise()
-        return Champion(request.game, 4, 9, "ab", 77).to_wire()
+        return champion_to_wire(Champion(request.game, 4, 9, "ab", 77, "why"))
 
     async def WatchChampion(self, request, context):
         self._maybe_raise()
         self.watchers += 1
         while (item := await self.champions.get()) is not None:
-            yield item.to_wire()
+            yield champion_to_wire(item)
 
     async def ListModels(self, request, context):
         return wire.ListModelsReply(models=[Candidate(request.game, 1, CandidateStatus.PROMOTED).to_wire()])
 
     async def Promote(self, request, context):
         self._maybe_raise()
-        return Champion(request.game, request.version, 10, "cd", 78).to_wire()
+        return champion_to_wire(Champion(request.game, request.version, 10, "cd", 78, "why"))
 
     async def Rollback(self, request, context):
         self._maybe_raise()
-        return Champion(request.game, 3, 11, "ef", 79).to_wire()
+        return champion_to_wire(Champion(request.game, 3, 11, "ef", 79, "why"))
 
     async def GetLadder(self, request, context):
         return wire.Ladder(game=request.game, rungs=[Rung("random", 0.0, -1.0, 1.0, 5).to_wire()])
@@ -77,7 +77,7 @@ async def test_every_value_survives_the_wire(gate):
     _, _, client, _ = gate
     submitted = await client.submit("tic_tac_toe", 7, "ab" * 32)
     assert submitted == Candidate("tic_tac_toe", 7, CandidateStatus.REJECTED, REPORT, "too weak")
-    assert await client.champion("tic_tac_toe") == Champion("tic_tac_toe", 4, 9, "ab", 77)
+    assert await client.champion("tic_tac_toe") == Champion("tic_tac_toe", 4, 9, "ab", 77, "why")
     assert await client.models("tic_tac_toe") == ([Candidate("tic_tac_toe", 1, CandidateStatus.PROMOTED)], None)
     assert (await client.promote("tic_tac_toe", 5, reason="because")).version == 5
     assert (await client.rollback("tic_tac_toe", reason="because")).version == 3
@@ -118,7 +118,7 @@ async def test_a_server_that_is_gone_is_unavailable_and_named(gate):
 async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_BACKOFF_S", 0.001)
     servicer, server, client, port = gate
-    first, second = Champion("tic_tac_toe", 1, 1, "a", 0), Champion("tic_tac_toe", 2, 2, "b", 0)
+    first, second = Champion("tic_tac_toe", 1, 1, "a", 0, "why"), Champion("tic_tac_toe", 2, 2, "b", 0, "why")
     await servicer.champions.put(first)
     watching = client.watch("tic_tac_toe")
     assert await anext(watching) == first
@@ -135,7 +135,7 @@ async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, mo
 async def test_watch_follows_a_stream_that_the_server_ends(gate, monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_BACKOFF_S", 0.001)
     servicer, _, client, _ = gate
-    for item in (Champion("tic_tac_toe", 1, 1, "a", 0), None, Champion("tic_tac_toe", 2, 2, "b", 0)):
+    for item in (Champion("tic_tac_toe", 1, 1, "a", 0, "why"), None, Champion("tic_tac_toe", 2, 2, "b", 0, "why")):
         await servicer.champions.put(item)
     watching = client.watch("tic_tac_toe")
     assert [(await anext(watching)).version, (await anext(watching)).version] == [1, 2]

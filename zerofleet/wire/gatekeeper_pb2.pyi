@@ -71,18 +71,20 @@ class Candidate(_message.Message):
     def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., status: _Optional[_Union[CandidateStatus, str]] = ..., match: _Optional[_Union[MatchResult, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Champion(_message.Message):
-    __slots__ = ("game", "version", "epoch", "manifest_sha256", "promoted_at_ms")
+    __slots__ = ("game", "version", "epoch", "manifest_sha256", "promoted_at_ms", "reason")
     GAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_SHA256_FIELD_NUMBER: _ClassVar[int]
     PROMOTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     game: str
     version: int
     epoch: int
     manifest_sha256: str
     promoted_at_ms: int
-    def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., manifest_sha256: _Optional[str] = ..., promoted_at_ms: _Optional[int] = ...) -> None: ...
+    reason: str
+    def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., manifest_sha256: _Optional[str] = ..., promoted_at_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class GetChampionRequest(_message.Message):
     __slots__ = ("game",)

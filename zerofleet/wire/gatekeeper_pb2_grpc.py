@@ -89,7 +89,8 @@ class GatekeeperServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchChampion(self, request, context):
-        """Sends the present champion at once (when there is one) and every later one; never ends by itself.
+        """Sends the present champion at once (when there is one) and every later one; never ends by itself. A slow reader may
+        miss one that was replaced before it could be sent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,9 @@ class GatekeeperStub:
     GetChampion: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.GetChampionRequest, _gatekeeper_pb2.Champion]
     """NOT_FOUND while no version was ever promoted."""
     WatchChampion: _grpc.UnaryStreamMultiCallable[_gatekeeper_pb2.WatchChampionRequest, _gatekeeper_pb2.Champion]
-    """Sends the present champion at once (when there is one) and every later one; never ends by itself."""
+    """Sends the present champion at once (when there is one) and every later one; never ends by itself. A slow reader may
+    miss one that was replaced before it could be sent.
+    """
     ListModels: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.ListModelsRequest, _gatekeeper_pb2.ListModelsReply]
     Promote: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.PromoteRequest, _gatekeeper_pb2.Champion]
     """Makes a verified version the champion whatever its results."""
@@ -52,7 +54,9 @@ class GatekeeperAsyncStub(GatekeeperStub):
     GetChampion: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.GetChampionRequest, _gatekeeper_pb2.Champion]  # type: ignore[assignment]
     """NOT_FOUND while no version was ever promoted."""
     WatchChampion: _aio.UnaryStreamMultiCallable[_gatekeeper_pb2.WatchChampionRequest, _gatekeeper_pb2.Champion]  # type: ignore[assignment]
-    """Sends the present champion at once (when there is one) and every later one; never ends by itself."""
+    """Sends the present champion at once (when there is one) and every later one; never ends by itself. A slow reader may
+    miss one that was replaced before it could be sent.
+    """
     ListModels: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.ListModelsRequest, _gatekeeper_pb2.ListModelsReply]  # type: ignore[assignment]
     Promote: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.PromoteRequest, _gatekeeper_pb2.Champion]  # type: ignore[assignment]
     """Makes a verified version the champion whatever its results."""
@@ -83,7 +87,9 @@ class GatekeeperServicer(metaclass=_abc_1.ABCMeta):
         request: _gatekeeper_pb2.WatchChampionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_gatekeeper_pb2.Champion], _abc.AsyncIterator[_gatekeeper_pb2.Champion]]:
-        """Sends the present champion at once (when there is one) and every later one; never ends by itself."""
+        """Sends the present champion at once (when there is one) and every later one; never ends by itself. A slow reader may
+        miss one that was replaced before it could be sent.
+        """
 
     @_abc_1.abstractmethod
     def ListModels(
