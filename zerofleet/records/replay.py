@@ -30,12 +30,11 @@ ROW_ORDER = 5  # plies of searched moves do not ascend, or there is no such ply
 ROW_ACTIONS = 6  # listed actions do not ascend, or one is not legal there
 ROW_VISITS = 7  # more than MAX_VISITS
 ROW_NO_VISITS = 8
-ROW_EMPTY_ENTRY = 9  # a listed action without visits or target weight
-ROW_TARGET = 10  # does not sum to one
-ROW_VALUE = 11  # nan or outside [-1, 1]
-ROW_VERSION = 12  # not a positive number
-ROW_SEAT = 13  # searched by a seat without a model
-ROW_FLAGS = 14  # unknown bits
+ROW_TARGET = 9  # does not sum to one
+ROW_VALUE = 10  # nan or outside [-1, 1]
+ROW_VERSION = 11  # not a positive number
+ROW_SEAT = 12  # searched by a seat without a model
+ROW_FLAGS = 13  # unknown bits
 
 
 class Claims(NamedTuple):
@@ -146,8 +145,6 @@ def _check_policy(claims: Claims, out: Replayed, row: int, count: int) -> int:
         target += claims.target[j]
         if visits > MAX_VISITS:
             return ROW_VISITS
-        if claims.visits[j] == 0 and claims.target[j] == 0:
-            return ROW_EMPTY_ENTRY
     if visits == 0:
         return ROW_NO_VISITS
     # Rounding each of k entries to a unit moves the sum by k / 2 units at most.
