@@ -1,0 +1,90 @@
+"""Samples of a game: which positions, seen by whom, with which targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from games import bits, core
+from trainer.samples import extract
+from zerofleet.records import decode_record, encode_record, validate
+from zerofleet.records.samples import random_game
+
+UID = "0" * 32
+
+
+def validated(game, seed=1, **changes):
+    played = replace(random_game(game, seed), **changes)
+    return validate(decode_record(encode_record(played, worker_id="w", uid=UID)))
+
+
+@pytest.fixture(params=["tic_tac_toe", "connect_four"])
+def played(request, game, connect_four):
+    return validated({"tic_tac_toe": game, "connect_four": connect_four}[request.param])
+
+
+def test_each_fully_searched_move_is_one_sample_encoded_for_its_mover(played):
+    samples = extract(played, search_value_share=0.0)
+    spec = played.game.spec()
+    assert len(samples) == len(played.search.ply)
+    for row, ply in enumerate(played.search.ply):
+        wanted = np.zeros(spec.packed_bytes, np.uint8)
+        core.encode(played.game, played.states[ply], int(played.movers[ply]), wanted)
+        np.testing.assert_array_equal(samples.states[row], wanted)
+
+
+def test_moves_searched_with_a_small_budget_are_no_samples(game):
+    whole = random_game(game, 5)
+    searched = tuple(replace(move, flags=move.flags if move.ply % 2 else 0) for move in whole.searched)
+    played = validated(game, seed=5, searched=searched)
+    samples = extract(played, search_value_share=0.0)
+    every = extract(validated(game, seed=5), search_value_share=0.0)
+    np.testing.assert_array_equal(samples.states, every.states[1::2])
+    np.testing.assert_array_equal(samples.policy, every.policy[1::2])
+
+
+def test_the_policy_target_stands_beside_its_legal_action(played):
+    samples = extract(played, search_value_share=0.0)
+    search = played.search
+    np.testing.assert_allclose(samples.policy.astype(np.float32).sum(axis=1), 1.0, atol=2e-3)
+    for row in range(len(samples)):
+        entries = slice(search.start[row], search.start[row + 1])
+        wanted = dict(zip(search.actions[entries].tolist(), search.policy[entries].tolist(), strict=True))
+        for action, weight in zip(samples.legal[row].tolist(), samples.policy[row].tolist(), strict=True):
+            assert weight == pytest.approx(wanted.get(action, 0.0), abs=1e-3)
+            assert action >= 0 or weight == 0
+
+
+def test_actions_without_visits_are_legal_with_target_zero(game):
+    whole = random_game(game, 5, with_targets=False)
+    first = whole.searched[0]
+    pruned = replace(first, actions=first.actions[2:4], visits=np.array([30, 10], np.int32))
+    played = validated(game, seed=5, searched=(pruned, *whole.searched[1:]), moves=whole.moves)
+    samples = extract(played, search_value_share=0.0)
+    assert samples.legal[0].tolist() == list(range(9))
+    assert samples.policy[0].tolist() == [0, 0, 0.75, 0.25, 0, 0, 0, 0, 0]
+
+
+def test_the_value_target_is_the_result_seen_by_the_player_to_move(played):
+    samples = extract(played, search_value_share=0.0)
+    for row, ply in enumerate(played.search.ply):
+        mover = int(played.movers[ply])
+        assert samples.value[row].tolist() == [played.scores[mover], played.scores[1 - mover]]
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_a_share_of_the_value_target_is_the_searched_value(played, share):
+    samples = extract(played, search_value_share=share)
+    for row, ply in enumerate(played.search.ply):
+        mover = int(played.movers[ply])
+        wanted = (1 - share) * played.scores[mover] + share * played.search.root_value[row][mover]
+        assert samples.value[row, 0] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_stones_of_the_first_sample_are_none_and_of_the_second_one(game):
+    samples = extract(validated(game), search_value_share=0.0)
+    planes = bits.unpack(samples.states, game.spec().planes)
+    assert planes[0].sum() == 0
+    assert (planes[1][0].sum(), planes[1][1].sum()) == (0, 1)  # the mover sees one stone, the other player's

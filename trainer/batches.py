@@ -1,0 +1,72 @@
+"""Batches: samples unpacked, turned by a random symmetry, as the network takes them.
+
+Axes: B batch, C planes, H x W cells, A actions, L most legal actions, P players, K symmetries with the identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from games.compiled import compiled
+from games.core import GameSpec
+from trainer.samples import Samples
+
+__all__ = ["Batch", "BatchMaker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one step trains on."""
+
+    planes: Tensor  # float32 [B, C, H, W]
+    legal: Tensor  # int64 [B, L], padded with -1
+    policy: Tensor  # float32 [B, L]
+    value: Tensor  # float32 [B, P]
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device, planes in channels-last layout, which CPUs and GPUs convolve faster."""
+        planes = self.planes.to(device, memory_format=torch.channels_last, non_blocking=True)
+        return Batch(planes, *(tensor.to(device, non_blocking=True) for tensor in (self.legal, self.policy, self.value)))
+
+
+class BatchMaker:
+    """Makes batches for one game."""
+
+    def __init__(self, spec: GameSpec) -> None:
+        self._planes = spec.planes
+        cells = spec.planes[1] * spec.planes[2]
+        identity = (np.arange(cells), np.arange(spec.num_actions))
+        images = [identity, *((symmetry.cells, symmetry.actions) for symmetry in spec.symmetries)]
+        self._cells = np.stack([image[0] for image in images]).astype(np.int32)  # [K, H*W]
+        actions = np.stack([image[1] for image in images]).astype(np.int16)
+        self._actions = np.pad(actions, ((0, 0), (0, 1)), constant_values=-1)  # [K, A+1]; index -1 gives -1
+
+    def make(self, samples: Samples, rng: np.random.Generator | None) -> Batch:
+        """Return the batch of all `samples`, each turned by its own random symmetry; `rng` None turns none."""
+        count = len(samples)
+        turns = np.zeros(count, np.int64) if rng is None else rng.integers(len(self._cells), size=count)
+        planes = np.empty((count, *self._planes), np.float32)
+        _unpack(samples.states, turns, self._cells, planes.reshape(count, self._planes[0], -1))
+        legal = self._actions[turns[:, None], samples.legal].astype(np.int64)
+        return Batch(
+            torch.from_numpy(planes),
+            torch.from_numpy(legal),
+            torch.from_numpy(samples.policy.astype(np.float32)),
+            torch.from_numpy(np.ascontiguousarray(samples.value)),
+        )
+
+
+@compiled
+def _unpack(states: np.ndarray, turns: np.ndarray, cells: np.ndarray, out: np.ndarray) -> None:
+    """Write the planes of packed states, float32 [B, C, H*W]; cell i of an image holds what cell cells[i] held."""
+    size = cells.shape[1]
+    for b in range(out.shape[0]):
+        source = cells[turns[b]]
+        for plane in range(out.shape[1]):
+            for i in range(size):
+                bit = plane * size + source[i]
+                out[b, plane, i] = (states[b, bit >> 3] >> (bit & 7)) & 1

@@ -1,0 +1,87 @@
+"""The replay window: the most recent samples, as many as the growing window rule says.
+
+Early games are poor, and a small window forgets them quickly; later a large one keeps variety. The rule is KataGo's (Wu
+2019, "Accelerating Self-Play Learning in Go", appendix C): with N samples ever made, the window holds
+
+    c (1 + beta ((N / c)^alpha - 1) / alpha)        for N > c, and all N before
+
+so that it begins by growing beta samples for each new one, and ever more slowly from then on.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from games.core import GameSpec
+from trainer.samples import Samples
+from zerofleet.presets import TrainSettings
+
+__all__ = ["SampleWindow", "window_size"]
+
+_FIRST_CAPACITY = 4096
+
+
+def window_size(total: int, settings: TrainSettings) -> int:
+    """Return how many of `total` samples are in the window."""
+    c, alpha, beta = settings.window_min, settings.window_exponent, settings.window_slope
+    if total <= c:
+        return min(total, settings.window_max)
+    grown = c * (1.0 + beta * ((total / c) ** alpha - 1.0) / alpha)
+    return min(int(grown), total, settings.window_max)
+
+
+class SampleWindow:
+    """A ring of samples in flat arrays. One thread may add while another draws.
+
+    Samples are numbered from 0 in the order of arrival; sample n lies in row n modulo the capacity.
+    """
+
+    def __init__(self, spec: GameSpec, settings: TrainSettings, *, first: int = 0) -> None:
+        """`first`: the number of the first sample to come, when earlier ones were left out on purpose."""
+        self._spec = spec
+        self._settings = settings
+        self._first = first
+        self._total = first
+        self._rows = Samples.empty(spec, _FIRST_CAPACITY)
+        self._lock = threading.Lock()
+
+    @property
+    def total(self) -> int:
+        """Samples that ever arrived."""
+        return self._total
+
+    def __len__(self) -> int:
+        """Return the number of samples that can be drawn."""
+        return min(window_size(self._total, self._settings), self._total - self._first)
+
+    def add(self, samples: Samples) -> None:
+        """Append samples; the oldest leave when the rule says so."""
+        if not len(samples):
+            return
+        with self._lock:
+            after = self._total + len(samples)
+            self._reserve(min(window_size(after, self._settings), after - self._first))
+            numbers = np.arange(self._total, after)[-len(self._rows) :]
+            for stored, new in zip(self._rows.arrays, samples.arrays, strict=True):
+                stored[numbers % len(stored)] = new[-len(numbers) :]
+            self._total = after
+
+    def draw(self, count: int, rng: np.random.Generator) -> Samples:
+        """Return copies of `count` samples drawn uniformly, with replacement; the window must not be empty."""
+        with self._lock:
+            numbers = rng.integers(self._total - len(self), self._total, count)
+            rows = numbers % len(self._rows)
+            return Samples(*(array[rows] for array in self._rows.arrays))
+
+    def _reserve(self, wanted: int) -> None:
+        """Make the capacity at least `wanted`, keeping every sample at the row of its number."""
+        capacity = len(self._rows)
+        if wanted <= capacity:
+            return
+        larger = Samples.empty(self._spec, min(max(wanted, 2 * capacity), self._settings.window_max))
+        numbers = np.arange(max(self._first, self._total - capacity), self._total)
+        for new, old in zip(larger.arrays, self._rows.arrays, strict=True):
+            new[numbers % len(new)] = old[numbers % capacity]
+        self._rows = larger
