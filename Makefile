@@ -1,28 +1,33 @@
-# Everything a person does with this checkout. Targets set up what they need in .venv.
+# Everything a person does with this checkout. Targets set up what they need in .venv; `make help` lists them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := games zerofleet inference_server selfplay_worker trainer gatekeeper
 PROTO := $(wildcard proto/zerofleet/wire/*.proto)
 RUN_ARGS ?= connect_four --preset laptop
+TEST_ARGS ?=
 
-.PHONY: venv run check test test-all format proto clean
+.DEFAULT_GOAL := help
+.PHONY: help venv run doctor check test test-fast test-all wheel-test bench proto format clean
 
-venv: $(VENV)/.installed
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+venv: $(VENV)/.installed ## set up .venv with the pinned packages
 
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: $(PYTHON) is too old: Python 3.11 or newer is needed; name one with make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-run: venv
+run: venv ## learn Connect Four on this machine; RUN_ARGS="tic_tac_toe --preset tiny" for another
 	$(BIN)/zerofleet run $(RUN_ARGS)
 
-proto: venv
-	$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
-		--python_out=. --pyi_out=. --grpc_python_out=. --mypy_grpc_out=. $(PROTO)
+doctor: venv ## check that this machine has what Zerofleet needs
+	$(BIN)/zerofleet doctor
 
-check: venv
+check: venv ## formatting, lint, types, import rules, generated stubs, YAML
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -31,12 +36,35 @@ check: venv
 	git diff --exit-code -- zerofleet/wire
 	$(BIN)/yamllint --strict .
 
-test: venv
-	$(BIN)/pytest -n auto --dist worksteal
+test: venv ## all tests; TEST_ARGS="-k trees" for some
+	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
 
-format: venv
+test-fast: venv ## the tests that take less than a quarter of a second each
+	$(BIN)/pytest -m "not slow" $(TEST_ARGS)
+
+test-all: check test wheel-test ## what CI runs, and the fast tests against the built wheel
+
+wheel-test: venv ## build the wheel and run the fast tests against it, away from the checkout
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheel .
+	$(PYTHON) -m venv --system-site-packages build/wheel/venv
+	build/wheel/venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls build/wheel/*.whl)[dev]"
+	cp -r tests pyproject.toml build/wheel/
+	cd build/wheel && venv/bin/pytest -m "not slow" -p no:randomly
+
+bench: venv ## measure this machine
+	$(BIN)/zerofleet bench search
+	$(BIN)/zerofleet bench serve
+	$(BIN)/zerofleet bench train
+
+proto: venv ## generate the stubs from proto/
+	$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
+		--python_out=. --pyi_out=. --grpc_python_out=. --mypy_grpc_out=. $(PROTO)
+
+format: venv ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+clean: ## remove the environment and what tools left; runs stay
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './runs/*' -prune -exec rm -rf {} +

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import io
+
+import pytest
+from rich.console import Console
+
+from games.core import make
+from games.positions import replay
+from zerofleet.cli.analyst import Analyst, best_move, ranked
+from zerofleet.cli.session import Session
+from zerofleet.evaluators.fakes import UniformEvaluator
+
+
+class FirstLegal:
+    """Plays the first legal cell of tic-tac-toe."""
+
+    name = "first"
+
+    async def choose(self, moves, *, seed):
+        return next(action for action in range(9) if action not in moves)
+
+
+class Adviser(Analyst):
+    title = "uniform, 32 simulations"
+
+
+@pytest.fixture(scope="module")
+def adviser():
+    return Adviser(make("tic_tac_toe"), UniformEvaluator(2), version=1, simulations=32)
+
+
+def sit(lines, *, seat=0, adviser=None):
+    """Hold a sitting in which the person types `lines`; returns what was shown and the session."""
+    typed = iter(lines)
+    console = Console(file=io.StringIO(), width=200)
+
+    def ask(prompt):
+        console.print(prompt, end="\n", markup=False)
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    with asyncio.Runner() as runner:
+        session = Session(make("tic_tac_toe"), FirstLegal(), adviser, seat=seat, seed=0, runner=runner, console=console)
+        session.play(ask)
+    return console.file.getvalue(), session
+
+
+def test_moves_are_played_and_answered():
+    shown, session = sit(["b2", "quit"])
+    assert session.moves == [4, 0]
+    assert "O (first) plays a3" in shown
+    assert "3 O . .\n2 . X .\n1 . . ." in shown
+
+
+def test_the_opponent_begins_when_the_person_sits_second():
+    shown, session = sit([], seat=1)
+    assert session.moves == [0]
+    assert "X (first) plays a3" in shown
+
+
+@pytest.mark.parametrize(("typed", "said"), [("z9", "'z9' is not a legal move"), ("a3", "'a3' is not a legal move")])
+def test_a_bad_move_is_explained_and_changes_nothing(typed, said):
+    shown, session = sit(["b2", typed])
+    assert session.moves == [4, 0]
+    assert said in shown
+    assert "legal: b3" in shown
+
+
+def test_undo_takes_back_the_answer_and_the_move():
+    _, session = sit(["b2", "c1", "undo"])
+    assert session.moves == [4, 0]
+    _, session = sit(["b2", "undo", "undo"])
+    assert session.moves == []
+    assert "no move of yours to take back" in sit(["undo"])[0]
+
+
+def test_a_won_game_is_announced_and_can_be_undone_or_played_again():
+    shown, session = sit(["b2", "c3", "a1", "undo", "a1", "again"])
+    assert shown.count("You win.") == 2
+    assert "moves: b2,a3,c3,b3,a1" in shown
+    assert "undo, again or quit>" in shown
+    assert session.moves == []
+
+
+def test_a_lost_game_names_the_winner():
+    shown, _ = sit(["c1", "b1", "b2"])
+    assert "O (first) wins." in shown
+
+
+def test_the_bar_and_the_hint_come_from_the_adviser(adviser):
+    shown, _ = sit(["hint", "b2", "hint", "moves", "help"], adviser=adviser)
+    assert shown.count("uniform, 32 simulations") == 2
+    assert "you X █" in shown
+    assert "best: " in shown
+    assert "prior" in shown
+    assert "legal: b3 c3" in shown
+    assert "take back" in shown
+
+
+def test_without_a_model_a_hint_says_what_is_missing():
+    assert "no model is at hand" in sit(["hint"])[0]
+
+
+async def test_the_analyst_finds_a_win_in_one(adviser):
+    game = make("tic_tac_toe")
+    moves = [0, 3, 1, 4]  # X has two in the top row
+    analysis = await adviser.analyse(moves, seed=0)
+    assert best_move(analysis) == 2
+    assert int(analysis.actions[ranked(analysis)[0]]) == 2
+    assert analysis.value[0] > 0.5
+    assert game.action_name(replay(game, moves), 2) == "c3"

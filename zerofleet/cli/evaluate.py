@@ -1,0 +1,92 @@
+"""`zerofleet evaluate`: what a model thinks of a position, asked through the evaluation service as any client would."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from games.core import Game
+from games.positions import parameters_text, read_moves, replay
+from zerofleet.cli import screen
+from zerofleet.cli.board import colour_board, player_name
+from zerofleet.cli.options import GameName, Json, Parameters, RunDir, Seed, chosen_game
+from zerofleet.cli.runs import find_run
+from zerofleet.evaluation_client import EvaluationClient, Opinion
+from zerofleet.serving import served
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    game_name: GameName,
+    *,
+    moves: Annotated[str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start; none is the start.")] = "",
+    simulations: Annotated[
+        int, typer.Option("--simulations", min=0, help="Simulations of the search; 0 asks the network alone.")
+    ] = 0,
+    model: Annotated[int, typer.Option("--model", min=0, metavar="VERSION", help="Version to ask; 0 is the champion.")] = 0,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Ask this inference server, not that of a run.")
+    ] = None,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show each legal move with the network's prior, the visits of the search and its value, best first.
+
+    The inference server of a running `zerofleet run` is asked when there is one; otherwise one is started for the question.
+    """
+    game = chosen_game(game_name, parameters)
+    names = [name for name in moves.replace(",", " ").split() if name]
+    actions = read_moves(game, names)
+    question = {"model_version": model, "simulations": simulations, "seed": seed}
+    if address is not None:
+        opinion = asyncio.run(_ask(address, game, names, question))
+    else:
+        opinion = asyncio.run(_ask_run(find_run(game, run_dir), game, names, question))
+    if json:
+        screen.emit_json({"game": game_name, "parameters": parameters_text(game), "after": names, **asdict(opinion)})
+        return
+    screen.out().print(colour_board(game, replay(game, actions)))
+    screen.out().print()
+    _show(opinion, simulations)
+
+
+async def _ask_run(paths: Any, game: Game, names: list[str], question: dict[str, int]) -> Opinion:
+    versions = [question["model_version"]] if question["model_version"] else []
+    async with served(paths, game, versions=versions) as server:
+        question["model_version"] = question["model_version"] or server.champion
+        return await _ask(server.address, game, names, question)
+
+
+async def _ask(address: str, game: Game, names: list[str], question: dict[str, int]) -> Opinion:
+    async with EvaluationClient(address) as client:
+        return await client.evaluate(game.spec().name, names, parameters=parameters_text(game), **question)
+
+
+def _show(opinion: Opinion, simulations: int) -> None:
+    console = screen.out()
+    budget = f"{simulations} simulations" if simulations else "the network alone"
+    if opinion.is_over:
+        console.print(f"the game is over: {', '.join(f'{score:+g}' for score in opinion.value)}")
+        return
+    line = player_name(opinion.to_move)
+    line.append(" to move  ", style="")
+    line.append_text(screen.value_bar(opinion.value[opinion.to_move]))
+    line.append(f" {opinion.value[opinion.to_move]:+.3f}", style="bold")
+    line.append(f"  model {opinion.model_version}, {budget}", style="dim")
+    console.print(line)
+    console.print()
+    rows = screen.table("move", ">prior", ">visits", ">value", "")
+    for move in opinion.moves:
+        bar = screen.value_bar(move.value, cells=10) if move.value is not None else Text()
+        value = f"{move.value:+.3f}" if move.value is not None else ""
+        rows.add_row(move.move, f"{move.prior:.1%}", f"{move.visits:,}" if simulations else "", value, bar)
+    console.print(rows)
+    if opinion.principal_variation:
+        console.print(f"\nexpected line: {' '.join(opinion.principal_variation)}")

@@ -1,0 +1,235 @@
+"""A game at the terminal: a person in one seat, somebody else in the others.
+
+The session owns the moves and the conversation; who answers for the other seats, and who gives hints, comes from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from games import core
+from games.core import Game, State
+from games.errors import IllegalMove
+from games.notation import legal_names
+from games.positions import final_scores, move_names, replay
+from zerofleet.cli import screen
+from zerofleet.cli.analyst import best_move, ranked
+from zerofleet.cli.board import colour_board, player_name
+from zerofleet.search import RootAnalysis
+
+__all__ = ["Adviser", "Opponent", "Session"]
+
+HINTS = 5
+COMMANDS = {
+    "MOVE": "play it",
+    "undo": "take back your last move and the answer to it",
+    "hint": "what the model would play, and why",
+    "moves": "list the legal moves",
+    "help": "this list",
+    "quit": "leave the game",
+}
+
+
+class Opponent(Protocol):
+    """Plays the seats that are not the person's."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        ...
+
+    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
+        """Return a legal move after `moves`. Cancellation: nothing is kept."""
+        ...
+
+
+class Adviser(Protocol):
+    """Says what it thinks of a position."""
+
+    @property
+    def title(self) -> str:
+        """Who speaks, such as `champion 7, 100 simulations`."""
+        ...
+
+    async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
+        """Return the searched position after `moves`. Cancellation: nothing is kept."""
+        ...
+
+
+class Session:
+    """One sitting. `play` returns when the person leaves."""
+
+    def __init__(
+        self,
+        game: Game,
+        opponent: Opponent,
+        adviser: Adviser | None,
+        *,
+        seat: int,
+        seed: int,
+        runner: asyncio.Runner,
+        console: Console,
+    ) -> None:
+        self.moves: list[int] = []
+        self._game = game
+        self._opponent = opponent
+        self._adviser = adviser
+        self._seat = seat
+        self._seed = seed
+        self._runner = runner
+        self._console = console
+        self._analysis: RootAnalysis | None = None
+
+    def play(self, ask: Callable[[str], str]) -> None:
+        """Hold the conversation; `ask` shows a prompt and returns what the person typed, EOFError ends the sitting."""
+        self._say("type a move such as " + next(iter(legal_names(self._game, self._state()))) + ", or help")
+        self._continue()
+        while True:
+            over = core.is_over(self._game, self._state())
+            try:
+                typed = ask("undo, again or quit> " if over else "your move> ").strip()
+            except EOFError:
+                return
+            if typed.lower() in {"quit", "exit", "q"}:
+                return
+            if typed:
+                self._obey(typed)
+
+    def _obey(self, typed: str) -> None:
+        """Carry out one line; a mistake is explained and changes nothing."""
+        commands = {"undo": self._undo, "hint": self._hint, "moves": self._list_moves, "help": self._help, "again": self._again}
+        command = commands.get(typed.lower())
+        if command is not None:
+            command()
+            return
+        state = self._state()
+        try:
+            action = self._game.parse_action(state, typed)
+        except IllegalMove as error:
+            self._say(str(error), style="red")
+            return
+        self.moves.append(action)
+        self._continue()
+
+    def _continue(self) -> None:
+        """Let the others move until it is the person's turn or the game is over, then show the position."""
+        self._analysis = None
+        said = ""
+        state = self._state()
+        while not core.is_over(self._game, state) and core.to_move(self._game, state) != self._seat:
+            mover = core.to_move(self._game, state)
+            action = self._runner.run(self._opponent.choose(self.moves, seed=self._seed))
+            said = f"{player_name(mover).plain} ({self._opponent.name}) plays {self._game.action_name(state, action)}"
+            self.moves.append(action)
+            state = self._state()
+        if not core.is_over(self._game, state) and self._adviser is not None:
+            self._analysis = self._runner.run(self._adviser.analyse(self.moves, seed=self._seed))
+        self._show(state, said)
+
+    def _show(self, state: State, said: str) -> None:
+        self._console.print()
+        self._console.print(colour_board(self._game, state))
+        self._console.print()
+        if said:
+            self._say(said, style="")
+        if core.is_over(self._game, state):
+            self._show_result(state)
+            return
+        if self._analysis is not None and self._adviser is not None:
+            self._console.print(self._evaluation_line(self._analysis, self._adviser.title))
+
+    def _evaluation_line(self, analysis: RootAnalysis, title: str) -> Text:
+        """Return the evaluation bar from the person's point of view."""
+        value = float(analysis.value[self._seat])
+        line = Text("you ")
+        line.append_text(player_name(self._seat))
+        line.append(" ")
+        line.append_text(screen.value_bar(value))
+        line.append(f" {value:+.2f}", style="bold")
+        line.append(f"  {title}", style="dim")
+        return line
+
+    def _show_result(self, state: State) -> None:
+        scores = final_scores(self._game, state)
+        mine, best = scores[self._seat], max(scores)
+        if min(scores) == best:
+            text, style = "A draw.", "bold"
+        elif mine == best:
+            text, style = "You win.", "bold green"
+        else:
+            winner = scores.index(best)
+            text, style = f"{player_name(winner).plain} ({self._opponent.name}) wins.", "bold red"
+        self._say(text, style=style)
+        self._say(f"moves: {','.join(self._names())}")
+
+    def _undo(self) -> None:
+        mine = [ply for ply in range(len(self.moves)) if core.to_move(self._game, self._state(ply)) == self._seat]
+        if not mine:
+            self._say("there is no move of yours to take back", style="red")
+            return
+        del self.moves[mine[-1] :]
+        self._continue()
+
+    def _again(self) -> None:
+        self.moves.clear()
+        self._seed += 1
+        self._continue()
+
+    def _hint(self) -> None:
+        analysis, state = self._analysis, self._state()
+        if self._adviser is None:
+            self._say("no model is at hand to ask; play against one, or name its run with --run-dir", style="red")
+        elif analysis is None:
+            self._say("the game is over", style="red")
+        else:
+            self._console.print(hint_table(self._game, state, analysis))
+            names = self._line(state, analysis.principal_variation)
+            self._say(
+                f"best: {self._game.action_name(state, best_move(analysis))}   expected line: {' '.join(names)}", style=""
+            )
+
+    def _list_moves(self) -> None:
+        self._say("legal: " + (" ".join(legal_names(self._game, self._state())) or "none, the game is over"), style="")
+
+    def _help(self) -> None:
+        for word, meaning in COMMANDS.items():
+            self._say(f"{word:<6} {meaning}", style="")
+
+    def _line(self, state: State, actions: Sequence[int]) -> list[str]:
+        """Return the notation of a line of moves from `state`."""
+        state, names = state.copy(), []
+        for action in actions:
+            names.append(self._game.action_name(state, action))
+            core.play(self._game, state, action)
+        return names
+
+    def _names(self) -> list[str]:
+        return move_names(self._game, self.moves, self._seed)
+
+    def _state(self, plies: int | None = None) -> State:
+        return replay(self._game, self.moves[:plies], self._seed)
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        self._console.print(text, style=style, markup=False, highlight=False)
+
+
+def hint_table(game: Game, state: State, analysis: RootAnalysis) -> Table:
+    """Return the best moves of a searched position with what speaks for each."""
+    rows = screen.table("move", ">prior", ">visits", ">value", "")
+    for index in ranked(analysis)[:HINTS]:
+        visited = analysis.visits[index] > 0
+        value = float(analysis.values[index])
+        rows.add_row(
+            game.action_name(state, int(analysis.actions[index])),
+            f"{float(analysis.priors[index]):.1%}",
+            f"{int(analysis.visits[index]):,}",
+            f"{value:+.2f}" if visited else "",
+            screen.value_bar(value, cells=10) if visited else "",
+        )
+    return rows
