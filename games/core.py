@@ -137,7 +137,7 @@ def parameters_of(name: str) -> dict[str, Any]:
     return dict(_class_of(name)()._asdict())
 
 
-def make(name: str, **parameters: Any) -> Game:
+def make(name: str, /, **parameters: Any) -> Game:
     """Build a game by name. Parameter values may be given as text, as a command line or a record has them.
 
     Raises `UnknownGame` or `InvalidParameters`; both say what exists.
@@ -146,18 +146,23 @@ def make(name: str, **parameters: Any) -> Game:
     defaults: dict[str, Any] = cls()._asdict()
     if unknown := sorted(set(parameters) - set(defaults)):
         raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; it takes {', '.join(defaults) or 'none'}")
-    values = {}
-    for key, value in parameters.items():
-        kind = type(defaults[key])
-        try:
-            values[key] = kind(value)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameters(
-                f"{name}: {key}={value!r} is not {kind.__name__}; the default is {defaults[key]!r}"
-            ) from error
-    game: Game = cls(**values)
+    game: Game = cls(**{key: _converted(name, key, value, defaults[key]) for key, value in parameters.items()})
     game.spec()
     return game
+
+
+def _converted(name: str, key: str, value: Any, default: Any) -> Any:
+    """Return a parameter value in the type of its default; raises `InvalidParameters` rather than lose something."""
+    kind = type(default)
+    try:
+        if kind is bool and isinstance(value, str):
+            return {"true": True, "false": False}[value.strip().lower()]
+        converted = kind(value)
+        if not isinstance(value, str) and converted != value:
+            raise ValueError(value)
+    except (KeyError, OverflowError, TypeError, ValueError):
+        raise InvalidParameters(f"{name}: {key}={value!r} is not {kind.__name__}; the default is {default!r}") from None
+    return converted
 
 
 def _class_of(name: str) -> Any:
@@ -201,7 +206,7 @@ def _generic(stub: Rule) -> Rule:
         [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
     )
     if not INTERPRETED:
-        overload(dispatch, strict=False, jit_options={"error_model": "numpy"})(choose)
+        overload(dispatch, strict=False, jit_options={"error_model": "numpy", "_nrt": True})(choose)
     return dispatch  # type: ignore[return-value]
 
 

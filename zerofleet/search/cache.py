@@ -6,24 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from games.compiled import compiled
+from games.compiled import lean
 from zerofleet.search.arena import Cache
+from zerofleet.search.tree import copy
 
 __all__ = ["EMPTY", "FILLED", "fill", "find"]
 
 EMPTY, FILLED = -2, -1
 
 
-@compiled
+@lean
 def find(cache: Cache, key: Any, version: int) -> tuple[int, bool]:
     """Return the entry a position belongs to, and whether it already holds, or waits for, just that evaluation."""
     entry = int(key & np.uint64(cache.keys.shape[0] - 1))
     return entry, cache.row[entry] != EMPTY and cache.keys[entry] == key and cache.versions[entry] == version
 
 
-@compiled
+@lean
 def fill(cache: Cache, entry: int, policy: np.ndarray, value: np.ndarray) -> None:
     """Store an evaluation that has arrived: policy float32 [L], value float32 [P] (player to move first)."""
-    cache.policy[entry] = policy
-    cache.value[entry] = value
+    copy(policy, cache.policy[entry])
+    copy(value, cache.value[entry])
     cache.row[entry] = FILLED

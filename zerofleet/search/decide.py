@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from games.compiled import compiled
+from games.compiled import lean
 from games.randomness import uniform
 from zerofleet.search.arena import Arena, History
 from zerofleet.search.gumbel import gumbel_select, improved_policy
@@ -18,7 +18,7 @@ from zerofleet.search.tree import ROOT
 __all__ = ["best_edge", "choose_move", "note_search", "root_value", "temperature_at"]
 
 
-@compiled
+@lean
 def temperature_at(rules: Rules, ply: int) -> float:
     """Return the temperature of a ply: linear from `temperature` to `temperature_end` over `temperature_plies`."""
     if ply >= rules.temperature_plies:
@@ -26,7 +26,7 @@ def temperature_at(rules: Rules, ply: int) -> float:
     return rules.temperature + (rules.temperature_end - rules.temperature) * ply / rules.temperature_plies
 
 
-@compiled
+@lean
 def root_value(nodes: Any, edges: Any, out: np.ndarray) -> None:
     """Write the root's mean value, its own evaluation included, into `out` (float32 [P], seat order)."""
     root = nodes[ROOT]
@@ -37,7 +37,7 @@ def root_value(nodes: Any, edges: Any, out: np.ndarray) -> None:
         out[player] = total / max(1, root.visits)
 
 
-@compiled
+@lean
 def best_edge(nodes: Any, edges: Any) -> int:
     """Return the root's most visited edge; ties go to the higher mean for the mover, then to the lower action."""
     root = nodes[ROOT]
@@ -51,11 +51,12 @@ def best_edge(nodes: Any, edges: Any) -> int:
     return best
 
 
-@compiled
+@lean
 def _sample(weights: np.ndarray, count: int, temperature: float, word: np.ndarray) -> int:
     """Return an index drawn with probability proportional to weight ** (1 / temperature)."""
-    peak = weights[:count].max()
-    total = 0.0
+    peak, total = 0.0, 0.0
+    for i in range(count):
+        peak = max(peak, weights[i])
     for i in range(count):
         total += (weights[i] / peak) ** (1.0 / temperature)
     aim = uniform(word) * total
@@ -69,7 +70,7 @@ def _sample(weights: np.ndarray, count: int, temperature: float, word: np.ndarra
     return last
 
 
-@compiled
+@lean
 def choose_move(arena: Arena, g: int, rules: Rules) -> int:
     """Return the root edge to play, leaving the weights of the policy target in `arena.weights`.
 
@@ -93,7 +94,7 @@ def choose_move(arena: Arena, g: int, rules: Rules) -> int:
     return int(root.edge_start) + _sample(weights, root.edge_count, temperature, arena.words[g])
 
 
-@compiled
+@lean
 def note_search(arena: Arena, history: History, g: int, rules: Rules) -> bool:
     """Write the search of the present ply into the history; return whether the mover resigns.
 
@@ -111,7 +112,9 @@ def note_search(arena: Arena, history: History, g: int, rules: Rules) -> bool:
     lost = lost and edges[best].visits > 0 and settled_mean(edges[best], mover) <= rules.resign_threshold
     history.flags[g, ply] = (FULL_SEARCH if slot.full else 0) | (WOULD_RESIGN if lost else 0)
     history.versions[g, ply] = slot.version
-    total = arena.weights[: root.edge_count].sum()
+    total = 0.0
+    for i in range(root.edge_count):
+        total += arena.weights[i]
     differs = rules.gumbel or total != root.visits - 1
     count = 0
     for i in range(root.edge_count):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from games.compiled import compiled
+from games.compiled import lean
 from zerofleet.search.puct import settled_mean
 from zerofleet.search.rules import Rules
 from zerofleet.search.tree import ROOT
@@ -47,7 +47,7 @@ def _schedule(considered: int, simulations: int) -> np.ndarray:
     return np.array(sequence[:simulations], dtype=np.int32)
 
 
-@compiled
+@lean
 def _best_visits(edges: Any, first: int, count: int) -> int:
     most = 0
     for e in range(first, first + count):
@@ -55,13 +55,13 @@ def _best_visits(edges: Any, first: int, count: int) -> int:
     return most
 
 
-@compiled
+@lean
 def _sigma(rules: Rules, most_visits: int, value: float) -> float:
     """Return the monotone transform of a value in [-1, 1] (equation 8, with q scaled to [0, 1])."""
     return (rules.gumbel_visit_offset + most_visits) * rules.gumbel_value_scale * 0.5 * (value + 1.0)
 
 
-@compiled
+@lean
 def _mixed_value(nodes: Any, edges: Any) -> float:
     """Return v_mix, the value for the mover of a root action without visits (appendix D)."""
     root = nodes[ROOT]
@@ -77,7 +77,7 @@ def _mixed_value(nodes: Any, edges: Any) -> float:
     return (root.value[player] + visits * weighted / mass) / (1.0 + visits)  # type: ignore[no-any-return]
 
 
-@compiled
+@lean
 def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, rules: Rules, wanted_visits: int) -> int:
     """Return the root edge with `wanted_visits` (flights included) whose noise + logit + sigma(q) is highest.
 
@@ -101,7 +101,7 @@ def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, rules: Rules, wante
     return best
 
 
-@compiled
+@lean
 def improved_policy(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> None:
     """Write softmax(logits + sigma(completed q)) over the root's edges into `weights` (float64 [>= edges])."""
     root = nodes[ROOT]

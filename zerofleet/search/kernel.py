@@ -13,21 +13,33 @@ from typing import Any
 import numpy as np
 
 from games import core
-from games.compiled import compiled
+from games.compiled import lean
 from games.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.decide import choose_move, note_search
 from zerofleet.search.rules import Rules
-from zerofleet.search.simulate import expand, simulate, tree_of
-from zerofleet.search.tree import EXPANDED, NO_NODE, OVER, ROOT, UNEXPANDED, add_node, keep_subtree, release_flight
+from zerofleet.search.simulate import descend, expand, request, tree_of
+from zerofleet.search.tree import (
+    EXPANDED,
+    NO_NODE,
+    OVER,
+    PENDING,
+    ROOT,
+    UNEXPANDED,
+    add_node,
+    backup,
+    copy,
+    keep_subtree,
+    release_flight,
+)
 
 __all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree"]
 
 EXTERNAL = -1
 
 
-@compiled
+@lean
 def new_tree(game: Any, arena: Arena, g: int) -> None:
     """Forget slot g's tree; its root is the position in `arena.states[g, 0]`."""
     slot = arena.slots[g]
@@ -36,14 +48,14 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
     add_node(game, tree_of(arena, g), slot, NO_NODE, NO_NODE)
 
 
-@compiled
+@lean
 def begin_move(game: Any, arena: Arena, g: int, rules: Rules) -> None:
     """Prepare the search of the position at slot g's root, or let the slot wait for its move or end."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
     slot.searched = 0
     if root.kind == OVER:
-        slot.scores[:] = root.value
+        copy(root.value, slot.scores)
         slot.status = FINISHED
         return
     version = slot.versions[root.to_move]
@@ -61,7 +73,7 @@ def begin_move(game: Any, arena: Arena, g: int, rules: Rules) -> None:
         slot.budget = 0  # nothing to decide
 
 
-@compiled
+@lean
 def _settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> None:
     """The budget of slot g is reached: wait for a decision, resign, or play."""
     slot = arena.slots[g]
@@ -77,7 +89,7 @@ def _settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> 
     commit(game, arena, history, g, rules, edge)
 
 
-@compiled
+@lean
 def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge: int) -> None:
     """Play a root edge in slot g and begin the next move. A search goes into the history first, and may resign."""
     slot = arena.slots[g]
@@ -102,25 +114,44 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
     begin_move(game, arena, g, rules)
 
 
-@compiled
+@lean
+def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
+    """Run simulations of slot g until it waits for the network or its budget is reached; return the rows used."""
+    slot = arena.slots[g]
+    tree = tree_of(arena, g)
+    root = tree.nodes[ROOT]
+    simulations, hits = 0, 0
+    while slot.pending < rules.leaves_per_game and root.visits - 1 + root.flight < slot.budget:
+        index = descend(game, tree, slot, rules, arena.schedule)
+        node = tree.nodes[index]
+        if node.kind == PENDING:
+            break  # every way leads to a leaf that waits already
+        simulations += 1
+        if node.kind == OVER:
+            backup(tree.nodes, tree.edges, index, node.value)
+            continue
+        rows_before = used_rows
+        used_rows = request(game, tree, slot, index, batch, used_rows)
+        hits += used_rows == rows_before
+    arena.counters[0] += simulations
+    arena.counters[1] += hits
+    return used_rows
+
+
+@lean
 def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
     """Run every searching slot until it waits for the network; return how many rows the batch has."""
     used = 0
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING and slot.pending == 0:
-            root = arena.nodes[g, ROOT]
-            while slot.pending < rules.leaves_per_game and root.visits - 1 + root.flight < slot.budget:
-                rows = simulate(game, arena, g, rules, batch, used)
-                if rows < 0:
-                    break
-                used = rows
+            used = _collect(game, rules, arena, g, batch, used)
             if slot.pending == 0:
                 _settle(game, arena, history, g, rules)
     return used
 
 
-@compiled
+@lean
 def absorb(arena: Arena, batch: tuple[Rows, Cache], used: int, policy: np.ndarray, value: np.ndarray) -> None:
     """Give every waiting leaf its evaluation: policy float32 [R, L], value float32 [R, P], player to move first."""
     rows, cache = batch
@@ -129,9 +160,11 @@ def absorb(arena: Arena, batch: tuple[Rows, Cache], used: int, policy: np.ndarra
             positions.fill(cache, rows.entries[row], policy[row], value[row])
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
+        if slot.pending == 0:
+            continue
+        tree = tree_of(arena, g)
         for i in range(slot.pending):
-            index = arena.pending_nodes[g, i]
-            row = arena.pending_rows[g, i]
-            release_flight(arena.nodes[g], arena.edges[g], index)
-            expand(tree_of(arena, g), index, policy[row], value[row])
+            index = tree.pending_nodes[i]
+            release_flight(tree.nodes, tree.edges, index)
+            expand(tree, index, policy[tree.pending_rows[i]], value[tree.pending_rows[i]])
         slot.pending = 0

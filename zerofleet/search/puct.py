@@ -11,39 +11,39 @@ from typing import Any
 
 import numpy as np
 
-from games.compiled import compiled
+from games.compiled import lean
 from zerofleet.search.rules import Rules
 from zerofleet.search.tree import ROOT
 
 __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
 
 
-@compiled
+@lean
 def exploration(rules: Rules, visits: int) -> float:
     """Return c(N) * sqrt(N), the factor of `prior / (1 + n)`, for a node with N visits (those in flight included)."""
     return (rules.puct_init + math.log((1.0 + visits + rules.puct_base) / rules.puct_base)) * math.sqrt(visits)
 
 
-@compiled
+@lean
 def mean_value(edge: Any, player: int, virtual_loss: float) -> float:
     """Return the mean of an edge with visits or flights for `player`; each flight counts as `virtual_loss` losses."""
     flight = edge.flight
     return (edge.value[player] - virtual_loss * flight) / (edge.visits + flight)  # type: ignore[no-any-return]
 
 
-@compiled
+@lean
 def settled_mean(edge: Any, player: int) -> float:
     """Return the mean of a visited edge for `player`, flights left out."""
     return edge.value[player] / edge.visits  # type: ignore[no-any-return]
 
 
-@compiled
+@lean
 def forced_visits(rules: Rules, prior: float, children_visits: int) -> float:
     """Return how many visits a root child must have once it has one: sqrt(k P N) (Wu 2019, 3.2)."""
     return math.sqrt(rules.forced_playouts * prior * children_visits)
 
 
-@compiled
+@lean
 def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -> int:
     """Return the edge that PUCT follows from an expanded node; ties go to the lower action.
 
@@ -83,7 +83,7 @@ def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -
     return best
 
 
-@compiled
+@lean
 def prune_forced(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> None:
     """Write root visits without forced playouts into `weights` (float64 [>= edges of the root]).
 

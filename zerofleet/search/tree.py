@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import core
-from games.compiled import compiled
+from games.compiled import lean
 
 __all__ = [
     "EXPANDED",
@@ -38,6 +38,7 @@ __all__ = [
     "Tree",
     "add_node",
     "backup",
+    "copy",
     "edge_dtype",
     "keep_subtree",
     "node_dtype",
@@ -90,11 +91,23 @@ class Tree(NamedTuple):
     nodes: np.ndarray  # node_dtype [N]
     edges: np.ndarray  # edge_dtype [E]
     states: np.ndarray  # spec.state_dtype [N, S]
+    noise: np.ndarray  # float64 [L], Gumbel variates of the root
+    word: np.ndarray  # uint64 [1], random state
+    pending_nodes: np.ndarray  # int32 [K], leaves that wait for the network
+    pending_rows: np.ndarray  # int32 [K], their rows in the batch
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch: where a node went when a subtree is kept
+    weights: np.ndarray  # float64 [L], scratch
 
 
-@compiled
+@lean
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Copy a vector entry by entry; an assignment of slices would allocate, in case they overlap."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@lean
 def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) -> int:
     """Append the node whose position stands in `tree.states[slot.nodes]`, and its edges; return its index."""
     index = slot.nodes
@@ -128,7 +141,7 @@ def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) ->
     return index  # type: ignore[no-any-return]
 
 
-@compiled
+@lean
 def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
     """Count one visit with `value` (float32 [P], seat order) at a node and on the way up to the root."""
     players = value.shape[0]
@@ -143,7 +156,7 @@ def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
         index = nodes[index].parent
 
 
-@compiled
+@lean
 def take_flight(nodes: Any, edges: Any, index: int) -> None:
     """Mark the way from the root to a leaf that now waits for the network (virtual loss counts these marks)."""
     while True:
@@ -154,7 +167,7 @@ def take_flight(nodes: Any, edges: Any, index: int) -> None:
         index = nodes[index].parent
 
 
-@compiled
+@lean
 def release_flight(nodes: Any, edges: Any, index: int) -> None:
     """Undo `take_flight`."""
     while True:
@@ -165,7 +178,7 @@ def release_flight(nodes: Any, edges: Any, index: int) -> None:
         index = nodes[index].parent
 
 
-@compiled
+@lean
 def keep_subtree(tree: Tree, slot: Any, index: int) -> None:
     """Make node `index` the root and move its subtree to the front; the rest of the tree is forgotten.
 
@@ -184,7 +197,7 @@ def keep_subtree(tree: Tree, slot: Any, index: int) -> None:
         first = nodes[old].edge_start
         count = nodes[old].edge_count
         nodes[used_nodes] = nodes[old]
-        states[used_nodes] = states[old]
+        copy(states[old], states[used_nodes])
         nodes[used_nodes].edge_start = used_edges
         for i in range(count):
             edges[used_edges + i] = edges[first + i]
