@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from games.core import Game
-from games.positions import parameters_text, read_moves, replay
+from games.positions import move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
 from zerofleet.cli.board import colour_board, player_name
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, Seed, chosen_game
 from zerofleet.cli.runs import find_run
 from zerofleet.evaluation_client import EvaluationClient, Opinion
-from zerofleet.serving import served
+from zerofleet.runs import RunPaths
+from zerofleet.serving import champion_version, served
 
 __all__ = ["evaluate"]
 
@@ -42,8 +43,8 @@ def evaluate(
     The inference server of a running `zerofleet run` is asked when there is one; otherwise one is started for the question.
     """
     game = chosen_game(game_name, parameters)
-    names = [name for name in moves.replace(",", " ").split() if name]
-    actions = read_moves(game, names)
+    actions = read_moves(game, moves)
+    names = move_names(game, actions)
     question = {"model_version": model, "simulations": simulations, "seed": seed}
     if address is not None:
         opinion = asyncio.run(_ask(address, game, names, question))
@@ -57,11 +58,10 @@ def evaluate(
     _show(opinion, simulations)
 
 
-async def _ask_run(paths: Any, game: Game, names: list[str], question: dict[str, int]) -> Opinion:
-    versions = [question["model_version"]] if question["model_version"] else []
-    async with served(paths, game, versions=versions) as server:
-        question["model_version"] = question["model_version"] or server.champion
-        return await _ask(server.address, game, names, question)
+async def _ask_run(paths: RunPaths, game: Game, names: list[str], question: dict[str, int]) -> Opinion:
+    version = question["model_version"] or champion_version(paths, game)
+    async with served(paths, game, versions=[version]) as address:
+        return await _ask(address, game, names, {**question, "model_version": version})
 
 
 async def _ask(address: str, game: Game, names: list[str], question: dict[str, int]) -> Opinion:

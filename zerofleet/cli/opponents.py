@@ -1,0 +1,71 @@
+"""Who sits opposite: `champion`, `model:7`, or a classical agent such as `alpha_beta:5`, `random` or `perfect`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.core import Game
+from games.positions import replay
+from zerofleet.agents import make_agent
+from zerofleet.cli.analyst import Analyst, best_move
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.matches import Agent
+from zerofleet.runs import RunPaths
+from zerofleet.search import RootAnalysis
+from zerofleet.serving import champion_version
+
+__all__ = ["AgentOpponent", "ModelOpponent", "is_model", "version_of"]
+
+
+def is_model(name: str) -> bool:
+    """Return whether an opponent's name means a model."""
+    return name == "champion" or name.startswith("model:")
+
+
+def version_of(name: str, run: RunPaths, game: Game) -> int:
+    """Return the version that `champion` or `model:N` means; raises `ModelNotFound` or `InvalidRequest`."""
+    if name == "champion":
+        return champion_version(run, game)
+    number = name.removeprefix("model:")
+    if not number.isdigit() or int(number) < 1:
+        raise InvalidRequest(f"{name!r} is not a model; write model:N with a version from `zerofleet models list`")
+    return int(number)
+
+
+class ModelOpponent:
+    """A model that searches; it also advises the person it plays."""
+
+    def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
+        self.name = f"{name} {version}" if name == "champion" else f"model {version}"
+        self.title = f"{self.name}, {simulations} simulations"
+        self._analyst = Analyst(game, evaluator, version=version, simulations=simulations)
+
+    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
+        """Return the move the search prefers. Cancellation: nothing is kept."""
+        return best_move(await self.analyse(moves, seed=seed))
+
+    async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
+        """Return the searched position after `moves`. Cancellation: nothing is kept."""
+        return await self._analyst.analyse(moves, seed=seed)
+
+
+@dataclass
+class AgentOpponent:
+    """A classical agent; its luck changes from sitting to sitting unless a seed is given."""
+
+    game: Game
+    name: str
+    luck: np.random.Generator
+
+    def __post_init__(self) -> None:
+        self._agent: Agent = make_agent(self.name, self.game)
+
+    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
+        """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
+        state = replay(self.game, moves, seed)
+        return int(await asyncio.to_thread(self._agent.choose, self.game, state, self.luck))

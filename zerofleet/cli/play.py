@@ -1,0 +1,92 @@
+"""`zerofleet play`: a game at the terminal against a model or a classical agent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from games.core import Game
+from zerofleet.cli import screen
+from zerofleet.cli.opponents import AgentOpponent, ModelOpponent, is_model, version_of
+from zerofleet.cli.options import GameName, Parameters, RunDir, chosen_game
+from zerofleet.cli.runs import find_run
+from zerofleet.cli.session import Session
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.naming import model_name
+from zerofleet.serving import served
+
+__all__ = ["play"]
+
+
+def play(
+    game_name: GameName,
+    *,
+    opponent: Annotated[
+        str,
+        typer.Option("--opponent", metavar="WHO", help="champion, model:N, alpha_beta:DEPTH, random, or perfect where known."),
+    ] = "champion",
+    seat: Annotated[int, typer.Option("--seat", min=1, help="Your seat; 1 begins.")] = 1,
+    simulations: Annotated[int, typer.Option("--simulations", min=2, help="Simulations a move of a model.")] = 100,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of chance and of the opponent's luck.")] = None,
+) -> None:
+    """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.
+
+    Type a move, or: undo, hint, moves, help, quit. A model answers from the newest run of the game; the run may be going on.
+    """
+    game = chosen_game(game_name, parameters)
+    players = game.spec().num_players
+    if seat > players:
+        raise InvalidRequest(f"{game_name} has {players} seats; --seat {seat} is none of them")
+    luck = secrets.randbits(32) if seed is None else seed
+    with asyncio.Runner() as runner, _closing(runner) as stack:
+        if is_model(opponent):
+            other = runner.run(_model(stack, game, opponent, run_dir, simulations))
+            session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
+        else:
+            agent = AgentOpponent(game, opponent, np.random.default_rng(luck))
+            session = Session(game, agent, None, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
+        session.play(_ask)
+
+
+@contextlib.contextmanager
+def _closing(runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
+    stack = contextlib.AsyncExitStack()
+    try:
+        yield stack
+    finally:
+        runner.run(stack.aclose())
+
+
+async def _model(
+    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, simulations: int
+) -> ModelOpponent:
+    """Find or start a server of the model; it ends with `stack`."""
+    paths = find_run(game, run_dir)
+    version = version_of(name, paths, game)
+    screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")
+    address = await stack.enter_async_context(served(paths, game, versions=[version]))
+    evaluator = await stack.enter_async_context(KServeEvaluator(address, model_name(game)))
+    return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations)
+
+
+def _ask(prompt: str) -> str:
+    """Read a line: with editing and history at a terminal, silently from a pipe."""
+    if sys.stdin.isatty():
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401, PLC0415  (its import gives `input` a history)
+        return input(prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line
