@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 from zerofleet.search.settings import SearchSettings
 
@@ -40,7 +40,4 @@ class Rules(NamedTuple):
 def rules_of(settings: SearchSettings) -> Rules:
     """Return the settings as a tuple whose numbers have the same types whatever the values."""
     values = settings.model_dump() | {"gumbel": settings.root_policy == "gumbel"}
-    fields = [
-        float(values[name]) if kind in (float, "float") else int(values[name]) for name, kind in Rules.__annotations__.items()
-    ]
-    return Rules._make(fields)
+    return Rules._make(kind(values[name]) for name, kind in get_type_hints(Rules).items())

@@ -12,7 +12,7 @@ __all__ = ["SearchSettings"]
 class SearchSettings(BaseModel):
     """How one move is searched and chosen. The defaults suit self-play; see `for_match` and `for_play`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     simulations: int = Field(default=100, ge=1, le=100_000)
     """Visits of the root before a move is chosen; visits of a reused subtree count."""

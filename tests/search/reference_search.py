@@ -1,0 +1,413 @@
+"""The search once more, as plain as it can be written: nodes and edges are objects, one game, one thread, no numba.
+
+The compiled search must equal it visit for visit and bit for bit. So sums are kept in float32 where the trees keep them
+and scores are computed in the same order; everything else is written for the reader. What is shared with the compiled
+search: the rules of the games, the random generators, the settings and the names of flags. Nothing else.
+
+A `Network` answers one position: `network(state, version) -> (policy float32 [n], value float32 [P], mover first)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from games import core
+from games.core import Game, State
+from games.positions import legal
+from games.randomness import gamma, gumbel, uniform
+from zerofleet.search import SearchSettings
+
+Network = Callable[[State, int], tuple[np.ndarray, np.ndarray]]
+
+TINY = 1e-8  # stands in for a prior of zero under the logarithm
+
+
+@dataclass(eq=False)
+class Edge:
+    """A legal action of a node."""
+
+    action: int
+    total: np.ndarray  # float32 [P], sum of the values backed up, seat order
+    prior: np.float32 = np.float32(0.0)
+    visits: int = 0
+    flight: int = 0
+    child: Node | None = None
+
+    def mean(self, player: int) -> float:
+        """Mean value of a visited edge for a player."""
+        return float(self.total[player]) / self.visits
+
+
+@dataclass(eq=False)
+class Node:
+    """A position of the tree."""
+
+    state: State
+    mover: int
+    over: bool
+    value: np.ndarray  # float32 [P], the network's or the final scores, seat order
+    edges: list[Edge]
+    way: list[tuple[Node, Edge]]  # from the root to here
+    visits: int = 0
+    flight: int = 0
+    expanded: bool = False
+    waiting: bool = False
+
+
+@dataclass
+class Searched:
+    """What the record says of one searched move."""
+
+    ply: int
+    version: int
+    visits: dict[int, int]  # by action
+    weights: dict[int, float]  # of the policy target, by action
+    value: np.ndarray
+    full: bool
+    would_resign: bool
+
+
+@dataclass
+class ReferenceGame:
+    """One game and its tree."""
+
+    game: Game
+    settings: SearchSettings
+    network: Network
+    seed: int
+    versions: Sequence[int]
+    opening: Sequence[int] = ()
+    moves: list[int] = field(default_factory=list)
+    searched: list[Searched] = field(default_factory=list)
+    scores: tuple[float, ...] | None = None
+    resigned: int | None = None
+
+    def __post_init__(self) -> None:
+        spec = self.game.spec()
+        self.players = spec.num_players
+        self.word = np.array([self.seed], dtype=np.uint64)
+        state = np.zeros(spec.state_size, dtype=spec.state_dtype)
+        core.reset(self.game, state, self.seed)
+        for action in self.opening:
+            core.play(self.game, state, action)
+            self.moves.append(action)
+        self.control = uniform(self.word) < self.settings.resign_control_share
+        self.tree_version: int | None = None
+        self.root = self.new_node(state, [])
+        self.begin_move()
+
+    # --- the tree ---------------------------------------------------------------------------------------------------
+
+    def new_node(self, state: State, way: list[tuple[Node, Edge]]) -> Node:
+        """Make the node of a position; `way` leads to it."""
+        value = np.zeros(self.players, dtype=np.float32)
+        over = bool(core.is_over(self.game, state))
+        if over:
+            core.scores(self.game, state, value)
+        edges = [Edge(action, np.zeros(self.players, dtype=np.float32)) for action in legal(self.game, state)]
+        return Node(state, int(core.to_move(self.game, state)), over, value, edges, way)
+
+    def child_of(self, node: Node, edge: Edge) -> Node:
+        """The node below an edge, made on the first visit."""
+        if edge.child is None:
+            state = node.state.copy()
+            core.play(self.game, state, edge.action)
+            edge.child = self.new_node(state, [*node.way, (node, edge)])
+        return edge.child
+
+    def back_up(self, leaf: Node) -> None:
+        """Count one visit with the leaf's value on the whole way."""
+        leaf.visits += 1
+        for node, edge in leaf.way:
+            node.visits += 1
+            edge.visits += 1
+            edge.total += leaf.value
+
+    def change_flight(self, leaf: Node, by: int) -> None:
+        """Mark the way to a leaf that waits, or take the marks away."""
+        leaf.flight += by
+        for node, edge in leaf.way:
+            node.flight += by
+            edge.flight += by
+
+    def expand(self, node: Node) -> None:
+        """Ask the network and count the answer."""
+        policy, value = self.network(node.state, int(self.tree_version))
+        for i in range(self.players):
+            node.value[(node.mover + i) % self.players] = value[i]
+        total = sum(float(p) for p in policy)
+        for edge, p in zip(node.edges, policy, strict=True):
+            edge.prior = np.float32(float(p) / total if total > 0 else 1.0 / len(node.edges))
+        node.expanded = True
+        node.waiting = False
+        self.back_up(node)
+
+    # --- selection --------------------------------------------------------------------------------------------------
+
+    def exploration(self, visits: int) -> float:
+        """AlphaZero's c(N) sqrt(N)."""
+        s = self.settings
+        return (s.puct_init + math.log((1.0 + visits + s.puct_base) / s.puct_base)) * math.sqrt(visits)
+
+    def forced_visits(self, edge: Edge, visits: int) -> float:
+        """Visits a root child must have once it has one, out of so many visits of all children (Wu 2019, 3.2)."""
+        return math.sqrt(self.settings.forced_playouts * float(edge.prior) * visits)
+
+    @property
+    def forcing(self) -> bool:
+        """Whether playouts are forced in the present search."""
+        return self.full and self.settings.forced_playouts > 0 and self.settings.dirichlet_fraction > 0
+
+    def puct(self, node: Node) -> Edge:
+        """The edge PUCT follows; the lower action where two are equal."""
+        s = self.settings
+        factor = self.exploration(node.visits + node.flight)
+        tried = [edge for edge in node.edges if edge.visits + edge.flight > 0]
+        if node is self.root and self.forcing:
+            for edge in tried:
+                if edge.visits + edge.flight < self.forced_visits(edge, node.visits + node.flight - 1):
+                    return edge
+        total = float(node.value[node.mover])
+        mass = 0.0
+        for edge in tried:
+            total += float(edge.total[node.mover])
+            mass += float(edge.prior)
+        first_play = total / max(1, node.visits) - s.fpu_reduction * math.sqrt(mass)
+
+        def score(edge: Edge) -> float:
+            count = edge.visits + edge.flight
+            if count == 0:
+                return first_play + factor * float(edge.prior)
+            mean = (float(edge.total[node.mover]) - s.virtual_loss * edge.flight) / count
+            return mean + factor * float(edge.prior) / (1.0 + count)
+
+        return max(node.edges, key=score)  # max keeps the first of equals
+
+    def gumbel_scores(self) -> list[float]:
+        """Logit + sigma(completed q) of every root edge, without the Gumbel variate."""
+        s = self.settings
+        root = self.root
+        most = max(edge.visits for edge in root.edges)
+        tried = [edge for edge in root.edges if edge.visits > 0]
+        own = float(root.value[root.mover])
+        mixed = own
+        if tried:
+            visits = sum(edge.visits for edge in tried)
+            mass, weighted = 0.0, 0.0
+            for edge in tried:
+                mass += float(edge.prior)
+                weighted += float(edge.prior) * edge.mean(root.mover)
+            if mass > 0:
+                mixed = (own + visits * weighted / mass) / (1.0 + visits)
+
+        def score(edge: Edge) -> float:
+            q = edge.mean(root.mover) if edge.visits else mixed
+            return math.log(float(edge.prior) + TINY) + (s.gumbel_visit_offset + most) * s.gumbel_value_scale * 0.5 * (q + 1.0)
+
+        return [score(edge) for edge in root.edges]
+
+    def gumbel_choice(self, fits: Callable[[Edge], bool]) -> Edge:
+        """The edge with the highest variate + score among those that fit, or among all if none fits."""
+        pairs = list(zip(self.root.edges, self.variates, self.gumbel_scores(), strict=True))
+        fitting = [pair for pair in pairs if fits(pair[0])] or pairs
+        return max(fitting, key=lambda pair: pair[1] + pair[2])[0]
+
+    def halving(self) -> Edge:
+        """The root edge whose turn it is in sequential halving."""
+        considered = min(self.settings.gumbel_considered, len(self.root.edges))
+        wanted = halving_sequence(considered, self.budget)[self.root.visits - 1 + self.root.flight]
+        return self.gumbel_choice(lambda edge: edge.visits + edge.flight == wanted)
+
+    def prepare_root(self) -> None:
+        """Draw what chance decides at the root: Dirichlet noise on the priors, or Gumbel variates."""
+        s = self.settings
+        edges = self.root.edges
+        self.prepared = True
+        if s.root_policy == "gumbel":
+            self.variates = [gumbel(self.word) if s.gumbel_noise else 0.0 for _ in edges]
+        elif self.full and s.dirichlet_fraction > 0 and len(edges) > 1:
+            alpha = s.dirichlet_alpha or 10.0 / len(edges)
+            draws = [gamma(self.word, alpha) for _ in edges]
+            total = sum(draws)
+            f = s.dirichlet_fraction
+            for edge, draw in zip(edges, draws, strict=True):
+                edge.prior = np.float32((1.0 - f) * float(edge.prior) + f * draw / total)
+
+    def descend(self) -> Node:
+        """From the root to a position that is new, over, or waits."""
+        node = self.root
+        while node.expanded:
+            if node is self.root and not self.prepared:
+                self.prepare_root()
+            at_root = node is self.root and self.settings.root_policy == "gumbel"
+            node = self.child_of(node, self.halving() if at_root else self.puct(node))
+        return node
+
+    def search(self) -> None:
+        """Search the present position to its budget."""
+        waiting: list[Node] = []
+        while True:
+            while len(waiting) < self.settings.leaves_per_game and self.root.visits - 1 + self.root.flight < self.budget:
+                leaf = self.descend()
+                if leaf.waiting:
+                    break
+                if leaf.over:
+                    self.back_up(leaf)
+                else:
+                    leaf.waiting = True
+                    self.change_flight(leaf, 1)
+                    waiting.append(leaf)
+            if not waiting:
+                return
+            for leaf in waiting:
+                self.change_flight(leaf, -1)
+                self.expand(leaf)
+            waiting.clear()
+
+    # --- moves ------------------------------------------------------------------------------------------------------
+
+    def begin_move(self) -> None:
+        """Decide how the present position is searched."""
+        s = self.settings
+        self.prepared = False
+        if self.root.over:
+            self.scores = tuple(float(score) for score in self.root.value)
+            return
+        version = self.versions[self.root.mover]
+        if version != self.tree_version and self.root.expanded:
+            self.root = self.new_node(self.root.state, [])
+        self.tree_version = version
+        self.full = s.full_search_share >= 1.0 or uniform(self.word) < s.full_search_share
+        self.budget = s.simulations if self.full else s.fast_simulations
+
+    def best_edge(self) -> Edge:
+        """The most visited edge, then the one with the better mean, then the lower action."""
+        mover = self.root.mover
+        return max(self.root.edges, key=lambda edge: (edge.visits, edge.mean(mover) if edge.visits else 0.0))
+
+    def target_weights(self) -> list[float]:
+        """Visits, with forced ones taken out; or Gumbel's improved policy."""
+        s = self.settings
+        edges = self.root.edges
+        if s.root_policy == "gumbel":
+            scores = self.gumbel_scores()
+            exps = [math.exp(score - max(scores)) for score in scores]
+            total = sum(exps)
+            return [e / total for e in exps]
+        if not (self.forcing and s.prune_targets):
+            return [float(edge.visits) for edge in edges]
+        best = max(edges, key=lambda edge: edge.visits)
+        return [float(edge.visits) if edge is best else self.pruned_visits(edge, best) for edge in edges]
+
+    def pruned_visits(self, edge: Edge, best: Edge) -> float:
+        """Take forced visits away one by one while PUCT would still not have preferred this edge to the best."""
+        mover = self.root.mover
+        factor = self.exploration(self.root.visits)
+        limit = best.mean(mover) + factor * float(best.prior) / (1.0 + best.visits)
+        visits = edge.visits
+        for _ in range(math.floor(self.forced_visits(edge, self.root.visits - 1))):
+            if visits == 0 or edge.mean(mover) + factor * float(edge.prior) / (1.0 + (visits - 1)) > limit:
+                break
+            visits -= 1
+        return float(visits) if visits > 1 else 0.0
+
+    def temperature(self) -> float:
+        """The temperature of the present ply."""
+        s = self.settings
+        ply = len(self.moves)
+        if ply >= s.temperature_plies:
+            return s.temperature_end
+        return s.temperature + (s.temperature_end - s.temperature) * ply / s.temperature_plies
+
+    def choose(self, weights: list[float]) -> Edge:
+        """The edge to play."""
+        if self.settings.root_policy == "gumbel":
+            most = max(edge.visits for edge in self.root.edges)
+            return self.gumbel_choice(lambda edge: edge.visits == most)
+        temperature = self.temperature()
+        if temperature <= 0 or self.root.visits <= 1:
+            return self.best_edge()
+        chances = [(weight / max(weights)) ** (1.0 / temperature) for weight in weights]
+        aim = uniform(self.word) * sum(chances)
+        for edge, chance in zip(self.root.edges, chances, strict=True):
+            aim -= chance
+            if chance > 0 and aim < 0:
+                return edge
+        return [edge for edge, chance in zip(self.root.edges, chances, strict=True) if chance > 0][-1]
+
+    def note(self, weights: list[float]) -> bool:
+        """Write down the search; return whether the mover resigns."""
+        s = self.settings
+        root = self.root
+        value = np.zeros(self.players, dtype=np.float32)
+        for player in range(self.players):
+            total = float(root.value[player])
+            for edge in root.edges:
+                total += float(edge.total[player])
+            value[player] = total / root.visits
+        best = self.best_edge()
+        lost = s.resign_threshold > -1 and self.players == 2 and value[root.mover] <= s.resign_threshold
+        lost = lost and best.visits > 0 and best.mean(root.mover) <= s.resign_threshold
+        if lost and not self.control:
+            return True
+        visits = {edge.action: edge.visits for edge in root.edges}
+        named = {edge.action: weight for edge, weight in zip(root.edges, weights, strict=True)}
+        self.searched.append(Searched(len(self.moves), int(self.tree_version), visits, named, value, self.full, bool(lost)))
+        return False
+
+    def play(self, edge: Edge) -> None:
+        """Play a root edge and begin the next move, with the tree below it if that may be kept."""
+        self.moves.append(edge.action)
+        child = edge.child
+        if self.settings.reuse_subtree and self.settings.root_policy == "puct" and child is not None and child.expanded:
+            self.root = child
+            shorten_ways(child)
+        else:
+            state = self.root.state.copy()
+            core.play(self.game, state, edge.action)
+            self.root = self.new_node(state, [])
+        self.begin_move()
+
+    def play_game(self) -> None:
+        """Play to the end."""
+        while self.scores is None:
+            if len(self.root.edges) == 1:
+                self.play(self.root.edges[0])  # nothing to decide
+                continue
+            self.search()
+            weights = self.target_weights()
+            edge = self.choose(weights)
+            if self.note(weights):
+                self.resigned = self.root.mover
+                self.scores = tuple(-1.0 if seat == self.resigned else 1.0 for seat in range(self.players))
+                return
+            self.play(edge)
+
+
+def shorten_ways(root: Node) -> None:
+    """Let every way below a new root begin there."""
+    done = len(root.way)
+    below = [root]
+    while below:
+        node = below.pop()
+        node.way = node.way[done:]
+        below.extend(edge.child for edge in node.edges if edge.child)
+
+
+def halving_sequence(considered: int, simulations: int) -> list[int]:
+    """How many visits the action that each simulation goes to must have (Danihelka et al. 2022, and its published code)."""
+    if considered <= 1:
+        return list(range(simulations))
+    rounds = math.ceil(math.log2(considered))
+    sequence: list[int] = []
+    level = [0] * considered  # visits each of the ranked actions has so far
+    while len(sequence) < simulations:
+        for _ in range(max(1, int(simulations / (rounds * considered)))):
+            sequence += level[:considered]
+            level[:considered] = [visits + 1 for visits in level[:considered]]
+        considered = max(2, considered // 2)
+    return sequence[:simulations]

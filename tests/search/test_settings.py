@@ -1,0 +1,81 @@
+"""Settings: refused when they make no sense, and handed to compiled code as they are."""
+
+import pytest
+from pydantic import ValidationError
+
+from zerofleet.search import SearchSettings
+from zerofleet.search.rules import Rules, rules_of
+
+
+def test_compiled_code_gets_every_number_unrounded():
+    settings = SearchSettings(
+        full_search_share=0.25,
+        puct_init=1.75,
+        puct_base=100.5,
+        fpu_reduction=0.3,
+        dirichlet_alpha=0.6,
+        dirichlet_fraction=0.4,
+        temperature=0.9,
+        temperature_end=0.2,
+        forced_playouts=2.5,
+        gumbel_visit_offset=9.5,
+        gumbel_value_scale=0.1,
+        virtual_loss=0.5,
+        resign_threshold=-0.875,
+        resign_control_share=0.15,
+    )
+    rules = rules_of(settings)._asdict()
+    assert rules.pop("gumbel") == 0
+    assert rules == {name: getattr(settings, name) for name in rules}
+
+
+def test_types_of_the_numbers_do_not_depend_on_their_values():
+    whole = rules_of(SearchSettings(puct_init=1, fpu_reduction=0, temperature=1))
+    broken = rules_of(SearchSettings(puct_init=1.5, fpu_reduction=0.25, temperature=0.5, root_policy="gumbel"))
+    assert [type(value) for value in whole] == [type(value) for value in broken]
+    assert broken.gumbel == 1
+    assert {type(value) for value in whole} == {int, float}
+    assert len(whole) == len(Rules._fields)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"simulations": 0},
+        {"fast_simulations": 0},
+        {"full_search_share": 0.0},
+        {"puct_init": 0.0},
+        {"fpu_reduction": -0.1},
+        {"dirichlet_fraction": 1.5},
+        {"temperature": -1.0},
+        {"leaves_per_game": 65},
+        {"resign_threshold": -1.5},
+        {"resign_control_share": 2.0},
+        {"cache_positions": -1},
+        {"root_policy": "uct"},
+        {"simulation": 100},
+        {"puct_init": float("nan")},
+        {"virtual_loss": float("inf")},
+    ],
+)
+def test_settings_out_of_range_are_refused_by_name(wrong):
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        SearchSettings(**wrong)
+
+
+def test_fast_search_larger_than_the_full_one_is_refused():
+    with pytest.raises(ValidationError, match="fast_simulations=50 exceeds simulations=40"):
+        SearchSettings(simulations=40, fast_simulations=50, full_search_share=0.5)
+    assert SearchSettings(simulations=10, fast_simulations=50).node_capacity >= 10
+
+
+def test_settings_of_play_and_matches_leave_nothing_to_chance():
+    for settings in (SearchSettings.for_play(50), SearchSettings.for_match(50)):
+        assert settings.simulations == 50
+        assert settings.dirichlet_fraction == 0.0
+        assert settings.temperature_end == 0.0
+        assert settings.temperature_plies == 0
+        assert not settings.gumbel_noise
+        assert settings.resign_threshold == -1.0
+        assert settings.full_search_share == 1.0
+    assert not SearchSettings.for_match().reuse_subtree
