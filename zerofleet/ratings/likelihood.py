@@ -13,6 +13,7 @@ Bergh, "A practical introduction to the GSPRT", which fishtest follows).
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["PENTANOMIAL_SCORES", "histogram", "misfit"]
 
@@ -21,16 +22,18 @@ PENTANOMIAL_SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 
 REGULARISATION = 1e-3  # count given to a score never seen, so that every mean in (0, 1) can be tested (fishtest's value)
 NEWTON_STEPS = 60  # safeguarded by bisection, so this reaches the tolerance whatever Newton does
+DECIMALS = 9  # scores that differ less are the same score
 TOLERANCE = 1e-13  # of the range in which the tilt lies
 
 
-def histogram(group_scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def histogram(group_scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return (counts [K], scores [K]) of observed group scores (float [N], in [0, 1]).
 
     The support holds every observed score and the five of a pair of games.
     """
-    support = np.unique(np.concatenate([PENTANOMIAL_SCORES, np.round(np.asarray(group_scores, dtype=np.float64), 9)]))
-    counts = np.bincount(np.searchsorted(support, np.round(group_scores, 9)), minlength=len(support))
+    observed = np.round(np.asarray(group_scores, dtype=np.float64), DECIMALS)
+    support = np.unique(np.concatenate([PENTANOMIAL_SCORES, observed]))
+    counts = np.bincount(np.searchsorted(support, observed), minlength=len(support))
     return counts, support
 
 

@@ -1,0 +1,171 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from zerofleet.errors import Unavailable
+from zerofleet.matches import FixedGames, Scoreboard, SequentialTest, ShareOfPoints, play_games, play_match
+from zerofleet.ratings import Sprt
+from zerofleet.testing import UniformEvaluator
+
+
+class FailsAfter:
+    """An evaluator that answers `calls` times and then is gone."""
+
+    def __init__(self, inner, calls):
+        self.inner, self.calls = inner, calls
+
+    async def evaluate(self, batch, *, version):
+        if self.calls == 0:
+            raise Unavailable("gone")
+        self.calls -= 1
+        return await self.inner.evaluate(batch, version=version)
+
+
+async def run(terms, evaluator, settings, make_agent, rule=None, board=None, on_result=None):
+    board = board or Scoreboard(terms)
+    rule = rule or FixedGames()
+    return await play_match(board, rule, evaluator, settings=settings, make_agent=make_agent, on_result=on_result), board
+
+
+async def test_the_sensible_player_beats_the_stubborn_one(terms, evaluator, settings, make_agent):
+    outcome, board = await run(terms(), evaluator, settings, make_agent)
+    assert outcome.decision.first_wins
+    assert outcome.standing.share > 0.7
+    assert outcome.standing.games == 16
+    assert board.closed
+
+
+async def test_equal_terms_give_equal_games(terms, evaluator, settings, make_agent):
+    games = []
+    for slots in (3, 8):
+        _, board = await run(terms(), evaluator, replace(settings, slots=slots), make_agent)
+        games.append(sorted(board.results(), key=lambda r: (r.group, r.seating)))
+    assert games[0] == games[1]
+
+
+async def test_agents_and_models_meet_in_one_block(terms, evaluator, settings, make_agent):
+    outcome, board = await run(terms(second="random"), evaluator, settings, make_agent)
+    assert outcome.standing.share > 0.5
+    assert {r.players for r in board.results()} == {("model:1", "random"), ("random", "model:1")}
+
+
+async def test_agents_meet_without_any_evaluation(terms, settings, make_agent):
+    outcome, _ = await run(terms("random", "other"), FailsAfter(None, 0), settings, make_agent)
+    assert outcome.standing.games == 16
+
+
+async def test_the_luck_of_agents_comes_from_the_seed(terms, evaluator, settings, make_agent):
+    boards = [(await run(terms("random", "other", seed=s), evaluator, settings, make_agent))[1] for s in (1, 1, 2)]
+    moves = [sorted(r.moves for r in board.results()) for board in boards]
+    assert moves[0] == moves[1] != moves[2]
+
+
+async def test_the_sequential_test_stops_before_the_last_game(terms, evaluator, settings, make_agent):
+    rule = SequentialTest(Sprt(elo0=0.0, elo1=200.0))
+    outcome, _ = await run(terms(max_groups=40), evaluator, settings, make_agent, rule)
+    assert outcome.decision.first_wins
+    assert outcome.log_likelihood_ratio >= rule.sprt.upper
+    assert outcome.standing.groups < 40
+
+
+async def test_identical_players_are_not_promoted(terms, evaluator, settings, make_agent):
+    rule = SequentialTest(Sprt(elo0=0.0, elo1=60.0))
+    outcome, _ = await run(terms(second=3, max_groups=70), evaluator, settings, make_agent, rule)
+    assert outcome.standing.share == 0.5
+    assert not outcome.decision.first_wins
+
+
+async def test_a_match_goes_on_after_its_evaluator_was_gone(terms, evaluator, settings, make_agent):
+    whole, _ = await run(terms(), evaluator, settings, make_agent)
+    board = Scoreboard(terms())
+    failures = 0
+    while True:
+        try:
+            outcome, _ = await run(None, FailsAfter(evaluator, 60), settings, make_agent, board=board)
+        except Unavailable:
+            failures += 1
+        else:
+            break
+    assert failures > 0
+    assert outcome == whole
+
+
+async def test_a_match_whose_results_are_known_needs_no_game(terms, evaluator, settings, make_agent):
+    outcome, board = await run(terms(), evaluator, settings, make_agent)
+    again = Scoreboard(board.terms)
+    for result in board.results():
+        again.record(result)
+    repeated, _ = await run(None, FailsAfter(None, 0), settings, make_agent, board=again)
+    assert repeated == outcome
+
+
+async def test_a_result_is_reported_before_it_counts(terms, evaluator, settings, make_agent):
+    board = Scoreboard(terms())
+    counted = []
+
+    async def note(result):
+        counted.append(len(board.results()))
+
+    await run(None, evaluator, settings, make_agent, board=board, on_result=note)
+    assert counted == list(range(16))
+
+
+async def test_a_result_that_cannot_be_noted_does_not_count(terms, evaluator, settings, make_agent):
+    board = Scoreboard(terms())
+
+    async def refuse(result):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        await run(None, evaluator, settings, make_agent, board=board, on_result=refuse)
+    assert board.results() == []
+    assert not board.closed
+
+
+async def test_a_cancelled_match_keeps_its_results(terms, evaluator, settings, make_agent):
+    board = Scoreboard(terms())
+    reported = asyncio.Event()
+
+    async def note(result):
+        if len(board.results()) == 3:
+            reported.set()
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run(None, evaluator, settings, make_agent, board=board, on_result=note))
+        await reported.wait()
+        task.cancel()
+    assert len(board.results()) == 3
+    outcome, _ = await run(None, evaluator, settings, make_agent, board=board)
+    assert outcome.standing.games == 16
+
+
+async def test_others_may_go_first_at_every_step(terms, evaluator, settings, make_agent):
+    steps = []
+
+    async def count():
+        steps.append(1)
+
+    polite = replace(settings, before_step=count)
+    await run(terms(max_groups=2), evaluator, polite, make_agent)
+    assert len(steps) > 10
+
+
+async def test_an_undecided_share_plays_every_group(terms, evaluator, settings, make_agent):
+    outcome, _ = await run(terms(second=3), evaluator, settings, make_agent, ShareOfPoints(0.55, 8))
+    assert not outcome.decision.first_wins
+
+
+async def test_no_game_is_begun_that_nobody_reads(game, terms, settings, make_agent):
+    taken = []
+
+    def pairings():
+        for pairing in Scoreboard(terms()).open_pairings():
+            taken.append(pairing)
+            yield pairing
+
+    games = play_games(game, pairings(), UniformEvaluator(2), settings=replace(settings, slots=2), make_agent=make_agent)
+    await anext(games)
+    await games.aclose()
+    assert len(taken) == 2

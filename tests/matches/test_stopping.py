@@ -1,0 +1,61 @@
+import pytest
+
+from zerofleet.matches import FixedGames, SequentialTest, ShareOfPoints, Standing
+from zerofleet.matches.scoreboard import SeatTally
+from zerofleet.ratings import Sprt
+
+
+def standing(*scores):
+    return Standing(scores, {(0, 1): SeatTally(len(scores), 0, 0), (1, 0): SeatTally(0, 0, len(scores))})
+
+
+def test_fixed_games_decide_only_at_the_end():
+    rule = FixedGames()
+    assert rule.decide(standing(1.0, 1.0), is_last=False) is None
+    assert rule.decide(standing(1.0, 0.5), is_last=True).first_wins
+    assert not rule.decide(standing(0.5, 0.5), is_last=True).first_wins
+    assert rule.log_likelihood_ratio(standing(1.0)) == 0.0
+
+
+def test_a_share_is_not_looked_at_before_the_last_game():
+    rule = ShareOfPoints(0.55, 10)
+    assert rule.decide(standing(*[1.0] * 5), is_last=False) is None
+    assert rule.decide(standing(), is_last=False) is None
+
+
+def test_a_share_that_can_no_longer_change_ends_the_match():
+    rule = ShareOfPoints(0.55, 10)
+    assert rule.decide(standing(*[1.0] * 5, 0.5), is_last=False).first_wins
+    assert not rule.decide(standing(*[0.0] * 4, 0.25), is_last=False).first_wins
+    assert rule.decide(standing(*[0.0] * 4, 0.5), is_last=False) is None
+
+
+def test_exactly_the_wanted_share_passes():
+    rule = ShareOfPoints(0.55, 10)
+    exact = [1.0] * 5 + [0.5] + [0.0] * 4
+    assert rule.decide(standing(*exact), is_last=True).first_wins
+    assert not rule.decide(standing(*[1.0] * 5, 0.25, *[0.0] * 4), is_last=True).first_wins
+
+
+def test_a_share_of_fewer_groups_than_planned_counts_the_played_ones():
+    assert ShareOfPoints(0.55, 100).decide(standing(1.0, 0.5), is_last=True).first_wins
+    assert not ShareOfPoints(0.55, 100).decide(standing(0.5, 0.5), is_last=True).first_wins
+
+
+def test_the_sequential_test_ends_at_its_bounds_and_says_so():
+    rule = SequentialTest(Sprt(elo0=-10.0, elo1=60.0))
+    assert rule.decide(standing(), is_last=False) is None
+    assert rule.decide(standing(1.0, 1.0), is_last=False) is None
+    passed = rule.decide(standing(*[1.0, 0.75] * 30), is_last=False)
+    assert passed.first_wins
+    assert "stronger: 60 won, 0 drawn, 60 lost (87.5%)" in passed.reason
+    failed = rule.decide(standing(*[0.0, 0.25] * 30), is_last=False)
+    assert not failed.first_wins
+    assert "not stronger" in failed.reason
+
+
+@pytest.mark.parametrize(("scores", "passes"), [((1.0, 0.75), True), ((0.5, 0.25), False), ((0.5, 0.5), False)])
+def test_an_undecided_test_prefers_the_larger_share(scores, passes):
+    decision = SequentialTest(Sprt(elo0=0.0, elo1=5.0)).decide(standing(*scores), is_last=True)
+    assert decision.first_wins is passes
+    assert decision.reason.startswith("undecided")

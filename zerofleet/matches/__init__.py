@@ -1,0 +1,34 @@
+"""Matches: two players, paired openings, every seating, results that count once, and rules for when to stop."""
+
+from zerofleet.matches.match import MatchOutcome, play_match
+from zerofleet.matches.openings import Opening, draw_openings, position_key
+from zerofleet.matches.play import Agent, AgentMaker, MatchSettings, play_games
+from zerofleet.matches.scoreboard import GameResult, Scoreboard, SeatTally, Standing
+from zerofleet.matches.stopping import Decision, FixedGames, SequentialTest, ShareOfPoints, StoppingRule
+from zerofleet.matches.terms import MatchTerms, Pairing, Player, points, seatings
+
+__all__ = [
+    "Agent",
+    "AgentMaker",
+    "Decision",
+    "FixedGames",
+    "GameResult",
+    "MatchOutcome",
+    "MatchSettings",
+    "MatchTerms",
+    "Opening",
+    "Pairing",
+    "Player",
+    "Scoreboard",
+    "SeatTally",
+    "SequentialTest",
+    "ShareOfPoints",
+    "Standing",
+    "StoppingRule",
+    "draw_openings",
+    "play_games",
+    "play_match",
+    "points",
+    "position_key",
+    "seatings",
+]
