@@ -54,7 +54,8 @@ def _compile(function: Function, *, counts_references: bool) -> Function:
         # machine code wraps unsigned arithmetic and divides by zero in silence; numpy's scalars would warn
         return np.errstate(all="ignore")(function)
     # the flag is always said: unsaid, numba inherits it from whichever caller compiles first
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", _nrt=counts_references)(function)
+    jit: Any = numba.njit  # numba's stubs do not know _nrt
+    dispatcher = jit(nogil=True, error_model="numpy", _nrt=counts_references)(function)
     dispatcher._cache = _SourceKeyedCache(function)
     return dispatcher  # type: ignore[no-any-return]
 
@@ -68,17 +69,23 @@ class _SourceKeyedCache(FunctionCache):
         _hash_of(self._folder)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        key = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
-        folders = {_RULES_FOLDER, self._folder, *_folders_of_games(sig)}
-        return (*key, *(_hash_of(folder) for folder in sorted(folders)))
+        """Return the key in text only.
+
+        The index of a function lists what was compiled for every game. With the classes themselves in it, a process
+        could not read the index unless it could import every one of them.
+        """
+        _, *rest = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        classes = _games_in(sig)
+        names = tuple(f"{cls.__module__}.{cls.__qualname__}" for cls in classes)
+        files = [getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes]
+        folders = {_RULES_FOLDER, self._folder, *(Path(file).parent for file in files if file)}
+        return (str(sig), names, *rest, *(_hash_of(folder) for folder in sorted(folders)))
 
 
-def _folders_of_games(signature: Any) -> set[Path]:
-    """Return the folders of the game classes that appear among the argument types of a compiled signature."""
+def _games_in(signature: Any) -> list[type]:
+    """Return the tuple classes among the argument types of a compiled signature."""
     arguments = signature if isinstance(signature, tuple) else signature.args
-    classes = [a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)]  # type: ignore[attr-defined]
-    files = [getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes]
-    return {Path(file).parent for file in files if file}
+    return [a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)]  # type: ignore[attr-defined]
 
 
 @functools.cache

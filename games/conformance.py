@@ -19,7 +19,7 @@ import numpy as np
 from games import core
 from games.bits import unpack
 from games.core import Game, GameSpec, Symmetry
-from games.errors import GameContractError, IllegalMove
+from games.errors import GameContractError, GameError, IllegalMove
 from games.positions import parameters_text
 
 __all__ = ["LAWS", "check_game"]
@@ -86,7 +86,10 @@ def _checked_spec(game: Game) -> GameSpec:
             _broken(game, 8, f"spec().{name} is {value}; it must be between {lowest} and {highest}")
     if not re.fullmatch("[a-z][a-z0-9_]*", spec.name):
         _broken(game, 8, f"the name {spec.name!r} is not made of small letters, digits and underscores")
-    again = core.make(spec.name, **parameters_text(game))
+    try:
+        again = core.make(spec.name, **parameters_text(game))
+    except GameError as error:
+        _broken(game, 8, f"make({spec.name!r}, ...) refused its parameters as text: {error}")
     if type(again) is not type(game) or again != game:
         _broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text gave {again}")
     for symmetry in spec.symmetries:
@@ -119,11 +122,12 @@ class _Memory:
 class _Guarded:
     """An array between guard bytes."""
 
-    def __init__(self, size: int, dtype: Any) -> None:
+    def __init__(self, size: int, dtype: Any, *, inside: int = _GUARD) -> None:
         item = np.dtype(dtype).itemsize
         self._bytes = np.full(size * item + 2 * _GUARD_BYTES, _GUARD, dtype=np.uint8)
         self.array = self._bytes[_GUARD_BYTES : _GUARD_BYTES + size * item].view(dtype)
-        """The array itself, full of the guard's byte at first."""
+        """The array itself, full of the byte `inside` at first."""
+        self.array.view(np.uint8)[:] = inside
 
     def is_intact(self) -> bool:
         """Return whether nothing was written beside the array."""
@@ -180,11 +184,11 @@ class _Walk:
 
     def _start(self) -> _Guarded:
         start = _Guarded(self.spec.state_size, self.spec.state_dtype)
-        other = np.zeros(self.spec.state_size, dtype=self.spec.state_dtype)
+        other = _Guarded(self.spec.state_size, self.spec.state_dtype, inside=0)
         core.reset(self.game, start.array, self.seed)
-        core.reset(self.game, other, self.seed)
-        if not np.array_equal(start.array, other):
-            self._fail(2, f"reset left entries as they were: {start.array} over old contents, {other} over zeros")
+        core.reset(self.game, other.array, self.seed)
+        if not np.array_equal(start.array, other.array):
+            self._fail(2, f"reset left entries as they were: {start.array} over old contents, {other.array} over zeros")
         if not start.is_intact():
             self._fail(2, "reset wrote beside the state")
         return start
@@ -241,17 +245,18 @@ class _Walk:
 
     def _planes(self, state: np.ndarray, viewer: int) -> np.ndarray:
         out = _Guarded(self.spec.packed_bytes, np.uint8)
-        zeros = np.zeros(self.spec.packed_bytes, dtype=np.uint8)
+        other = _Guarded(self.spec.packed_bytes, np.uint8, inside=0)
+        packed = other.array
         self._ask("encode", state, viewer, out.array)
-        self._ask("encode", state, viewer, zeros)
+        self._ask("encode", state, viewer, packed)
         if not out.is_intact():
             self._fail(4, f"encode wrote beside its {self.spec.packed_bytes} bytes")
-        if not np.array_equal(out.array, zeros):
+        if not np.array_equal(out.array, packed):
             self._fail(4, "encode left bits of its output as they were")
         bits = int(np.prod(self.spec.planes))
-        if np.unpackbits(zeros, bitorder="little")[bits:].any():
+        if np.unpackbits(packed, bitorder="little")[bits:].any():
             self._fail(4, f"encode set padding bits after the {bits} bits of the planes")
-        return unpack(zeros, self.spec.planes)
+        return unpack(packed, self.spec.planes)
 
     def _check_position(self, look: _Look) -> None:
         state = self.state.array

@@ -206,7 +206,8 @@ def _generic(stub: Rule) -> Rule:
         [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
     )
     if not INTERPRETED:
-        overload(dispatch, strict=False, jit_options={"error_model": "numpy", "_nrt": True})(choose)
+        options: Any = {"error_model": "numpy", "_nrt": True}  # numba's stubs do not know _nrt
+        overload(dispatch, strict=False, jit_options=options)(choose)
     return dispatch  # type: ignore[return-value]
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from games import core
-from games.compiled import compiled
+from games.compiled import compiled, lean
 from games.core import Game, State
-from games.positions import legal, new_state
+from games.positions import copy_state, legal, new_state
 
 __all__ = ["PlyCount", "count_positions", "count_sequences", "perft"]
 
@@ -46,7 +46,7 @@ def count_sequences(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
     return [PlyCount(ply, int(counts[ply, 0]), int(counts[ply, 1])) for ply in range(1, depth + 1)]
 
 
-@compiled
+@lean
 def _count(game: Game, stack: np.ndarray, listed: np.ndarray, counts: np.ndarray, ply: int) -> None:
     """Count the sequence that led to stack[ply] and all its continuations.
 
@@ -64,7 +64,7 @@ def _count(game: Game, stack: np.ndarray, listed: np.ndarray, counts: np.ndarray
     if over or ply + 1 == stack.shape[0]:
         return
     for i in range(core.legal_actions(game, stack[ply], listed[ply])):
-        stack[ply + 1] = stack[ply]
+        copy_state(stack[ply], stack[ply + 1])
         core.play(game, stack[ply + 1], listed[ply, i])
         _count(game, stack, listed, counts, ply + 1)
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from games import core, notation
-from games.compiled import compiled
+from games.compiled import compiled, lean
 from games.core import Game, State
 from games.errors import GameError, IllegalMove
 
 __all__ = [
     "advance",
+    "copy_state",
     "encode_for",
     "final_scores",
     "legal",
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 _ALL_LEGAL = -1
+_NO_ACTION = -1
+_ACTIONS = 2**15
 
 
 def new_state(game: Game, seed: int = 0) -> State:
@@ -111,7 +114,8 @@ def _advance_all(game: Game, state: State, moves: list[int]) -> None:
     """Play all moves in place, or raise `IllegalMove` and leave `state` alone."""
     after = state.copy()
     listed = np.empty(game.spec().max_legal, dtype=np.int16)
-    stopped_at = _play_legal(game, after, np.array(moves, dtype=np.int64), listed)
+    known = [action if 0 <= action < _ACTIONS else _NO_ACTION for action in moves]
+    stopped_at = _play_legal(game, after, np.array(known, dtype=np.int64), listed)
     if stopped_at != _ALL_LEGAL:
         raise _illegal(game, after, moves[stopped_at], stopped_at + 1 if len(moves) > 1 else None)
     state[:] = after
@@ -124,6 +128,13 @@ def _illegal(game: Game, state: State, action: int, ply: int | None) -> IllegalM
         return IllegalMove(f"{where}action {action} is not legal here: the game is over")
     listed = ", ".join(f"{number} ({name})" for name, number in names.items())
     return IllegalMove(f"{where}action {action} is not legal here; legal: {listed}")
+
+
+@lean
+def copy_state(state: State, out: State) -> None:
+    """Copy a position into `out`, from compiled code: an assignment of slices would allocate."""
+    for i in range(state.size):
+        out[i] = state[i]
 
 
 @compiled

@@ -1,0 +1,121 @@
+"""Compiled code: never an old answer after an edit, and the same answer without compilation."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GAME = """
+from typing import NamedTuple
+import numpy as np
+from games import GameSpec, notation, register, rule
+from countdown_end import GOAL, bonus
+
+@register("countdown")
+class Countdown(NamedTuple):
+    start: int = 0
+
+@rule(Countdown)
+def reset(game, state, seed):
+    state[:] = 0
+
+@rule(Countdown)
+def to_move(game, state):
+    return int(state[0] & 1)
+
+@rule(Countdown)
+def legal_actions(game, state, out):
+    if is_over(game, state):
+        return 0
+    out[0] = 0
+    out[1] = 1
+    return 2
+
+@rule(Countdown)
+def play(game, state, action):
+    state[0] += 1 + bonus(state[0])
+
+@rule(Countdown)
+def is_over(game, state):
+    return state[0] >= 4
+"""
+
+END = """
+from games.compiled import compiled
+GOAL = 4
+
+@compiled
+def bonus(plies):
+    return BONUS
+"""
+
+COUNT = """
+import sys
+sys.path.insert(0, ".")
+import numpy as np
+from countdown import Countdown
+from games import perft
+stack = np.zeros((6, 1), dtype=np.int64)
+counts = np.zeros((6, 2), dtype=np.int64)
+perft._count(Countdown(), stack, np.empty((6, 2), dtype=np.int16), counts, 0)
+print(counts[:, 0].tolist(), sum(perft._count.stats.cache_hits.values()))
+"""
+
+
+def run(folder: Path, code: str, **environment: str) -> str:
+    """Return what a new process prints; warnings are errors there."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=folder, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
+        capture_output=True, text=True, check=True, timeout=200,
+    ).stdout.strip()  # fmt: skip
+
+
+@pytest.mark.slow
+def test_an_edited_game_gives_the_new_answer_in_the_next_process(tmp_path: Path) -> None:
+    """Neither the file of the rules nor that of the kernel changes, only a function that a rule calls."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "countdown.py").write_text(GAME)
+    helper = tmp_path / "countdown_end.py"
+    helper.write_text(END.replace("BONUS", "0"))
+    assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 8, 16, 0] 0"
+    assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 8, 16, 0] 1"
+    helper.write_text(END.replace("BONUS", "1"))
+    assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 0, 0, 0] 0"
+
+
+@pytest.mark.slow
+def test_what_was_compiled_for_a_game_does_not_disturb_a_process_without_it(tmp_path: Path) -> None:
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "countdown.py").write_text(GAME)
+    (mine / "countdown_end.py").write_text(END.replace("BONUS", "0"))
+    run(mine, COUNT, **cache)
+    count = "from games import make, perft; print(perft.perft(make('tic_tac_toe'), 3))"
+    assert run(tmp_path, count, **cache) == "[9, 72, 504]"
+
+
+PLAY = """
+import hashlib
+import numpy as np
+from games import make
+from games.playthrough import transcript
+from games.randomness import gamma, gumbel
+digest = hashlib.sha256()
+for name, parameters in (("tic_tac_toe", {}), ("connect_four", {}), ("connect_four", {"columns": 30, "connect": 3})):
+    for seed in range(3):
+        digest.update(transcript(make(name, **parameters), seed).encode())
+word = np.array([2**64 - 3], dtype=np.uint64)
+digest.update(np.array([gamma(word, 0.3) for _ in range(50)] + [gumbel(word)]).round(12).tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_plain_python_gives_the_same_answers_without_a_warning(tmp_path: Path) -> None:
+    assert run(tmp_path, PLAY, NUMBA_DISABLE_JIT="1") == run(tmp_path, PLAY)

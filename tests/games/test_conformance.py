@@ -1,0 +1,261 @@
+"""`check_game` catches a game that breaks a law, and says which, where and after which moves.
+
+The game here has a fault for every law; fault 0 is none. Two players in turn add 1 or 2 to a sum; who reaches 10 or more
+wins, unless the secret bits that both were dealt differ, which makes it a draw.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import games
+from games import conformance, core, notation
+from games.bits import set_bit
+from games.core import GameSpec, State, Symmetry, register, rule
+from games.randomness import mix64
+
+
+@register("faulty_sum")
+class FaultySum(NamedTuple):
+    """State (int64 [4]): sum, plies, secret bit of player 0, of player 1."""
+
+    fault: int = 0
+
+    def spec(self) -> GameSpec:
+        cells = np.arange(4 if self.fault == 60 else 12, dtype=np.int32)
+        same = Symmetry("same", cells, np.array([1, 0, 2] if self.fault == 61 else [0, 1, 2], dtype=np.int16))
+        return GameSpec(
+            name={80: "Faulty Sum", 81: "tic_tac_toe"}.get(self.fault, "faulty_sum"),
+            rules_version=0 if self.fault == 82 else 1,
+            num_players=2,
+            num_actions=3,
+            max_legal=1 if self.fault == 13 else 2,
+            state_dtype=np.dtype(np.int64),
+            state_size=4,
+            planes=(2, 1, 12),
+            max_plies=5 if self.fault == 24 else 10,
+            symmetries=(same,) if 60 <= self.fault < 70 else (),
+            information="perfect" if 60 <= self.fault < 70 else "hidden",
+        )
+
+    def action_name(self, state: State, action: int) -> str:
+        if self.fault == 71:
+            state[0] += 1
+        return "x" if self.fault == 70 else str(action)
+
+    def parse_action(self, state: State, text: str) -> int:
+        if self.fault == 72:
+            return int(text) if text.isdigit() else 1
+        if self.fault == 73:
+            return int(text)
+        if self.fault == 74:
+            raise games.IllegalMove("no")
+        return notation.parse_listed(self, state, text)
+
+    def draw(self, state: State) -> str:
+        if self.fault == 75:
+            return ""
+        if self.fault == 10:
+            raise RuntimeError("no pencil")
+        return f"sum {state[0]}"
+
+
+@rule(FaultySum)
+def reset(game: FaultySum, state: State, seed: int) -> None:
+    if game.fault == 20:
+        state[:3] = 0
+        return
+    state[:] = 0
+    if game.fault < 60 or game.fault >= 70:
+        state[2] = seed & 1
+        state[3] = (seed >> 1) & 1
+    if game.fault == 26:
+        state[4] = 0
+
+
+@rule(FaultySum)
+def to_move(game: FaultySum, state: State) -> int:
+    if game.fault == 21:
+        state[3] = 1 - state[3]
+    if game.fault == 10:
+        return 2
+    return int(state[1] & 1)
+
+
+@rule(FaultySum)
+def legal_actions(game: FaultySum, state: State, out: np.ndarray) -> int:
+    if is_over(game, state):
+        return 1 if game.fault == 11 else 0
+    if game.fault == 12 and state[0] == 3:
+        return 0
+    out[0] = 1
+    out[1] = 2
+    if game.fault == 14:
+        out[0] = 2
+        out[1] = 1
+    if game.fault == 15:
+        out[1] = 3
+    if game.fault == 16:
+        out[1] = 1
+    if game.fault == 17:
+        out[2] = 0
+    return 2
+
+
+@rule(FaultySum)
+def play(game: FaultySum, state: State, action: int) -> None:
+    state[0] += action
+    state[1] += 1
+    if game.fault == 22:
+        state[4] = 1
+    if game.fault == 23:
+        state[3] = np.random.randint(2)
+
+
+@rule(FaultySum)
+def is_over(game: FaultySum, state: State) -> bool:
+    return state[0] >= 10
+
+
+@rule(FaultySum)
+def scores(game: FaultySum, state: State, out: np.ndarray) -> None:
+    out[:] = 0.0
+    if state[2] == state[3]:
+        last = int((state[1] + 1) & 1)
+        out[last] = 2.0 if game.fault == 30 else 1.0
+        out[1 - last] = 0.0 if game.fault == 31 else -1.0
+    if game.fault == 32:
+        out[0] = np.nan
+    if game.fault == 33:
+        out[2] = 0.0
+
+
+@rule(FaultySum)
+def encode(game: FaultySum, state: State, viewer: int, out: np.ndarray) -> None:
+    if game.fault != 40:
+        out[:] = 0
+    set_bit(out, int(min(state[0], 11)))
+    seat = 1 - viewer if game.fault == 41 else viewer
+    if state[2 + seat]:
+        set_bit(out, 12)
+    if game.fault == 42:
+        out[3] = 1
+    if game.fault == 44:
+        state[0] += 1
+
+
+@rule(FaultySum)
+def key(game: FaultySum, state: State) -> int:
+    if game.fault == 50:
+        return mix64(np.uint64(state[1]))
+    if game.fault == 51:
+        return mix64(np.uint64(np.random.randint(1000)))
+    return mix64(np.uint64(state[0] * 64 + state[1] * 4 + state[2] * 2 + state[3]))
+
+
+@rule(FaultySum)
+def determinize(game: FaultySum, state: State, viewer: int, seed: int, out: State) -> None:
+    out[:] = state
+    out[3 - viewer] = seed & 1
+    if game.fault == 43:
+        out[1] += 1
+    if game.fault == 45:
+        out[2 + viewer] = 1 - out[2 + viewer]
+    if game.fault == 46:
+        out[4] = 0
+    if game.fault == 47:
+        out[0] += 20
+
+
+def test_a_lawful_game_passes() -> None:
+    games.check_game(FaultySum(), games=20)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (10, "to_move is 2; there are 2 players"),
+        (11, "is_over is True and 1 actions are listed"),
+        (12, "is_over is False and 0 actions are listed"),
+        (13, "max_legal = 1"),
+        (14, "the actions [2, 1] are not distinct and ascending"),
+        (15, "the actions [1, 3] are not all in 0 .. 2"),
+        (16, "the actions [1, 1] are not distinct and ascending"),
+        (17, "wrote 2 actions into room for max_legal = 2"),
+        (20, "reset left entries as they were"),
+        (21, "to_move changed the state"),
+        (22, "play wrote beside the state"),
+        (23, "the same moves led to the state"),
+        (24, "the game goes on after max_plies = 5 moves"),
+        (26, "reset wrote beside the state"),
+        (30, "2.0]"),
+        (31, "do not sum to 0"),
+        (32, "the scores are [nan"),
+        (33, "scores wrote beside its output"),
+        (40, "encode left bits of its output as they were"),
+        (41, "determinize for player 0 gave a position that this player sees otherwise"),
+        (42, "encode wrote beside its 3 bytes"),
+        (43, "determinize for player 0 changed whose turn it is"),
+        (44, "encode changed the state"),
+        (45, "sees otherwise"),
+        (46, "determinize wrote beside its output"),
+        (47, "or whether the game is over"),
+        (50, "belonged to another position"),
+        (51, "for the same state"),
+        (60, "cells of the symmetry 'same' are not a permutation of 0 .. 11 in int32"),
+        (61, "under 'same' the legal actions become [0, 2], but the image has [1, 2]"),
+        (70, "action 1 is written 'x', which is read as 2"),
+        (71, "changed the state"),
+        (72, "was read as action 1"),
+        (73, "raised ValueError"),
+        (74, "action 1 is written '1', which is refused: no"),
+        (75, "draw returned an empty picture"),
+        (80, "the name 'Faulty Sum' is not made of small letters"),
+        (81, "refused its parameters as text"),
+        (82, "spec().rules_version is 0; it must be between 1 and"),
+    ],
+)
+def test_a_broken_law_is_named(fault: int, said: str) -> None:
+    with pytest.raises(games.GameContractError) as refusal:
+        games.check_game(FaultySum(fault), games=30)
+    text = str(refusal.value)
+    assert said in text
+    law = int(text.partition("breaks law ")[2][0])
+    assert conformance.LAWS[law] in text
+
+
+def test_the_error_shows_the_moves_and_the_picture() -> None:
+    with pytest.raises(games.GameContractError) as refusal:
+        games.check_game(FaultySum(12), games=30)
+    text = str(refusal.value)
+    assert text.startswith("FaultySum(fault=12) breaks law 1 of games.core: `legal_actions` lists nothing exactly when")
+    assert "after the moves [" in text
+    assert "from the start with seed" in text
+    assert text.endswith("sum 3")
+
+
+def test_a_game_that_cannot_be_drawn_is_still_reported() -> None:
+    with pytest.raises(games.GameContractError, match=r"draw raised RuntimeError\('no pencil'\)"):
+        games.check_game(FaultySum(10))
+
+
+def test_a_missing_rule_is_named() -> None:
+    class NoRules(NamedTuple):
+        size: int = 1
+
+        def spec(self) -> GameSpec:
+            return FaultySum().spec()
+
+    with pytest.raises(
+        games.GameContractError, match=r"no rule for reset, to_move, .*, determinize; write it under @rule.NoRules."
+    ):
+        games.check_game(NoRules())  # type: ignore[arg-type]
+
+
+def test_the_laws_read_as_in_the_contract() -> None:
+    contract = " ".join((core.__doc__ or "").split())
+    for number, law in conformance.LAWS.items():
+        assert f"{number}. {law}" in contract

@@ -1,0 +1,35 @@
+"""Stored transcripts of games: a change of rules, encodings, keys or notation shows here.
+
+After a change that is meant:  python -m games.playthrough --update tests/golden/playthroughs/*.txt
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from games.playthrough import main, remake
+
+FOLDER = Path(__file__).parents[1] / "golden" / "playthroughs"
+STORED = sorted(FOLDER.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_the_game_still_goes_as_it_was_written_down(path: Path) -> None:
+    text = path.read_text()
+    assert remake(text) == text
+
+
+def test_every_built_in_game_has_a_transcript() -> None:
+    assert {"connect_four", "tic_tac_toe"} <= {path.stem for path in STORED}
+
+
+def test_the_command_writes_and_updates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["connect_four", "--seed", "4", "--set", "rows=4", "--set", "columns=4"])
+    written = capsys.readouterr().out
+    assert "parameters: rows=4 columns=4 connect=4\nseed: 4\n" in written
+    path = tmp_path / "game.txt"
+    path.write_text(written.partition("\n\n")[0] + "\n\nlost\n")
+    main(["--update", str(path)])
+    assert path.read_text() == written
