@@ -123,15 +123,15 @@ def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
     return json.dumps(asdict(stored), indent=indent, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
-def parse(kind: type[Stored], text: bytes, *, where: str) -> Stored:
-    """Read a JSON form back. Raises `CorruptModel`, or `VersionSkew` for another schema; `where` names the file."""
+def parse(kind: type[Stored], text: bytes, *, where: str, schema: int = MANIFEST_SCHEMA) -> Stored:
+    """Read a JSON form back. Raises `CorruptModel`, or `VersionSkew` for another `schema`; `where` names the file."""
     try:
         found = from_json(text)
     except ValueError as error:
-        raise CorruptModel(f"{where} is not JSON ({error}); it was cut short or edited: publish the model again") from error
-    schema = found.get("schema", MANIFEST_SCHEMA) if isinstance(found, dict) else None
-    if isinstance(schema, int) and schema != MANIFEST_SCHEMA:
-        raise VersionSkew(f"{where} has schema {schema}, this program reads schema {MANIFEST_SCHEMA}; use the matching release")
+        raise CorruptModel(f"{where} is not JSON ({error}); it was cut short or edited: write it again") from error
+    stored = found.get("schema", schema) if isinstance(found, dict) else None
+    if isinstance(stored, int) and stored != schema:
+        raise VersionSkew(f"{where} has schema {stored}, this program reads schema {schema}; use the matching release")
     try:
         return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:

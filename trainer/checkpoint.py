@@ -1,0 +1,236 @@
+"""Checkpoints: everything that decides the next step, in safetensors and JSON, published by rename.
+
+    <directory>/00000012/state.safetensors     weights, statistics, weight average, optimiser
+    <directory>/00000012/checkpoint.json       counts, generator, accounts, hash of the other file
+
+A learner restored from a checkpoint takes the same steps, bit by bit, as one that was never stopped, given the same window.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import ConfigDict
+from safetensors import SafetensorError
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save as save_safetensors
+from torch import Tensor
+
+from games.core import Game
+from trainer.learner import Learner, LearnerState
+from zerofleet.crashpoints import crash_point
+from zerofleet.encodings import encoder_fingerprint
+from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.files import TEMPORARY_SUFFIX, sync_directory
+from zerofleet.manifests import StoredFile, parse
+from zerofleet.model_checks import describe_file
+from zerofleet.presets import NetworkSettings
+
+__all__ = ["Accounts", "Checkpoint", "load_latest", "restore", "save"]
+
+CHECKPOINT_SCHEMA = 1
+_TENSORS = "state.safetensors"
+_COUNTS = "checkpoint.json"
+_KEPT = 2
+
+
+@dataclass(slots=True)
+class Accounts:
+    """What the service has done, besides learning."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    candidate_version: int = 0
+    """The newest version this run has published; 0 before the first."""
+    candidate_samples: int = 0
+    """Samples that had been received when it was published."""
+    candidate_step: int = 0
+    marks: tuple[tuple[int, int], ...] = ()
+    """(game number in the log, samples before it), ascending: where the window can be filled from."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Generator:
+    """State of a numpy PCG64 generator; its 128-bit numbers as text."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    state: str
+    inc: str
+    has_uint32: int
+    uinteger: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The JSON part of a checkpoint."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    game: str
+    parameters: dict[str, str]
+    encoder: str
+    network: dict[str, int | float | str | bool]
+    optimizer: str
+    learner: LearnerState
+    average_updates: int
+    generator: _Generator
+    accounts: Accounts
+    tensors: StoredFile
+    schema: int = CHECKPOINT_SCHEMA
+
+
+def save(directory: Path, game: Game, network: NetworkSettings, learner: Learner, accounts: Accounts) -> Path:
+    """Write the next checkpoint durably and remove all but the last two; a crash leaves the previous ones.
+
+    Raises `OSError` when the disk refuses; then nothing has changed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    _sweep(directory)
+    number = max(_numbers(directory), default=0) + 1
+    staging = directory / f"{number:08d}{TEMPORARY_SUFFIX}"
+    try:
+        staging.mkdir()
+        _write(staging / _TENSORS, save_safetensors(_tensors(learner)))
+        checkpoint = Checkpoint(
+            game=game.spec().name,
+            parameters={name: str(value) for name, value in game._asdict().items()},
+            encoder=encoder_fingerprint(game),
+            network=network.model_dump(),
+            optimizer=learner.settings.optimizer,
+            learner=learner.state,
+            average_updates=learner.average.updates,
+            generator=_read_generator(learner.rng),
+            accounts=accounts,
+            tensors=describe_file(staging / _TENSORS),
+        )
+        _write(staging / _COUNTS, json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode())
+        sync_directory(staging)
+        crash_point("trainer_checkpoint_before_rename")
+        staging.rename(directory / f"{number:08d}")
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    sync_directory(directory)
+    for old in _numbers(directory)[:-_KEPT]:
+        shutil.rmtree(directory / f"{old:08d}")
+    return directory / f"{number:08d}"
+
+
+def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
+    """Read the newest checkpoint, or return `None` when there is none.
+
+    Raises `CorruptModel` when it is damaged, `VersionSkew` for another schema; the text says how to go back.
+    """
+    numbers = _numbers(directory)
+    if not numbers:
+        return None
+    latest = directory / f"{numbers[-1]:08d}"
+    advice = f"remove {latest} to go on from {'the one before' if len(numbers) > 1 else 'the newest stored model'}"
+    try:
+        checkpoint = parse(Checkpoint, (latest / _COUNTS).read_bytes(), where=str(latest / _COUNTS), schema=CHECKPOINT_SCHEMA)
+        found = describe_file(latest / _TENSORS)
+        if found != checkpoint.tensors:
+            raise CorruptModel(
+                f"{latest / _TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash"
+            )
+        return checkpoint, load_safetensors((latest / _TENSORS).read_bytes())
+    except VersionSkew:
+        raise
+    except (CorruptModel, OSError, SafetensorError) as error:
+        raise CorruptModel(f"checkpoint {latest} is damaged: {error}; {advice}") from error
+
+
+def restore(learner: Learner, game: Game, network: NetworkSettings, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
+    """Put a fresh learner into the state of a checkpoint; raises `VersionSkew` when it is of another game or network."""
+    _require_same(game, network, learner, checkpoint)
+    learner.load_weights(_under(tensors, "network"))
+    names = [name for name, _ in learner.network.named_parameters()]
+    for name, weight in zip(names, learner.average.weights, strict=True):
+        weight.copy_(tensors[f"average.{name}"])
+    learner.average.updates = checkpoint.average_updates
+    stored = learner.optimizer.state_dict()
+    stored["state"] = {
+        index: {key: _laid_out_as(parameter, tensor) for key, tensor in entries.items()}
+        for index, (name, parameter) in enumerate(_optimizer_parameters(learner))
+        if (entries := _under(tensors, f"optimizer.{name}"))
+    }
+    learner.optimizer.load_state_dict(stored)
+    learner.state = checkpoint.learner
+    _write_generator(learner.rng, checkpoint.generator)
+
+
+def _require_same(game: Game, network: NetworkSettings, learner: Learner, checkpoint: Checkpoint) -> None:
+    spec = game.spec()
+    wanted: dict[str, object] = {
+        "game": spec.name,
+        "parameters": {name: str(value) for name, value in game._asdict().items()},
+        "encoder": encoder_fingerprint(game),
+        "network": network.model_dump(),
+        "optimizer": learner.settings.optimizer,
+    }
+    for name, want in wanted.items():
+        if (got := getattr(checkpoint, name)) != want:
+            raise VersionSkew(f"the checkpoint has {name} {got}, the settings say {want}; set it back, or begin another run")
+
+
+def _tensors(learner: Learner) -> dict[str, Tensor]:
+    """Return every tensor of a learner by a name of its own."""
+    found = {f"network.{name}": tensor for name, tensor in learner.network.state_dict().items()}
+    parameters = dict(learner.network.named_parameters())
+    for name, weight in zip(parameters, learner.average.weights, strict=True):
+        found[f"average.{name}"] = weight
+    for name, parameter in parameters.items():
+        for key, tensor in learner.optimizer.state.get(parameter, {}).items():
+            found[f"optimizer.{name}.{key}"] = tensor
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _optimizer_parameters(learner: Learner) -> list[tuple[str, Tensor]]:
+    """Return names and parameters in the optimiser's order, in which its own state dictionary numbers them."""
+    names = {parameter: name for name, parameter in learner.network.named_parameters()}
+    return [(names[parameter], parameter) for group in learner.optimizer.param_groups for parameter in group["params"]]
+
+
+def _laid_out_as(parameter: Tensor, tensor: Tensor) -> Tensor:
+    """Give a moment the memory layout of its parameter: the fused optimiser walks both side by side without looking."""
+    return torch.empty_like(parameter).copy_(tensor) if tensor.shape == parameter.shape else tensor
+
+
+def _read_generator(rng: np.random.Generator) -> _Generator:
+    stored = rng.bit_generator.state
+    return _Generator(str(stored["state"]["state"]), str(stored["state"]["inc"]), stored["has_uint32"], stored["uinteger"])
+
+
+def _write_generator(rng: np.random.Generator, stored: _Generator) -> None:
+    rng.bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": int(stored.state), "inc": int(stored.inc)},
+        "has_uint32": stored.has_uint32,
+        "uinteger": stored.uinteger,
+    }
+
+
+def _numbers(directory: Path) -> list[int]:
+    if not directory.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit() and entry.is_dir())
+
+
+def _sweep(directory: Path) -> None:
+    for staging in directory.glob(f"*{TEMPORARY_SUFFIX}"):
+        shutil.rmtree(staging)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

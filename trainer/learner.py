@@ -1,0 +1,157 @@
+"""The learner: one step after another on batches from the window, never more than the reuse bound allows.
+
+It is plain synchronous code for one thread; the service runs it in an executor of its own. Everything that decides the
+next step is in `LearnerState` and in the tensors, so that a resumed learner goes on bit by bit (`trainer.checkpoint`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from games.core import GameSpec
+from trainer.batches import Batch, BatchMaker
+from trainer.loss import Losses, compute_losses
+from trainer.network import Network
+from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer
+from trainer.window import SampleWindow
+from zerofleet.errors import CorruptModel
+from zerofleet.presets import TrainSettings
+
+__all__ = ["Learner", "LearnerState", "StepReport"]
+
+_MAX_SKIPS_IN_A_ROW = 50
+_STATISTICS_BATCHES = 16
+
+
+@dataclass(slots=True)
+class LearnerState:
+    """Counts that a checkpoint keeps beside the tensors."""
+
+    step: int = 0
+    """Steps taken, skipped ones included."""
+    samples_trained: int = 0
+    """Samples in all batches of the steps that were not skipped."""
+    skipped: int = 0
+    """Steps whose gradient was not finite."""
+    skipped_in_a_row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What a step did."""
+
+    total: float
+    policy: float
+    value: float
+    gradient_norm: float
+    learning_rate: float
+    skipped: bool
+
+
+class Learner:
+    """A network in training."""
+
+    def __init__(
+        self,
+        spec: GameSpec,
+        network: Network,
+        settings: TrainSettings,
+        window: SampleWindow,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+    ) -> None:
+        self.device = device or torch.device("cpu")
+        self.network = network.to(self.device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        self.settings = settings
+        self.window = window
+        self.state = LearnerState()
+        self.optimizer = make_optimizer(self.network, settings)
+        self.average = WeightAverage(self.network, settings.average_decay)
+        self.rng = np.random.default_rng(seed)
+        self._seed = seed
+        self._maker = BatchMaker(spec)
+        self._buffers = [buffer for _, buffer in self.network.named_buffers()]
+        self._good_buffers = [buffer.clone() for buffer in self._buffers]
+
+    @property
+    def reuse(self) -> float:
+        """Times a received sample has been trained on, on average."""
+        return self.state.samples_trained / max(1, self.window.total)
+
+    def steps_allowed(self) -> int:
+        """Return how many steps may follow before new samples must come (none before `min_samples` have)."""
+        if self.window.total < self.settings.min_samples:
+            return 0
+        budget = self.settings.max_reuse * self.window.total - self.state.samples_trained
+        return max(0, int(budget // self.settings.batch_size))
+
+    def step(self) -> StepReport:
+        """Train on one batch. A gradient that is not finite changes nothing but the count of skipped steps.
+
+        Raises `CorruptModel` when too many steps in a row are skipped: the network has diverged.
+        """
+        batch = self._draw(self.settings.batch_size, self.rng)
+        rate = learning_rate(self.settings, self.state.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        losses = self._losses(batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip).item()
+        self.state.step += 1
+        finite = np.isfinite(norm)
+        if finite:
+            self._take_step()
+        else:
+            self._skip_step(norm)
+        total, policy, value = (loss.item() for loss in losses)
+        return StepReport(total, policy, value, norm, rate, not finite)
+
+    def candidate(self) -> Network:
+        """Return a network of averaged weights, ready to be exported; the window must not be empty.
+
+        What it is made of depends on the step alone, not on how often it is asked for.
+        """
+        averaged = self.average.network(self.network)
+        rng = np.random.default_rng((self._seed, self.state.step))
+        batches = (self._draw(self.settings.batch_size, rng).planes for _ in range(_STATISTICS_BATCHES))
+        estimate_statistics(averaged, batches)
+        return averaged
+
+    def _draw(self, count: int, rng: np.random.Generator) -> Batch:
+        return self._maker.make(self.window.draw(count, rng), rng).to(self.device)
+
+    def _losses(self, batch: Batch) -> Losses:
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
+            logits, value = self.network(batch.planes)
+        return compute_losses(logits.float(), value.float(), batch, value_weight=self.settings.value_weight)
+
+    @torch.no_grad()
+    def _take_step(self) -> None:
+        self.optimizer.step()
+        self.average.update(self.network)
+        torch._foreach_copy_(self._good_buffers, self._buffers)
+        self.state.samples_trained += self.settings.batch_size
+        self.state.skipped_in_a_row = 0
+
+    @torch.no_grad()
+    def _skip_step(self, norm: float) -> None:
+        """Forget the step. The forward pass has already moved the batch norms' statistics: put them back."""
+        torch._foreach_copy_(self._buffers, self._good_buffers)
+        self.state.skipped += 1
+        self.state.skipped_in_a_row += 1
+        if self.state.skipped_in_a_row >= _MAX_SKIPS_IN_A_ROW:
+            raise CorruptModel(
+                f"gradient norm {norm} in {_MAX_SKIPS_IN_A_ROW} steps in a row up to step {self.state.step}: the network has "
+                "diverged; lower train.learning_rate and go back to an earlier checkpoint by removing the latest"
+            )
+
+    def load_weights(self, tensors: dict[str, Tensor]) -> None:
+        """Load weights and statistics, after which a skipped step goes back to these."""
+        self.network.load_state_dict(tensors)
+        torch._foreach_copy_(self._good_buffers, self._buffers)

@@ -1,0 +1,88 @@
+"""Optimisation: learning rate by step, what is decayed, and the average of weights that candidates are made of."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+
+from trainer.network import Network
+from zerofleet.presets import TrainSettings
+
+__all__ = ["WeightAverage", "estimate_statistics", "learning_rate", "make_optimizer"]
+
+_COSINE_FLOOR = 0.1  # a cosine schedule ends at this share of the rate
+
+
+def learning_rate(settings: TrainSettings, step: int) -> float:
+    """Return the rate of the step with this number, counted from 0: linear warm-up, then the schedule."""
+    warm = min(1.0, (step + 1) / (settings.warmup_steps + 1))
+    if settings.schedule == "constant":
+        return settings.learning_rate * warm
+    done = min(1.0, step / settings.schedule_steps)
+    fall = _COSINE_FLOOR + (1.0 - _COSINE_FLOOR) * 0.5 * (1.0 + math.cos(math.pi * done))
+    return settings.learning_rate * warm * fall
+
+
+def make_optimizer(network: Network, settings: TrainSettings) -> Optimizer:
+    """Return the optimiser; matrices and convolutions are decayed, biases and batch norms are not."""
+    parameters = list(network.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    if settings.optimizer == "sgd":
+        return SGD(groups, lr=settings.learning_rate, momentum=settings.momentum, nesterov=settings.momentum > 0)
+    return AdamW(groups, lr=settings.learning_rate, fused=True)
+
+
+class WeightAverage:
+    """An exponential average of a network's weights; early steps count less, so that it starts near the truth.
+
+    Averaged weights play better than the last ones at the same rate (Polyak and Juditsky 1992). Their batch norms need
+    statistics of their own: see `estimate_statistics`.
+    """
+
+    def __init__(self, network: Network, decay: float) -> None:
+        self.weights = [parameter.detach().clone() for parameter in network.parameters()]
+        self.updates = 0
+        self._decay = decay
+
+    @torch.no_grad()
+    def update(self, network: Network) -> None:
+        """Take in the weights after a step."""
+        self.updates += 1
+        decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
+        now: list[Tensor] = list(network.parameters())
+        torch._foreach_lerp_(self.weights, now, 1.0 - decay)
+
+    @torch.no_grad()
+    def network(self, like: Network) -> Network:
+        """Return a network with the averaged weights and the buffers of `like`."""
+        averaged = copy.deepcopy(like)
+        for parameter, weight in zip(averaged.parameters(), self.weights, strict=True):
+            parameter.copy_(weight)
+        return averaged
+
+
+@torch.no_grad()
+def estimate_statistics(network: Network, planes: Iterable[Tensor]) -> None:
+    """Set the batch norms' statistics to the plain mean over batches of planes, and the network to evaluation.
+
+    The running statistics of training belong to the weights of the last steps, not to their average.
+    """
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # torch's word for a cumulative mean
+    network.train()
+    for batch in planes:
+        network(batch)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    network.eval()
