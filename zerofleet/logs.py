@@ -58,4 +58,5 @@ def _rendering(as_json: bool) -> list[Any]:
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if as_json:
         return [strip, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [strip, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    plain = structlog.dev.plain_traceback  # the coloured one prints local variables, tokens and tensors included
+    return [strip, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

@@ -1,0 +1,20 @@
+"""`python -m selfplay_worker`: run one worker; `--help` lists its settings."""
+
+from __future__ import annotations
+
+import sys
+
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.worker import serve
+from zerofleet.lifecycle import run_service
+from zerofleet.settings import load_settings
+
+
+def main() -> int:
+    """Run a worker with the settings of the command line and the environment; return its exit code."""
+    settings = load_settings(WorkerSettings, sys.argv[1:])
+    return run_service(lambda service: serve(service, settings), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

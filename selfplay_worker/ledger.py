@@ -1,0 +1,91 @@
+"""Ledger: the number, seed and id of every game of this process, and what became of it.
+
+The seed of a game follows from (run seed, worker, incarnation, number), and is in its record: any game can be replayed.
+The incarnation is drawn anew by each process, so a worker that starts again does not play its first games again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+import structlog
+
+from selfplay_worker.resignation import ResignationCalibration
+from selfplay_worker.settings import WorkerSettings
+from zerofleet import metrics
+from zerofleet.records import encode_record, new_uid
+from zerofleet.search import PlayedGame
+
+__all__ = ["FinishedGame", "Ledger", "Ticket", "game_seed"]
+
+_OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A game that was begun."""
+
+    number: int  # 1, 2, 3 ... within this process
+    seed: int  # in [0, 2^63), so that it fits signed and unsigned words alike
+    uid: str
+    version: int  # model version it began with
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedGame:
+    """A game on its way to the stream."""
+
+    uid: str
+    payload: bytes
+
+
+class Ledger:
+    """Begins and closes games. Not for threads."""
+
+    def __init__(self, settings: WorkerSettings, resignation: ResignationCalibration) -> None:
+        self._worker = settings.name
+        self._run_seed = settings.run_seed
+        self._incarnation = settings.incarnation or secrets.randbits(63)
+        self._resignation = resignation
+
+    def begin(self, version: int) -> Ticket:
+        """Return the ticket of a new game."""
+        number = self._resignation.started()
+        metrics.GAMES_ACTIVE.inc()
+        return Ticket(
+            number=number,
+            seed=game_seed(self._run_seed, self._worker, self._incarnation, number),
+            uid=new_uid(self._run_seed, self._worker, number, self._incarnation),
+            version=version,
+        )
+
+    def finish(self, ticket: Ticket, played: PlayedGame) -> FinishedGame:
+        """Close a game that was played to its end; return what the stream shall have."""
+        self._resignation.finished(ticket.number, played)
+        metrics.GAMES_ACTIVE.dec()
+        metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
+        log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
+        return FinishedGame(ticket.uid, encode_record(played, worker_id=self._worker, uid=ticket.uid))
+
+    def abandon(self, ticket: Ticket, reason: str) -> None:
+        """Close a game that will not be finished. `reason`: stale, version_gone or drain."""
+        self._resignation.abandoned(ticket.number)
+        metrics.GAMES_ACTIVE.dec()
+        metrics.GAMES_ABANDONED.labels(reason=reason).inc()
+
+
+def game_seed(run_seed: int, worker: str, incarnation: int, number: int) -> int:
+    """Return the seed of a game, in [0, 2^63)."""
+    text = f"{run_seed}/{worker}/{incarnation}/{number}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def outcome_of(scores: tuple[float, ...]) -> str:
+    """Return the metric label of a result: the player with the highest score, or `draw`."""
+    best = max(scores)
+    winners = [seat for seat, score in enumerate(scores) if score == best]
+    return _OUTCOMES[winners[0]] if len(winners) == 1 and winners[0] < len(_OUTCOMES) else "draw"

@@ -1,0 +1,41 @@
+"""How lanes are asked to stop: first no new games, then leave whatever they wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+__all__ = ["Stop"]
+
+
+class Stop:
+    """Two steps: `no_new_games`, then `now`."""
+
+    def __init__(self) -> None:
+        self.no_new_games = False
+        self.now = False
+        self._scopes: set[asyncio.Timeout] = set()
+
+    def stop_now(self) -> None:
+        """Interrupt every `interruptible` block, present and future."""
+        self.no_new_games = self.now = True
+        for scope in self._scopes:
+            scope.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def interruptible(self) -> AsyncIterator[None]:
+        """Leave the block at its next suspension once `now` is set; the caller asks `now` afterwards.
+
+        Cancellation: passes through.
+        """
+        try:
+            async with asyncio.timeout(0 if self.now else None) as scope:
+                self._scopes.add(scope)
+                try:
+                    yield
+                finally:
+                    self._scopes.discard(scope)
+        except TimeoutError:
+            if not self.now:
+                raise

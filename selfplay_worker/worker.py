@@ -1,0 +1,153 @@
+"""The worker: lanes, the champion they play, the stream they feed; and how all of it starts and ends.
+
+Start: compiled code is loaded while the first champion is awaited. End: no new games, running games abandoned (or played
+out, by setting), finished games published, connections closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+
+import structlog
+
+from games.core import Game
+from selfplay_worker.champion import AdoptedModel
+from selfplay_worker.evaluation import PatientEvaluator
+from selfplay_worker.lane import Crew, Lane
+from selfplay_worker.ledger import Ledger
+from selfplay_worker.publisher import Publisher
+from selfplay_worker.resignation import NEVER, ResignationCalibration
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.stopping import Stop
+from selfplay_worker.warmup import warm_up
+from zerofleet import metrics
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.lifecycle import Service
+from zerofleet.naming import model_name
+from zerofleet.promotions import Champion
+from zerofleet.search import SearchBlock
+from zerofleet.streams import GameStream, open_stream
+
+__all__ = ["SelfPlay", "serve"]
+
+log = structlog.get_logger()
+
+
+async def serve(service: Service, settings: WorkerSettings) -> None:
+    """Play until the process is asked to end.
+
+    Raises `GameError` for an unknown game, `InvalidRequest` when the gatekeeper serves another game.
+    Cancellation: unfinished games are forgotten; unpublished ones are logged.
+    """
+    game = settings.build_game()
+    model = model_name(game)
+    async with (
+        GatekeeperClient(settings.gatekeeper_address) as gatekeeper,
+        KServeEvaluator(settings.inference_address, model, timeout_s=settings.evaluation_timeout_s, retry_s=5.0) as evaluator,
+        aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
+    ):
+        await SelfPlay(game, settings, evaluator=evaluator, stream=stream).run(service, gatekeeper.watch(model))
+
+
+class SelfPlay:
+    """One worker's games."""
+
+    def __init__(self, game: Game, settings: WorkerSettings, *, evaluator: Evaluator, stream: GameStream) -> None:
+        rng = random.Random(f"{settings.run_seed}/{settings.name}")  # noqa: S311 - delays, not secrets
+        spec = game.spec()
+        resignation = _calibration(game, settings)
+        self._game = game
+        self._settings = settings
+        self._rng = rng
+        self._adopted = AdoptedModel()
+        self._publisher = Publisher(stream, spec.name, capacity=settings.publish_queue_games, rng=rng)
+        self._stop = Stop()
+        self._lanes_ended = asyncio.Event()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
+        self._crew = Crew(
+            adopted=self._adopted,
+            evaluator=PatientEvaluator(evaluator, self._adopted, players=spec.num_players, rng=rng),
+            ledger=Ledger(settings, resignation),
+            publisher=self._publisher,
+            resignation=resignation,
+            stop=self._stop,
+            thread=self._thread,
+            staleness=settings.selfplay.staleness,
+        )
+        self._resignation = resignation
+
+    async def run(self, service: Service, champions: AsyncIterator[Champion]) -> None:
+        """Play champions as they appear until `service` is asked to stop; every finished game is then in the stream.
+
+        Cancellation: unfinished games are forgotten; unpublished ones are logged.
+        """
+        service.on_drain("games", self._stop_games)
+        service.on_drain("publish", self._publisher.flush)
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self._follow(champions))
+                publishing = group.create_task(self._publisher.run())
+                try:
+                    await self._play(service)
+                finally:
+                    self._lanes_ended.set()
+                await self._publisher.flush()
+                watching.cancel()
+                publishing.cancel()
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _follow(self, champions: AsyncIterator[Champion]) -> None:
+        await self._adopted.follow(champions, delay_s=self._settings.selfplay.adoption_delay_s, rng=self._rng)
+
+    async def _play(self, service: Service) -> None:
+        """Run the lanes to their end."""
+        selfplay = self._settings.selfplay
+        loop = asyncio.get_running_loop()
+        async with self._stop.interruptible():
+            await loop.run_in_executor(self._thread, warm_up, self._game, self._settings.search)
+            log.info("worker.waiting_for_champion")
+            await self._adopted.available()
+        if self._stop.now:
+            return
+        search = self._settings.search.model_copy(update={"resign_threshold": NEVER})  # until it is calibrated
+        blocks = [SearchBlock(self._game, search, slots=selfplay.slots) for _ in range(selfplay.lanes)]
+        _watch_resignation(self._resignation)
+        service.ready()
+        async with asyncio.TaskGroup() as group:
+            for block in blocks:
+                group.create_task(Lane(block, self._crew).run())
+
+    async def _stop_games(self) -> None:
+        """End the lanes, as the drain setting says."""
+        self._stop.no_new_games = True
+        if self._settings.drain == "finish":
+            try:
+                async with asyncio.timeout(self._settings.grace_s / 2):
+                    await self._lanes_ended.wait()
+            except TimeoutError:
+                log.warning("worker.games_abandoned", why="they did not end within half the grace time")
+        self._stop.stop_now()
+        await self._lanes_ended.wait()
+
+
+def _calibration(game: Game, settings: WorkerSettings) -> ResignationCalibration:
+    may_resign = game.spec().num_players == 2
+    return ResignationCalibration(
+        false_rate=settings.selfplay.resign_false_rate,
+        highest=settings.search.resign_threshold if may_resign else NEVER,
+        window_games=settings.resign_window_games,
+        min_games=settings.resign_min_games,
+    )
+
+
+def _watch_resignation(resignation: ResignationCalibration) -> None:
+    """Let /metrics read the present threshold when it is asked."""
+    metrics.RESIGN_THRESHOLD.set_function(resignation.threshold)
+    metrics.RESIGN_FALSE_RATE.set_function(lambda: resignation.false_ratio(resignation.threshold()))

@@ -1,0 +1,132 @@
+"""Fakes of what a worker talks to: a stream in memory, an evaluator that can go away, a gatekeeper that promotes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import games
+from games.core import Game
+from selfplay_worker.settings import WorkerSettings
+from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.promotions import Champion
+from zerofleet.testing import UniformEvaluator
+
+
+class MemoryStream:
+    """Keeps what is published; can be away, or full."""
+
+    def __init__(self) -> None:
+        self.published: dict[str, bytes] = {}
+        self.calls = 0
+        self.away = False
+        self.open = asyncio.Event()
+        self.open.set()
+        self.reached: asyncio.Queue[int] = asyncio.Queue()
+
+    async def publish(self, uid: str, payload: bytes) -> None:
+        self.calls += 1
+        await self.open.wait()
+        if self.away:
+            self.reached.put_nowait(-1)
+            raise Unavailable("the stream is away")
+        self.published[uid] = payload
+        self.reached.put_nowait(len(self.published))
+
+    async def until(self, games: int) -> None:
+        """Wait until that many games are published."""
+        while len(self.published) < games:
+            await self.reached.get()
+
+
+class SwitchableEvaluator:
+    """Uniform answers for the served versions; can be away."""
+
+    def __init__(self, players: int, served: Sequence[int] = (1,)) -> None:
+        self._uniform = UniformEvaluator(players)
+        self.served = set(served)
+        self.away = False
+        self.asked: list[int] = []
+        self.reached: asyncio.Queue[int] = asyncio.Queue()
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        await asyncio.sleep(0)
+        self.asked.append(int(version))
+        self.reached.put_nowait(int(version))
+        if self.away:
+            raise Unavailable("the server is away")
+        if version not in self.served:
+            raise ModelNotFound(f"version {version} is not served")
+        return await self._uniform.evaluate(batch, version=version)
+
+    async def until_asked(self, version: int | None = None) -> None:
+        """Wait for the next request, or the next one for that version."""
+        while not self.reached.empty():
+            self.reached.get_nowait()
+        while (found := await self.reached.get()) != version and version is not None:
+            assert found
+
+
+class Promotions:
+    """An iterator of champions that a test feeds."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Champion] = asyncio.Queue()
+        self._epoch = 0
+
+    def promote(self, version: int) -> None:
+        self._epoch += 1
+        self._queue.put_nowait(Champion("tic_tac_toe", version, self._epoch, "0" * 64, 0, "test"))
+
+    async def watch(self) -> AsyncIterator[Champion]:
+        while True:
+            yield await self._queue.get()
+
+
+@pytest.fixture
+def game() -> Game:
+    return games.make("tic_tac_toe")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> WorkerSettings:
+    """A small worker: two lanes of four games, few simulations."""
+    return WorkerSettings.model_validate(
+        {
+            "run_dir": tmp_path,
+            "game": "tic_tac_toe",
+            "preset": "tiny",
+            "worker_id": "w0",
+            "run_seed": 3,
+            "incarnation": 1,
+            "search": {"simulations": 4, "fast_simulations": 2},
+            "selfplay": {"lanes": 2, "slots": 4, "adoption_delay_s": 0.0},
+        }
+    )
+
+
+@pytest.fixture
+def make_stream() -> Callable[[], MemoryStream]:
+    return MemoryStream
+
+
+@pytest.fixture
+def stream() -> MemoryStream:
+    return MemoryStream()
+
+
+@pytest.fixture
+def evaluator() -> SwitchableEvaluator:
+    return SwitchableEvaluator(players=2)
+
+
+@pytest.fixture
+def make_promotions() -> Callable[[], Promotions]:
+    return Promotions
+
+
+@pytest.fixture
+def promotions() -> Promotions:
+    return Promotions()

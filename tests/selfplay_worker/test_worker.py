@@ -1,0 +1,261 @@
+"""A whole worker in one event loop: fake evaluator, fake stream, real search, real records."""
+
+import asyncio
+import functools
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from games.core import Game
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.worker import SelfPlay
+from zerofleet import metrics
+from zerofleet.lifecycle import Service, serve_until_drained
+from zerofleet.records import decode_record, validate
+
+
+def changed(settings: WorkerSettings, **values: Any) -> WorkerSettings:
+    selfplay = settings.selfplay.model_copy(update=values.pop("selfplay", {}))
+    search = settings.search.model_copy(update=values.pop("search", {}))
+    return settings.model_copy(update={"selfplay": selfplay, "search": search} | values)
+
+
+@asynccontextmanager
+async def working(
+    game: Game, settings: WorkerSettings, evaluator: Any, stream: Any, promotions: Any
+) -> AsyncIterator[asyncio.Task[int]]:
+    """Run a worker as its process would; leaving the block asks it to end and checks that it did so cleanly."""
+
+    running = asyncio.Event()
+
+    async def main(service: Service) -> None:
+        running.set()
+        await SelfPlay(game, settings, evaluator=evaluator, stream=stream).run(service, promotions.watch())
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(serve_until_drained(main, settings))
+        task.add_done_callback(functools.partial(_stop_waiting, asyncio.current_task()))
+        await running.wait()
+        yield task
+        if not task.done():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert await task == 0
+
+
+def _stop_waiting(test: asyncio.Task[None], worker: asyncio.Task[int]) -> None:
+    if not worker.cancelled() and worker.result() != 0:
+        test.cancel("the worker failed")
+
+
+def value_of(metric: Any) -> float:
+    return float(metric._value.get())
+
+
+async def test_published_games_are_valid_distinct_and_name_their_model(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        await stream.until(40)
+    records = [decode_record(payload) for payload in stream.published.values()]
+    for uid, record in zip(stream.published, records, strict=True):
+        validate(record)
+        assert (record.uid, record.worker_id, list(record.seat_versions)) == (uid, "w0", [1, 1])
+        assert {move.model_version for move in record.searched} == {1}
+    assert len({record.seed for record in records}) == len(records)
+    assert len({tuple(record.moves) for record in records}) > len(records) / 2
+
+
+async def test_nothing_is_evaluated_before_the_first_champion(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    async with working(game, settings, evaluator, stream, promotions):
+        pass
+    assert evaluator.asked == []
+
+
+async def test_the_same_worker_and_incarnation_play_the_same_games(
+    game: Game, settings: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
+) -> None:
+    found = []
+    for _ in range(2):
+        stream, promotions = make_stream(), make_promotions()
+        promotions.promote(1)
+        async with working(game, changed(settings, selfplay={"lanes": 1}), evaluator, stream, promotions):
+            await stream.until(12)
+        found.append({uid: tuple(decode_record(payload).moves) for uid, payload in stream.published.items()})
+    shared = found[0].keys() & found[1].keys()
+    assert len(shared) >= 12
+    assert all(found[0][uid] == found[1][uid] for uid in shared)
+
+
+async def test_another_incarnation_plays_other_games(
+    game: Game, settings: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
+) -> None:
+    seeds = []
+    for incarnation in (1, 2):
+        stream, promotions = make_stream(), make_promotions()
+        promotions.promote(1)
+        async with working(game, changed(settings, incarnation=incarnation), evaluator, stream, promotions):
+            await stream.until(8)
+        seeds.append({decode_record(payload).seed for payload in stream.published.values()})
+    assert not seeds[0] & seeds[1]
+
+
+@pytest.mark.parametrize(
+    ("staleness", "mixed", "abandoned"), [("finish", False, False), ("switch", True, False), ("drop", False, True)]
+)
+async def test_staleness_decides_what_a_running_game_does_with_a_new_champion(
+    game: Game,
+    settings: WorkerSettings,
+    stream: Any,
+    evaluator: Any,
+    promotions: Any,
+    staleness: str,
+    mixed: bool,
+    abandoned: bool,
+) -> None:
+    before = value_of(metrics.GAMES_ABANDONED.labels(reason="stale"))
+    evaluator.served = {1, 2}
+    promotions.promote(1)
+    async with working(game, changed(settings, selfplay={"staleness": staleness}), evaluator, stream, promotions):
+        await evaluator.until_asked(1)
+        promotions.promote(2)
+        await evaluator.until_asked(2)
+        await stream.until(len(stream.published) + 30)
+    used = [{move.model_version for move in decode_record(payload).searched} for payload in stream.published.values()]
+    assert ({1, 2} in used) == mixed
+    assert {2} in used
+    assert (value_of(metrics.GAMES_ABANDONED.labels(reason="stale")) > before) == abandoned
+    for payload in stream.published.values():
+        record = decode_record(payload)
+        validate(record)
+        versions = [move.model_version for move in record.searched]
+        assert versions == sorted(versions)
+        assert versions[0] == record.seat_versions[0]
+
+
+async def test_games_of_a_version_that_nobody_serves_are_dropped_and_play_goes_on(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    before = value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone"))
+    promotions.promote(1)
+    async with working(game, changed(settings, selfplay={"staleness": "finish"}), evaluator, stream, promotions):
+        await evaluator.until_asked(1)
+        evaluator.served = {2}
+        promotions.promote(2)
+        await evaluator.until_asked(2)
+        await stream.until(len(stream.published) + 20)
+    assert value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone")) > before
+    for payload in stream.published.values():
+        validate(decode_record(payload))
+
+
+async def test_a_champion_that_is_not_served_yet_is_waited_for(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    evaluator.served = set()
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        await evaluator.until_asked(1)
+        evaluator.served = {1}
+        await stream.until(4)
+
+
+async def test_games_go_on_where_they_were_when_the_server_comes_back(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    before = sum(value_of(metrics.GAMES_ABANDONED.labels(reason=r)) for r in ("stale", "version_gone"))
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        await stream.until(3)
+        evaluator.away = True
+        await evaluator.until_asked()
+        evaluator.away = False
+        await stream.until(len(stream.published) + 20)
+    assert sum(value_of(metrics.GAMES_ABANDONED.labels(reason=r)) for r in ("stale", "version_gone")) == before
+
+
+async def test_a_full_stream_pauses_the_lanes_and_loses_nothing(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    finished = metrics.GAMES_FINISHED
+    before = sum(value_of(child) for child in finished._metrics.values())
+    stream.open.clear()
+    promotions.promote(1)
+    async with working(game, changed(settings, publish_queue_games=3), evaluator, stream, promotions):
+        asked = -1
+        while asked != len(evaluator.asked) or not asked:  # until nothing is asked any more
+            asked = len(evaluator.asked)
+            for _ in range(200):
+                await asyncio.sleep(0)
+        assert not stream.published
+        stream.open.set()
+        await stream.until(10)
+    assert sum(value_of(child) for child in finished._metrics.values()) - before == len(stream.published)
+
+
+async def test_a_stream_that_is_away_gets_every_game_in_the_end(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    before = sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values())
+    stream.away = True
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        assert await stream.reached.get() == -1
+        stream.away = False
+        await stream.until(10)
+    assert sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values()) - before == len(stream.published)
+
+
+async def test_sigterm_publishes_what_is_finished_and_counts_what_is_not(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    dropped = value_of(metrics.GAMES_ABANDONED.labels(reason="drain"))
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        await stream.until(5)
+    assert 0 < value_of(metrics.GAMES_ABANDONED.labels(reason="drain")) - dropped <= 8
+    assert value_of(metrics.GAMES_ACTIVE) == 0
+    assert value_of(metrics.PUBLISH_QUEUE) == 0
+
+
+async def test_sigterm_can_play_running_games_to_their_end(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    dropped = value_of(metrics.GAMES_ABANDONED.labels(reason="drain"))
+    promotions.promote(1)
+    async with working(game, changed(settings, drain="finish"), evaluator, stream, promotions):
+        await stream.until(5)
+    assert value_of(metrics.GAMES_ABANDONED.labels(reason="drain")) == dropped
+
+
+async def test_a_worker_that_waits_for_its_server_ends_when_asked(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    evaluator.away = True
+    promotions.promote(1)
+    async with working(game, changed(settings, drain="finish", grace_s=0.2), evaluator, stream, promotions):
+        await evaluator.until_asked()
+
+
+async def test_players_resign_once_control_games_allow_it(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    """With a threshold just below 0 every lost position is given up, except in the control share."""
+    promotions.promote(1)
+    resigning = changed(
+        settings, search={"resign_threshold": -0.3, "resign_control_share": 0.3, "simulations": 30}, resign_min_games=3
+    )
+    resigning = changed(resigning, selfplay={"resign_false_rate": 0.4})
+    async with working(game, resigning, evaluator, stream, promotions):
+        while not any(decode_record(payload).resigned_seat for payload in list(stream.published.values())):
+            await stream.until(len(stream.published) + 5)
+    records = [decode_record(payload) for payload in stream.published.values()]
+    for record in records:
+        validate(record)
+        assert not (record.resignation_control and record.resigned_seat)
