@@ -1,0 +1,385 @@
+"""What is appended is there afterwards, whole, in order and once; whatever else happened to the process or the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.game_log import GameLog
+
+SMALL = 600  # bytes of a file: a handful of the games below
+
+
+def game(number: int, size: int = 50) -> tuple[str, bytes]:
+    return f"{number * 7919 + 1:032x}", bytes([number % 256]) * size
+
+
+def contents(log: GameLog) -> list[tuple[str, bytes]]:
+    return [(logged.uid, logged.payload) for logged in log.scan()]
+
+
+def write(directory: Path, games: Sequence[tuple[str, bytes]], *, segment_bytes: int = SMALL) -> None:
+    with GameLog.open(directory, writer=True, segment_bytes=segment_bytes) as log:
+        for entry in games:
+            log.append([entry])
+
+
+def test_appended_games_are_read_back_in_order(tmp_path: Path) -> None:
+    games = [game(i, size=i * 10) for i in range(20)]
+    with GameLog.open(tmp_path, writer=True) as log:
+        assert log.append(games[:5]) == 5
+        assert log.append(games[5:]) == 15
+        assert contents(log) == games
+        assert [logged.index for logged in log.scan(17)] == [17, 18, 19]
+        assert list(log.uids()) == [uid for uid, _ in games]
+        assert log.get(7).payload == games[7][1]
+        found = log.find(games[12][0])
+        assert found is not None
+        assert (found.index, found.payload) == (12, games[12][1])
+        assert len(log) == log.end_index == 20
+
+
+def test_game_that_is_there_already_is_passed_over(tmp_path: Path) -> None:
+    with GameLog.open(tmp_path, writer=True) as log:
+        log.append([game(1), game(2)])
+        assert log.append([game(2), game(3), game(3), (game(1)[0], b"other content")]) == 1
+        assert contents(log) == [game(1), game(2), game(3)]
+
+
+def test_reopened_log_knows_every_game_across_files(tmp_path: Path) -> None:
+    games = [game(i) for i in range(40)]
+    write(tmp_path, games)
+    assert len(list(tmp_path.glob("*.games"))) > 3
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        assert contents(log) == games
+        assert all(uid in log for uid, _ in games)
+        assert game(40)[0] not in log
+        assert log.append([games[0], game(40)]) == 1
+        assert log.get(40).uid == game(40)[0]
+
+
+def test_uid_that_ends_in_zero_bytes_is_found(tmp_path: Path) -> None:
+    zeros = ["ab" + "00" * 15, "ab00cd" + "00" * 13, "00" * 16, "00" * 15 + "01"]
+    write(tmp_path, [(uid, b"x" * 300) for uid in zeros])
+    with GameLog.open(tmp_path, writer=False) as log:
+        assert [log.find_index(uid) for uid in zeros] == [0, 1, 2, 3]
+        assert "ab" + "00" * 14 + "01" not in log
+
+
+@pytest.mark.parametrize("uid", ["", "abc", "zz" * 16, "ab" * 15, "ab" * 17])
+def test_what_is_no_uid_is_refused(tmp_path: Path, uid: str) -> None:
+    with GameLog.open(tmp_path, writer=True) as log:
+        with pytest.raises(ValueError, match="hex"):
+            log.find(uid)
+        with pytest.raises(ValueError, match="hex"):
+            log.append([(uid, b"x")])
+        assert len(log) == 0
+
+
+def test_number_out_of_range_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, [game(0)])
+    with GameLog.open(tmp_path, writer=False) as log:
+        for number in (-1, 1, 10**12):
+            with pytest.raises(IndexError, match="holds 0 to 0"):
+                log.get(number)
+
+
+# -- many processes ------------------------------------------------------------------------------------------------
+
+
+def test_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
+    with GameLog.open(tmp_path, writer=True) as log:
+        with pytest.raises(RunDirectoryError, match="being written by another process"):
+            GameLog.open(tmp_path, writer=True)
+        log.append([game(1)])
+        with GameLog.open(tmp_path, writer=False) as reader:
+            assert contents(reader) == [game(1)]
+            with pytest.raises(ValueError, match="reading only"):
+                reader.append([game(2)])
+    with GameLog.open(tmp_path, writer=True) as log:
+        assert len(log) == 1
+
+
+def test_reader_follows_the_writer_across_files(tmp_path: Path) -> None:
+    games = [game(i) for i in range(30)]
+    with (
+        GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log,
+        GameLog.open(tmp_path, writer=False) as every,
+        GameLog.open(tmp_path, writer=False) as late,
+    ):
+        for number, entry in enumerate(games):
+            log.append([entry])
+            assert every.refresh() == 1
+            assert every.get(number).payload == entry[1]
+        assert every.refresh() == 0
+        assert late.refresh() == 30
+        assert contents(late) == games
+        assert games[29][0] in late
+
+
+def test_reader_of_a_log_that_is_not_there_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="no such directory"):
+        GameLog.open(tmp_path / "missing", writer=False)
+
+
+def test_threads_may_read_while_one_appends(tmp_path: Path) -> None:
+    games = [game(i) for i in range(300)]
+    wrong = []
+    done = threading.Event()
+
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+
+        def read() -> None:
+            while not done.is_set():
+                seen = contents(log)
+                if seen != games[: len(seen)] or any(uid not in log for uid, _ in seen):
+                    wrong.append(seen)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        for start in range(0, 300, 5):
+            log.append(games[start : start + 5])
+        done.set()
+        thread.join()
+        assert contents(log) == games
+    assert not wrong
+
+
+# -- the end of the file is torn -----------------------------------------------------------------------------------
+
+
+def test_truncation_at_every_byte_of_the_last_entry_keeps_all_before_it(tmp_path: Path) -> None:
+    games = [game(i, size=20) for i in range(4)]
+    write(tmp_path / "whole", games, segment_bytes=1 << 20)
+    path = tmp_path / "whole" / "00000000.games"
+    data = path.read_bytes()
+    entry_bytes = 36 + 20
+    for cut in range(1, entry_bytes + 1):
+        torn = tmp_path / "torn"
+        torn.mkdir()
+        (torn / path.name).write_bytes(data[:-cut])
+        with GameLog.open(torn, writer=False) as reader:
+            assert contents(reader) == games[:3]
+        with GameLog.open(torn, writer=True) as log:
+            assert contents(log) == games[:3]
+            log.append([games[3], game(9)])
+            assert contents(log) == [*games, game(9)]
+        with GameLog.open(torn, writer=False) as reader:
+            assert contents(reader) == [*games, game(9)]
+        shutil.rmtree(torn)
+
+
+@pytest.mark.parametrize("size", range(17))
+def test_file_whose_header_was_not_finished_is_completed(tmp_path: Path, size: int) -> None:
+    games = [game(i) for i in range(12)]
+    write(tmp_path, games)
+    last = sorted(tmp_path.glob("*.games"))[-1]
+    new = last.with_name("00000009.games")
+    last.rename(new.with_name("keep"))  # makes room to fake a crash right after a new file was made
+    count = len(games) - sum(1 for _ in iter_entries(new.with_name("keep")))
+    header = new.with_name("keep").read_bytes()[:16]
+    new.with_name("keep").unlink()
+    new.write_bytes(header[:size])
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        assert contents(log) == games[:count]
+        log.append(games[count:])
+    with GameLog.open(tmp_path, writer=False) as log:
+        assert contents(log) == games
+
+
+def iter_entries(path: Path) -> list[int]:
+    data = path.read_bytes()
+    return [i for i in range(len(data)) if data.startswith(b"\xf5ZGe", i)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(garbage=st.binary(max_size=200), whole=st.integers(0, 5))
+def test_garbage_behind_the_last_entry_is_cut_off(tmp_path_factory: pytest.TempPathFactory, garbage: bytes, whole: int) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    games = [game(i) for i in range(whole)]
+    write(directory, games or [game(0)], segment_bytes=1 << 20)
+    with (directory / "00000000.games").open("ab") as file:
+        file.write(garbage)
+    with GameLog.open(directory, writer=True) as log:
+        assert contents(log) == (games or [game(0)])
+        log.append([game(99)])
+    with GameLog.open(directory, writer=False) as log:
+        assert contents(log)[-1] == game(99)
+    shutil.rmtree(directory)
+
+
+# -- the disk changes what was written -------------------------------------------------------------------------------
+
+
+def test_damaged_entry_is_passed_over_and_the_games_behind_it_keep_their_numbers(tmp_path: Path) -> None:
+    games = [game(i) for i in range(5)]
+    write(tmp_path, games, segment_bytes=1 << 20)
+    path = tmp_path / "00000000.games"
+    data = bytearray(path.read_bytes())
+    places = iter_entries(path)
+    data[places[1] + 40] ^= 1  # payload of game 1
+    data[places[2] + 5] ^= 0x40  # length of game 2
+    path.write_bytes(bytes(data))
+    for writer in (False, True):
+        with GameLog.open(tmp_path, writer=writer) as log:
+            assert [logged.index for logged in log.scan()] == [0, 3, 4]
+            assert log.get(4).payload == games[4][1]
+            assert (len(log), log.damaged, log.end_index) == (3, 2, 5)
+            with pytest.raises(RecordRejected, match="damaged") as refused:
+                log.get(2)
+            assert refused.value.reason == "checksum"
+            assert games[1][0] not in log
+    with GameLog.open(tmp_path, writer=True) as log:
+        log.append([games[1]])  # as when the stream delivers it again
+        assert log.get(5).uid == games[1][0]
+
+
+def test_damage_in_a_full_file_is_noticed_when_it_is_read(tmp_path: Path) -> None:
+    games = [game(i) for i in range(20)]
+    write(tmp_path, games)
+    path = tmp_path / "00000000.games"
+    data = bytearray(path.read_bytes())
+    data[iter_entries(path)[2] + 40] ^= 1
+    path.write_bytes(bytes(data))
+    with GameLog.open(tmp_path, writer=False) as log:
+        assert contents(log) == games[:2] + games[3:]
+        with pytest.raises(RecordRejected, match="game 2 was damaged"):
+            log.get(2)
+
+
+@pytest.mark.parametrize("harm", ["remove", "truncate", "flip"])
+def test_index_of_a_full_file_is_rebuilt_when_it_is_bad(tmp_path: Path, harm: str) -> None:
+    games = [game(i) for i in range(20)]
+    write(tmp_path, games)
+    index = tmp_path / "00000001.index"
+    data = bytearray(index.read_bytes())
+    if harm == "remove":
+        index.unlink()
+    elif harm == "truncate":
+        index.write_bytes(data[:-1])
+    else:
+        data[-20] ^= 1
+        index.write_bytes(data)
+    for writer in (False, True, False):
+        with GameLog.open(tmp_path, writer=writer) as log:
+            assert contents(log) == games
+            assert all(uid in log for uid, _ in games)
+    data[-20] ^= harm == "flip"
+    assert index.read_bytes() == data
+
+
+def test_missing_file_in_the_middle_is_told(tmp_path: Path) -> None:
+    write(tmp_path, [game(i) for i in range(20)])
+    (tmp_path / "00000001.games").unlink()
+    (tmp_path / "00000001.index").unlink()
+    with pytest.raises(RunDirectoryError, match="a file before it is gone"):
+        GameLog.open(tmp_path, writer=True)
+    with pytest.raises(RunDirectoryError, match="a file before it is gone"):  # and the lock was given up
+        GameLog.open(tmp_path, writer=True)
+
+
+def test_foreign_file_and_other_version_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "00000000.games"
+    path.write_bytes(b"a text that is not a game log")
+    with pytest.raises(RunDirectoryError, match="is not a game log"):
+        GameLog.open(tmp_path, writer=True)
+    assert path.read_bytes() == b"a text that is not a game log"
+    path.write_bytes(b"ZFGAMES2" + bytes(8))
+    with pytest.raises(RunDirectoryError, match="of version b'2', this program reads b'1'"):
+        GameLog.open(tmp_path, writer=False)
+
+
+# -- the disk refuses ------------------------------------------------------------------------------------------------
+
+
+def test_full_disk_stores_none_of_the_batch_and_the_log_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+
+    def disk_full(descriptor: int, data: bytes, offset: int) -> int:
+        if len(data) < 60:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data[:-50], offset)
+
+    with GameLog.open(tmp_path, writer=True) as log:
+        log.append([game(1)])
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pwrite", disk_full)
+            with pytest.raises(OSError, match="No space left"):
+                log.append([game(2), game(3)])
+        assert game(2)[0] not in log
+        log.append([game(4), game(2)])
+        assert contents(log) == [game(1), game(4), game(2)]
+    with GameLog.open(tmp_path, writer=True) as log:
+        assert contents(log) == [game(1), game(4), game(2)]
+
+
+def test_failed_sync_stops_all_further_writing_until_reopened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_disk(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with GameLog.open(tmp_path, writer=True) as log:
+        log.append([game(1)])
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", broken_disk)
+            with pytest.raises(OSError, match="Input/output"):
+                log.append([game(2)])
+        with pytest.raises(RunDirectoryError, match="open it again"):
+            log.append([game(3)])
+        assert contents(log) == [game(1)]
+    with GameLog.open(tmp_path, writer=True) as log:
+        log.append([game(2), game(3)])
+        assert contents(log) == [game(1), game(2), game(3)]
+
+
+# -- dropping old files ----------------------------------------------------------------------------------------------
+
+
+def test_dropped_games_are_gone_but_still_known(tmp_path: Path) -> None:
+    games = [game(i) for i in range(40)]
+    write(tmp_path, games)
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        start = log.drop_before(20)
+        assert 0 < start <= 20
+        assert log.drop_before(20) == start
+        assert contents(log) == games[start:]
+        with pytest.raises(IndexError, match=f"holds {start} to 39"):
+            log.get(0)
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        assert (log.start_index, log.end_index, len(log)) == (start, 40, 40)
+        assert contents(log) == games[start:]
+        assert log.append([games[0], game(40)]) == 1
+        assert log.drop_before(10**9) == log.start_index < 41  # the file being written stays
+        assert log.get(40).payload == game(40)[1]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    batches=st.lists(st.lists(st.integers(0, 30), max_size=6), max_size=12),
+    reopen=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_log_behaves_as_an_ordered_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], reopen: list[bool]
+) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    model: dict[str, bytes] = {}
+    log = GameLog.open(directory, writer=True, segment_bytes=300)
+    for batch, again in zip(batches, reopen, strict=False):
+        new = {uid: payload for uid, payload in map(game, batch) if uid not in model}
+        assert log.append([game(number) for number in batch]) == len(new)
+        model |= new
+        if again:
+            log.close()
+            log = GameLog.open(directory, writer=True, segment_bytes=300)
+        assert contents(log) == list(model.items())
+        assert len(log) == len(model)
+    log.close()
+    shutil.rmtree(directory)
