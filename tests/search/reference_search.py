@@ -32,7 +32,7 @@ class Edge:
 
     action: int
     total: np.ndarray  # float32 [P], sum of the values backed up, seat order
-    prior: np.float32 = np.float32(0.0)
+    prior: float = 0.0  # rounded to float32
     visits: int = 0
     flight: int = 0
     child: Node | None = None
@@ -141,7 +141,7 @@ class ReferenceGame:
             node.value[(node.mover + i) % self.players] = value[i]
         total = sum(float(p) for p in policy)
         for edge, p in zip(node.edges, policy, strict=True):
-            edge.prior = np.float32(float(p) / total if total > 0 else 1.0 / len(node.edges))
+            edge.prior = float(np.float32(float(p) / total if total > 0 else 1.0 / len(node.edges)))
         node.expanded = True
         node.waiting = False
         self.back_up(node)
@@ -155,7 +155,7 @@ class ReferenceGame:
 
     def forced_visits(self, edge: Edge, visits: int) -> float:
         """Visits a root child must have once it has one, out of so many visits of all children (Wu 2019, 3.2)."""
-        return math.sqrt(self.settings.forced_playouts * float(edge.prior) * visits)
+        return math.sqrt(self.settings.forced_playouts * edge.prior * visits)
 
     @property
     def forcing(self) -> bool:
@@ -171,19 +171,17 @@ class ReferenceGame:
             for edge in tried:
                 if edge.visits + edge.flight < self.forced_visits(edge, node.visits + node.flight - 1):
                     return edge
-        total = float(node.value[node.mover])
         mass = 0.0
         for edge in tried:
-            total += float(edge.total[node.mover])
-            mass += float(edge.prior)
-        first_play = total / max(1, node.visits) - s.fpu_reduction * math.sqrt(mass)
+            mass += edge.prior
+        first_play = sum_of(node, node.mover) / max(1, node.visits) - s.fpu_reduction * math.sqrt(mass)
 
         def score(edge: Edge) -> float:
             count = edge.visits + edge.flight
             if count == 0:
-                return first_play + factor * float(edge.prior)
+                return first_play + factor * edge.prior
             mean = (float(edge.total[node.mover]) - s.virtual_loss * edge.flight) / count
-            return mean + factor * float(edge.prior) / (1.0 + count)
+            return mean + factor * edge.prior / (1.0 + count)
 
         return max(node.edges, key=score)  # max keeps the first of equals
 
@@ -199,14 +197,14 @@ class ReferenceGame:
             visits = sum(edge.visits for edge in tried)
             mass, weighted = 0.0, 0.0
             for edge in tried:
-                mass += float(edge.prior)
-                weighted += float(edge.prior) * edge.mean(root.mover)
+                mass += edge.prior
+                weighted += edge.prior * edge.mean(root.mover)
             if mass > 0:
                 mixed = (own + visits * weighted / mass) / (1.0 + visits)
 
         def score(edge: Edge) -> float:
             q = edge.mean(root.mover) if edge.visits else mixed
-            return math.log(float(edge.prior) + TINY) + (s.gumbel_visit_offset + most) * s.gumbel_value_scale * 0.5 * (q + 1.0)
+            return math.log(edge.prior + TINY) + (s.gumbel_visit_offset + most) * s.gumbel_value_scale * 0.5 * (q + 1.0)
 
         return [score(edge) for edge in root.edges]
 
@@ -235,7 +233,7 @@ class ReferenceGame:
             total = sum(draws)
             f = s.dirichlet_fraction
             for edge, draw in zip(edges, draws, strict=True):
-                edge.prior = np.float32((1.0 - f) * float(edge.prior) + f * draw / total)
+                edge.prior = float(np.float32((1.0 - f) * edge.prior + f * draw / total))
 
     def descend(self) -> Node:
         """From the root to a position that is new, over, or waits."""
@@ -307,10 +305,10 @@ class ReferenceGame:
         """Take forced visits away one by one while PUCT would still not have preferred this edge to the best."""
         mover = self.root.mover
         factor = self.exploration(self.root.visits)
-        limit = best.mean(mover) + factor * float(best.prior) / (1.0 + best.visits)
+        limit = best.mean(mover) + factor * best.prior / (1.0 + best.visits)
         visits = edge.visits
         for _ in range(math.floor(self.forced_visits(edge, self.root.visits - 1))):
-            if visits == 0 or edge.mean(mover) + factor * float(edge.prior) / (1.0 + (visits - 1)) > limit:
+            if visits == 0 or edge.mean(mover) + factor * edge.prior / (1.0 + (visits - 1)) > limit:
                 break
             visits -= 1
         return float(visits) if visits > 1 else 0.0
@@ -345,10 +343,7 @@ class ReferenceGame:
         root = self.root
         value = np.zeros(self.players, dtype=np.float32)
         for player in range(self.players):
-            total = float(root.value[player])
-            for edge in root.edges:
-                total += float(edge.total[player])
-            value[player] = total / root.visits
+            value[player] = sum_of(root, player) / root.visits
         best = self.best_edge()
         lost = s.resign_threshold > -1 and self.players == 2 and value[root.mover] <= s.resign_threshold
         lost = lost and best.visits > 0 and best.mean(root.mover) <= s.resign_threshold
@@ -386,6 +381,14 @@ class ReferenceGame:
                 self.scores = tuple(-1.0 if seat == self.resigned else 1.0 for seat in range(self.players))
                 return
             self.play(edge)
+
+
+def sum_of(node: Node, player: int) -> float:
+    """Return the sum of all that was backed up to a node, its own value first; in float32, as the trees keep it."""
+    total = np.float32(node.value[player])
+    for edge in node.edges:
+        total += edge.total[player]
+    return float(total)
 
 
 def shorten_ways(root: Node) -> None:

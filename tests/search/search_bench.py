@@ -146,7 +146,7 @@ def reference_tree(node: Node) -> dict[str, Any]:
         "edges": [
             {
                 "action": edge.action,
-                "prior": float(edge.prior),
+                "prior": edge.prior,
                 "visits": edge.visits,
                 "flight": edge.flight,
                 "total": edge.total.tolist(),

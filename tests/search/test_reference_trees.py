@@ -1,11 +1,10 @@
 """One search: the compiled tree equals the reference's, field by field, at every budget from 1 to 64."""
 
 import pytest
-from reference_search import ReferenceGame, halving_sequence
+from reference_search import ReferenceGame
 from search_bench import POSITIONS, compiled_tree, difference, hashed_network, reference_tree, searched_block
 
 from zerofleet.search import SearchSettings
-from zerofleet.search.gumbel import considered_visits
 
 PUCT = {"dirichlet_fraction": 0.0, "temperature": 0.0}
 KINDS = {
@@ -21,6 +20,7 @@ KINDS = {
     "gumbel among four, greedy": {"root_policy": "gumbel", "gumbel_considered": 4, "gumbel_noise": False},
     "gumbel, three leaves": {"root_policy": "gumbel", "leaves_per_game": 3, "gumbel_visit_offset": 10.0},
     "cache": PUCT | {"cache_positions": 64},
+    "cache, four leaves": PUCT | {"cache_positions": 1024, "leaves_per_game": 4},
 }
 BUDGETS = range(1, 65)
 
