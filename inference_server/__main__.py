@@ -1,0 +1,20 @@
+"""`python -m inference_server`: run the server; `--help` lists its settings."""
+
+from __future__ import annotations
+
+import sys
+
+from inference_server.server import serve
+from inference_server.settings import ServerSettings
+from zerofleet.lifecycle import run_service
+from zerofleet.settings import load_settings
+
+
+def main() -> int:
+    """Run the server with the settings of the command line and the environment; return its exit code."""
+    settings = load_settings(ServerSettings, sys.argv[1:])
+    return run_service(lambda service: serve(service, settings), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Dynamic batching: requests of many callers become batches for one device thread.
+
+The device thread takes the next batch itself at the moment the last one is done, so the device never waits for the event
+loop. Answers go back to the loop, which hands each caller its own rows.
+
+A caller that is cancelled or whose deadline has passed leaves the queue; its batch-mates do not notice. A batch that
+fails is evaluated again request by request, so that one request cannot fail another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import structlog
+
+from inference_server.queueing import Answer, BatchReport, Module, RequestQueue, Ticket
+from zerofleet.errors import Unavailable
+
+__all__ = ["Batcher"]
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    ticket: Ticket
+    outcome: Answer | Exception
+
+
+class Batcher:
+    """Runs a device thread over a queue. Made and used inside one event loop.
+
+    `prepare` is called once on the device thread before the first batch.
+    """
+
+    def __init__(
+        self,
+        queue: RequestQueue,
+        *,
+        prepare: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queue = queue
+        self._prepare = prepare
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="device", daemon=True)
+
+    async def __aenter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that wait for the device."""
+        return self._queue.rows
+
+    async def evaluate(self, module: Module, states: np.ndarray, legal: np.ndarray, *, expires_s: float) -> Answer:
+        """Return the answer to one request of uint8 [B, packed_bytes] and int16 [B, L].
+
+        The request is dropped when `expires_s` (monotonic) passes before its batch begins. Raises `Overloaded` at once
+        when the queue is full, `Unavailable` while closing or when dropped, and what the module raises.
+        Cancellation: the request leaves the queue, or its rows are computed and thrown away; others are not affected.
+        """
+        now_s = self._clock()
+        ticket = Ticket(module, states, legal, now_s, expires_s, self._loop.create_future())
+        with self._changed:
+            if self._closing:
+                raise Unavailable("the server is shutting down; ask another one or try again later")
+            self._queue.put(ticket)
+            self._changed.notify()
+        try:
+            return await ticket.future
+        finally:
+            if ticket.future.cancelled():
+                with self._changed:
+                    self._queue.discard(ticket)
+
+    async def aclose(self) -> None:
+        """Refuse new requests, answer those that wait, end the device thread.
+
+        Cancellation: the thread still ends once its queue is empty.
+        """
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        self._prepare()
+        while batch := self._next_batch():
+            began_s = self._clock()
+            fresh = [ticket for ticket in batch if ticket.expires_s > began_s]
+            late = Unavailable("the deadline passed while the request waited for the device; allow more time or send less")
+            results = [_Result(ticket, late) for ticket in batch if ticket.expires_s <= began_s]
+            report = None
+            if fresh:
+                answered = _evaluate(fresh, self._clock)
+                results += answered
+                waits = tuple(began_s - ticket.arrived_s for ticket in fresh)
+                report = BatchReport(sum(map(len, fresh)), waits, self._clock() - began_s)
+            self._loop.call_soon_threadsafe(self._deliver, batch[0].module, results, report)
+
+    def _next_batch(self) -> list[Ticket]:
+        """Wait for a batch; empty when the queue is empty and closing."""
+        with self._changed:
+            while True:
+                now_s = self._clock()
+                batch = self._queue.take_any() if self._closing else self._queue.take(now_s)
+                if batch or self._closing:
+                    return batch
+                ripe_at_s = self._queue.ripe_at_s()
+                self._changed.wait(None if ripe_at_s is None else max(0.0, ripe_at_s - now_s))
+
+    @staticmethod
+    def _deliver(module: Module, results: list[_Result], report: BatchReport | None) -> None:
+        for result in results:
+            future = result.ticket.future
+            if future.done():  # cancelled while the device worked
+                continue
+            if isinstance(result.outcome, Exception):
+                future.set_exception(result.outcome)
+            else:
+                future.set_result(result.outcome)
+        if report is not None:
+            module.count(report)
+
+
+def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result]:
+    """Evaluate requests of one version in one go, and one by one when that fails."""
+    began_s = clock()
+    try:
+        policy, value = tickets[0].module.evaluate([t.states for t in tickets], [t.legal for t in tickets])
+    except Exception as error:
+        if len(tickets) == 1:
+            return [_Result(tickets[0], error)]
+        log.warning("batch.failed", requests=len(tickets), error=str(error))
+        return [result for ticket in tickets for result in _evaluate([ticket], clock)]
+    compute_s = clock() - began_s
+    results, start = [], 0
+    for ticket in tickets:
+        rows = slice(start, start + len(ticket))
+        results.append(_Result(ticket, Answer(policy[rows], value[rows], began_s - ticket.arrived_s, compute_s)))
+        start += len(ticket)
+    return results

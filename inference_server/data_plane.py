@@ -1,0 +1,98 @@
+"""What the server does, without a word of gRPC: infer, describe, count, load and unload.
+
+Every method raises errors of `zerofleet.errors` alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference_server.batcher import Batcher
+from inference_server.queueing import Answer
+from inference_server.registry import Registry, ServedVersion
+from inference_server.tensors import Tensor
+from zerofleet import metrics
+from zerofleet.errors import ModelNotFound, Overloaded
+from zerofleet.naming import POLICY_TENSOR, VALUE_TENSOR, parse_version, require_model_name
+
+__all__ = ["DataPlane", "Inference"]
+
+# A request whose caller named no deadline does not wait for ever.
+DEFAULT_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """An answered request."""
+
+    model: str
+    version: int
+    outputs: tuple[tuple[str, str, np.ndarray], ...]  # name, type on the wire, little-endian rows
+
+
+class DataPlane:
+    """Ties the registry to the batcher."""
+
+    def __init__(self, registry: Registry, batcher: Batcher) -> None:
+        self.registry = registry
+        self.draining = False
+        """True once the process was asked to end: not ready, while requests in progress are answered."""
+        self._batcher = batcher
+
+    def ready(self) -> bool:
+        """Return whether anything can be asked: some model is served and the server is not draining."""
+        return bool(self.registry.models()) and not self.draining
+
+    def find(self, model: str, version: str = "") -> ServedVersion:
+        """Return a served version by its names on the wire, the newest for an empty version.
+
+        Raises `InvalidRequest` for what is no name or version, `ModelNotFound` for what is not served.
+        """
+        require_model_name(model)
+        return self.registry.resolve(model, parse_version(version) if version else None)
+
+    def model_ready(self, model: str, version: str = "") -> bool:
+        """Return whether that version answers; raises `InvalidRequest` for what is no name or version."""
+        try:
+            self.find(model, version)
+        except ModelNotFound:
+            return False
+        return not self.draining
+
+    async def infer(
+        self, names: tuple[str, str], tensors: Sequence[Tensor], *, outputs: Sequence[str] = (), patience_s: float | None = None
+    ) -> Inference:
+        """Answer a request for `names` (model, version) within `patience_s`, the caller's remaining time.
+
+        Raises `InvalidRequest`, `ModelNotFound`, `Overloaded`, `Unavailable`.
+        Cancellation: the request leaves the queue; others are not affected.
+        """
+        served = self.find(*names)
+        began_s = time.monotonic()
+        try:
+            wanted = served.contract.require_outputs(outputs)
+            states, legal = served.contract.read(tensors)
+            answer = await self.evaluate(served, states, legal, patience_s=patience_s)
+        except Exception:
+            served.statistics.failure.add(time.monotonic() - began_s)
+            raise
+        served.statistics.success.add(time.monotonic() - began_s)
+        content = {POLICY_TENSOR: ("FP16", answer.policy), VALUE_TENSOR: ("FP32", answer.value)}
+        return Inference(served.manifest.model, served.version, tuple((name, *content[name]) for name in wanted))
+
+    async def evaluate(
+        self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float | None = None
+    ) -> Answer:
+        """Evaluate checked arrays with that version, even when it has just been retired. Raises and cancels as `infer`."""
+        expires_s = time.monotonic() + (DEFAULT_PATIENCE_S if patience_s is None else patience_s)
+        try:
+            return await self._batcher.evaluate(served, states, legal, expires_s=expires_s)
+        except Overloaded:
+            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
+            raise
+        finally:
+            metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)

@@ -1,0 +1,226 @@
+"""KServe v2 over gRPC: each call is convert, ask the data plane, convert.
+
+The messages are tritonclient's: a second copy of the package `inference` cannot live in one process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import metadata
+from typing import Any
+
+import grpc
+import numpy as np
+from tritonclient.grpc import model_config_pb2
+from tritonclient.grpc import service_pb2 as messages
+
+from inference_server.data_plane import DataPlane
+from inference_server.registry import ServedVersion
+from inference_server.statistics import Duration
+from inference_server.tensors import Tensor
+from zerofleet.errors import InvalidRequest
+from zerofleet.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
+
+__all__ = ["ADMIN_METHODS", "SERVICE", "KServeServicer", "handler"]
+
+SERVICE = "inference.GRPCInferenceService"
+ADMIN_METHODS = frozenset(
+    f"/{SERVICE}/{method}" for method in ("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload")
+)
+PLATFORM = "zerofleet_torchscript"
+_EXTENSIONS = ("model_repository", "model_configuration", "statistics")
+_FILE_PARAMETER = "file:"  # how Triton's clients send files to run
+_CONFIG_TYPES = {"UINT8": "TYPE_UINT8", "INT16": "TYPE_INT16", "FP16": "TYPE_FP16", "FP32": "TYPE_FP32"}
+_INT64_MAX = 2**63 - 1
+
+
+class KServeServicer:
+    """The calls of KServe v2 that this server answers; others are UNIMPLEMENTED."""
+
+    def __init__(self, plane: DataPlane, *, max_delay_us: int) -> None:
+        self._plane = plane
+        self._max_delay_us = max_delay_us
+
+    async def ServerLive(self, request: Any, context: Any) -> Any:
+        """The event loop runs, else nobody would answer."""
+        return messages.ServerLiveResponse(live=True)
+
+    async def ServerReady(self, request: Any, context: Any) -> Any:
+        """Some model is served and the server is not draining."""
+        return messages.ServerReadyResponse(ready=self._plane.ready())
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:
+        """That version is served; the newest when none is named."""
+        return messages.ModelReadyResponse(ready=self._plane.model_ready(request.name, request.version))
+
+    async def ServerMetadata(self, request: Any, context: Any) -> Any:
+        """Name, version and extensions."""
+        return messages.ServerMetadataResponse(name="zerofleet", version=metadata.version("zerofleet"), extensions=_EXTENSIONS)
+
+    async def ModelMetadata(self, request: Any, context: Any) -> Any:
+        """Served versions and tensors."""
+        served = self._plane.find(request.name, request.version)
+        reply = messages.ModelMetadataResponse(name=request.name, platform=PLATFORM)
+        reply.versions.extend(str(other.version) for other in self._plane.registry.versions(request.name))
+        for tensors, listed in ((reply.inputs, served.contract.inputs), (reply.outputs, served.contract.outputs)):
+            for name, datatype, length in listed:
+                tensors.add(name=name, datatype=datatype, shape=[-1, length])
+        return reply
+
+    async def ModelConfig(self, request: Any, context: Any) -> Any:
+        """The configuration in Triton's form."""
+        served = self._plane.find(request.name, request.version)
+        versions = [other.version for other in self._plane.registry.versions(request.name)]
+        return messages.ModelConfigResponse(config=_config(served, versions, self._max_delay_us))
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:
+        """Evaluate positions."""
+        inference = await self._plane.infer(
+            (request.model_name, request.model_version),
+            _tensors(request),
+            outputs=[output.name for output in request.outputs],
+            patience_s=context.time_remaining(),
+        )
+        reply = messages.ModelInferResponse(model_name=inference.model, model_version=str(inference.version), id=request.id)
+        for name, datatype, rows in inference.outputs:
+            reply.outputs.add(name=name, datatype=datatype, shape=rows.shape)
+            reply.raw_output_contents.append(rows.tobytes())
+        return reply
+
+    async def ModelStatistics(self, request: Any, context: Any) -> Any:
+        """Counts by version: of one version, of one model, or of everything."""
+        if request.version or (request.name and not self._plane.registry.versions(request.name)):
+            found = [self._plane.find(request.name, request.version)]
+        else:
+            names = [request.name] if request.name else self._plane.registry.models()
+            found = [served for name in names for served in self._plane.registry.versions(name)]
+        return messages.ModelStatisticsResponse(model_stats=[_statistics(served) for served in found])
+
+    async def RepositoryIndex(self, request: Any, context: Any) -> Any:
+        """Stored versions and whether they are served."""
+        registry = self._plane.registry
+        served = {(model, version.version) for model in registry.models() for version in registry.versions(model)}
+        stored = {} if request.ready else await registry.stored()
+        known = served | {(model, version) for model, versions in stored.items() for version in versions}
+        reply = messages.RepositoryIndexResponse()
+        for model, version in sorted(known):
+            state, reason = ("READY", "") if (model, version) in served else ("UNAVAILABLE", "not loaded")
+            reply.models.add(name=model, version=str(version), state=state, reason=reason)
+        return reply
+
+    async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:
+        """Serve the versions that the parameter `config` names; without it the champion, else the newest stored one."""
+        registry = self._plane.registry
+        name = require_model_name(request.model_name)
+        versions = _versions_wanted(request.parameters)
+        await registry.serve(name, versions or await registry.default_versions(name))
+        return messages.RepositoryModelLoadResponse()
+
+    async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:
+        """Take a model out of service."""
+        await self._plane.registry.unload(request.model_name)
+        return messages.RepositoryModelUnloadResponse()
+
+
+def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
+    """Return the service as grpc takes it. (The generated base class would answer unknown calls with an exception.)"""
+    methods = {}
+    for name in (method for method in vars(KServeServicer) if not method.startswith("_")):
+        behaviour: Callable[..., Awaitable[Any]] = getattr(servicer, name)
+        methods[name] = grpc.unary_unary_rpc_method_handler(
+            behaviour,  # type: ignore[arg-type,unused-ignore]
+            request_deserializer=getattr(messages, f"{name}Request").FromString,
+            response_serializer=getattr(messages, f"{name}Response").SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def _tensors(request: Any) -> list[Tensor]:
+    """Return the inputs of a request with their bytes, raw or typed, but not both."""
+    raw = request.raw_input_contents
+    typed = [tensor.name for tensor in request.inputs if tensor.HasField("contents")]
+    if raw and typed:
+        raise InvalidRequest(f"input {typed[0][:40]!r} has contents beside raw_input_contents; send the one or the other")
+    if raw and len(raw) != len(request.inputs):
+        raise InvalidRequest(f"{len(request.inputs)} inputs but {len(raw)} raw_input_contents; want as many")
+    found = []
+    for index, tensor in enumerate(request.inputs):
+        if tensor.parameters:
+            raise InvalidRequest(f"input {tensor.name[:40]!r} has parameters; shared memory is not supported, send the bytes")
+        content = raw[index] if raw else _typed_content(tensor)
+        found.append(Tensor(tensor.name, tensor.datatype, tuple(tensor.shape), content))
+    return found
+
+
+def _typed_content(tensor: Any) -> bytes:
+    """Return the bytes of a tensor sent as numbers."""
+    fields: dict[str, tuple[str, type[np.integer[Any]]]]
+    fields = {"UINT8": ("uint_contents", np.uint8), "INT16": ("int_contents", np.int16)}
+    if tensor.datatype not in fields:
+        return b""  # refused for its type later
+    field, dtype = fields[tensor.datatype]
+    numbers = np.array(getattr(tensor.contents, field), dtype=np.int64)
+    limits = np.iinfo(dtype)
+    if numbers.size and not limits.min <= numbers.min() <= numbers.max() <= limits.max:
+        raise InvalidRequest(f"{tensor.name[:40]!r} has a number that is no {tensor.datatype}")
+    return numbers.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
+
+
+def _versions_wanted(parameters: Any) -> Sequence[int]:
+    """Return the versions that a load request names, none when it leaves the choice to us."""
+    if sent := [key for key in parameters if key.startswith(_FILE_PARAMETER)]:
+        raise InvalidRequest(f"parameter {sent[0][:40]!r}: files are not taken over the wire; publish them in the model store")
+    if unknown := [key for key in parameters if key != "config"]:
+        raise InvalidRequest(f"unknown parameter {unknown[0][:40]!r} of a load; there is config")
+    if "config" not in parameters:
+        return ()
+    text = parameters["config"].string_param
+    try:
+        config = json.loads(text)
+        policy = config.get("versionPolicy", config.get("version_policy")) or {}
+        versions = policy.get("specific", {}).get("versions", [])
+        return [parse_version(str(version)) for version in versions]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidRequest(
+            f"parameter config is not the configuration of a model ({error});"
+            ' want JSON such as {"versionPolicy": {"specific": {"versions": [7]}}}'
+        ) from error
+
+
+def _config(served: ServedVersion, versions: Sequence[int], max_delay_us: int) -> Any:
+    config = model_config_pb2.ModelConfig(
+        name=served.manifest.model, platform=PLATFORM, backend="zerofleet", max_batch_size=MAX_REQUEST_ROWS
+    )
+    config.version_policy.specific.versions.extend(versions)
+    config.dynamic_batching.max_queue_delay_microseconds = max_delay_us
+    for tensors, listed in ((config.input, served.contract.inputs), (config.output, served.contract.outputs)):
+        for name, datatype, length in listed:
+            tensors.add(name=name, data_type=_CONFIG_TYPES[datatype], dims=[length])
+    return config
+
+
+def _statistics(served: ServedVersion) -> Any:
+    counts = served.statistics
+    message = messages.ModelStatistics(
+        name=served.manifest.model,
+        version=str(served.version),
+        last_inference=counts.last_at_ms,
+        inference_count=counts.positions,
+        execution_count=counts.batches,
+    )
+    for duration, into in (
+        (counts.success, message.inference_stats.success),
+        (counts.failure, message.inference_stats.fail),
+        (counts.queue, message.inference_stats.queue),
+        (counts.compute, message.inference_stats.compute_infer),
+    ):
+        _fill(duration, into)
+    for rows, duration in sorted(counts.by_rows.items()):
+        _fill(duration, message.batch_stats.add(batch_size=rows).compute_infer)
+    return message
+
+
+def _fill(duration: Duration, message: Any) -> None:
+    message.count = duration.count
+    message.ns = min(int(duration.seconds * 1e9), _INT64_MAX)

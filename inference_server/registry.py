@@ -1,0 +1,225 @@
+"""Which versions answer: load, check, warm up, route; then let the old ones go.
+
+A change is made in one step after everything it needs is ready, so a request finds the old versions or the new ones. A
+version that is broken in any way changes nothing. A retired version still answers what was queued for it: requests hold
+it, and its memory is freed with the last of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import structlog
+
+from games import core
+from games.core import Game
+from inference_server.queueing import BatchReport
+from inference_server.statistics import VersionStatistics
+from inference_server.tensors import Contract
+from zerofleet import metrics
+from zerofleet.errors import InvalidRequest, ModelNotFound, VersionSkew, ZerofleetError
+from zerofleet.manifests import Manifest
+from zerofleet.model_checks import MODEL_FILE
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import require_model_name
+
+__all__ = ["Loader", "Network", "Registry", "ServedVersion"]
+
+log = structlog.get_logger()
+
+
+class Network(Protocol):
+    """A network on the device."""
+
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return policy float16 [B, L] and value float32 [B, P] of requests put one after another."""
+        ...
+
+
+class Loader(Protocol):
+    """Whatever makes stored versions answer: `inference_server.backend.TorchBackend`, or a fake."""
+
+    def prepare_thread(self) -> None:
+        """Make the calling thread the device thread."""
+        ...
+
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
+        """Return the loaded, checked and warm network of a verified version; raises `CorruptModel`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ServedVersion:
+    """A version that answers."""
+
+    manifest: Manifest
+    contract: Contract
+    network: Network
+    statistics: VersionStatistics = field(default_factory=VersionStatistics)
+
+    @property
+    def version(self) -> int:
+        """Its number."""
+        return self.manifest.version
+
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Module.evaluate`."""
+        return self.network.evaluate(states, legal)
+
+    def count(self, report: BatchReport) -> None:
+        """See `Module.count`."""
+        self.statistics.add_batch(report)
+        metrics.INFERENCE_POSITIONS.labels(model=self.manifest.model).inc(report.rows)
+        metrics.INFERENCE_BATCH_SIZE.observe(report.rows)
+        metrics.INFERENCE_BUSY.inc(report.compute_s)
+        for wait_s in report.queue_s:
+            metrics.INFERENCE_QUEUE_TIME.observe(wait_s)
+
+
+class Registry:
+    """Served versions by model. Lives on the event loop; loading happens on a thread of its own."""
+
+    def __init__(self, store: ModelStore, loader: Loader, *, max_batch: int, max_versions: int) -> None:
+        self.store = store
+        self._loader = loader
+        self._max_batch = max_batch
+        self._max_versions = max_versions
+        self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
+        self._change = asyncio.Lock()
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
+        self.on_change: Callable[[str, bool], Awaitable[None]] = _ignore
+        """Awaited with a model's name and whether it answers, after each change."""
+
+    def close(self) -> None:
+        """Let the loading thread end; a load under way is finished and thrown away."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def models(self) -> list[str]:
+        """Return the names of the models that answer."""
+        return sorted(self._served)
+
+    def versions(self, model: str) -> list[ServedVersion]:
+        """Return the served versions of a model, ascending."""
+        return list(self._served.get(model, {}).values())
+
+    def resolve(self, model: str, version: int | None) -> ServedVersion:
+        """Return a served version, the newest for None; raises `ModelNotFound` naming those that are served."""
+        served = self._served.get(model)
+        if not served:
+            known = ", ".join(self.models()) or "none yet"
+            raise ModelNotFound(f"model {model} is not served; served models: {known}")
+        if version is None:
+            return served[max(served)]
+        if version not in served:
+            known = ", ".join(map(str, served))
+            raise ModelNotFound(f"version {version} of {model} is not served; served versions: {known}")
+        return served[version]
+
+    async def serve(self, model: str, versions: Sequence[int]) -> None:
+        """Make exactly these versions of a model served.
+
+        Raises `CorruptModel`, `ModelNotFound` or `InvalidRequest`; then what was served goes on.
+        Cancellation: before the change nothing happens; after it, it is done.
+        """
+        require_model_name(model)
+        wanted = sorted(set(versions))
+        if not 1 <= len(wanted) <= self._max_versions:
+            raise InvalidRequest(f"asked to serve {len(wanted)} versions of {model}, want 1 to {self._max_versions}")
+        async with self._change:
+            held = self._served.get(model, {})
+            fresh = {}
+            for version in wanted:
+                fresh[version] = held.get(version) or await self._load(model, version)
+            await self._route(model, fresh)
+
+    async def unload(self, model: str) -> None:
+        """Take all versions of a model out of service; raises `ModelNotFound`. Cancellation: as `serve`."""
+        require_model_name(model)
+        async with self._change:
+            if model not in self._served:
+                self.resolve(model, None)
+            await self._route(model, {})
+
+    async def serve_champions(self) -> None:
+        """Serve the champion of every stored model; one that cannot be served is logged and waited for.
+
+        Cancellation: as `serve`.
+        """
+        for model in await asyncio.to_thread(self.store.models):
+            try:
+                champion = await asyncio.to_thread(self.store.champion, model)
+                if champion is not None:
+                    await self.serve(model, [champion.version])
+            except ZerofleetError as error:
+                log.error("model.champion_refused", model=model, error=str(error))
+
+    async def default_versions(self, model: str) -> list[int]:
+        """Return what to serve of a model when nobody says: the champion, else the newest stored version.
+
+        Raises `ModelNotFound` when nothing is stored.
+        """
+        champion = await asyncio.to_thread(self.store.champion, require_model_name(model))
+        if champion is not None:
+            return [champion.version]
+        if stored := await asyncio.to_thread(self.store.versions, model):
+            return [stored[-1]]
+        known = ", ".join(await asyncio.to_thread(self.store.models)) or "none"
+        raise ModelNotFound(f"model {model} is not in the store; stored models: {known}")
+
+    async def stored(self) -> dict[str, list[int]]:
+        """Return every stored version by model, served or not. Cancellation: nothing happened."""
+        return await asyncio.to_thread(lambda: {model: self.store.versions(model) for model in self.store.models()})
+
+    async def _load(self, model: str, version: int) -> ServedVersion:
+        try:
+            served = await asyncio.get_running_loop().run_in_executor(self._executor, self._load_now, model, version)
+        except ZerofleetError as error:
+            metrics.MODEL_LOADS.labels(model=model, outcome="refused").inc()
+            log.error("model.refused", model=model, version=version, error=str(error))
+            raise
+        metrics.MODEL_LOADS.labels(model=model, outcome="loaded").inc()
+        log.info("model.loaded", model=model, version=version)
+        return served
+
+    def _load_now(self, model: str, version: int) -> ServedVersion:
+        """Runs on the loading thread: verify the files, then run code of them."""
+        manifest = self.store.verify(model, version)
+        if (game := _known_game(manifest)) is not None:
+            manifest = self.store.verify(model, version, game=game)
+        path = self.store.directory(model, version) / MODEL_FILE
+        network = self._loader.load(path, manifest, max_batch=self._max_batch)
+        return ServedVersion(manifest, Contract.of(manifest), network)
+
+    async def _route(self, model: str, versions: dict[int, ServedVersion]) -> None:
+        """Send new requests to these versions from now on."""
+        retired = set(self._served.get(model, {})) - set(versions)
+        if versions:
+            self._served[model] = versions
+        else:
+            self._served.pop(model, None)
+        for version in versions:
+            metrics.INFERENCE_LOADED.labels(model=model, version=str(version)).set(1)
+        for version in retired:
+            metrics.INFERENCE_LOADED.remove(model, str(version))
+        log.info("model.routed", model=model, versions=sorted(versions), retired=sorted(retired))
+        await self.on_change(model, bool(versions))
+
+
+async def _ignore(model: str, ready: bool) -> None:
+    """Nobody wants to know."""
+
+
+def _known_game(manifest: Manifest) -> Game | None:
+    """Return the game of a manifest, None when this installation does not have it: it can be served all the same."""
+    if manifest.game not in core.available():
+        return None
+    try:
+        return core.make(manifest.game, **manifest.parameters)
+    except ValueError as error:
+        raise VersionSkew(f"model {manifest.model} version {manifest.version}: {error}") from error

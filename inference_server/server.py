@@ -1,0 +1,143 @@
+"""The process put together: device thread, registry, data plane, services, and one gRPC port.
+
+start   listen → serve the champions of the store → ready
+drain   health NOT_SERVING → calls in progress end → the queue is answered → the device thread ends
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from inference_server import kserve
+from inference_server.backend import TorchBackend
+from inference_server.batcher import Batcher
+from inference_server.data_plane import DataPlane
+from inference_server.interceptors import ErrorBoundary, MetricsInterceptor, TokenInterceptor
+from inference_server.queueing import RequestQueue
+from inference_server.registry import Loader, Registry
+from inference_server.settings import ServerSettings
+from zerofleet.errors import ConfigurationError
+from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
+from zerofleet.lifecycle import Service
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import MAX_MESSAGE_BYTES
+
+__all__ = ["RunningServer", "open_server", "serve"]
+
+log = structlog.get_logger()
+
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that listens."""
+
+    address: str
+    """Where clients reach it: `host:port` with the real port, or `unix:/path`."""
+    plane: DataPlane
+    health: health.aio.HealthServicer
+    grpc: grpc.aio.Server
+
+    async def drain(self, grace_s: float) -> None:
+        """Turn away new calls and let those in progress end within `grace_s`.
+
+        Cancellation: calls in progress are cut off.
+        """
+        self.plane.draining = True
+        await self.health.enter_graceful_shutdown()
+        await self.grpc.stop(grace_s)
+
+
+@asynccontextmanager
+async def open_server(settings: ServerSettings, loader: Loader | None = None) -> AsyncIterator[RunningServer]:
+    """Listen, without models yet; on leaving, answer what is queued and end.
+
+    `loader` replaces torch in tests. Raises `ConfigurationError` when the address is taken or the device is not there.
+    """
+    part = settings.inference
+    if loader is None:
+        loader = TorchBackend(settings.device, settings.precision, part.threads)
+    queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
+    store = ModelStore(settings.model_store)
+    registry = Registry(store, loader, max_batch=part.max_batch, max_versions=settings.max_versions)
+    try:
+        async with Batcher(queue, prepare=loader.prepare_thread) as batcher:
+            server = await _listen(settings, DataPlane(registry, batcher))
+            try:
+                yield server
+            finally:
+                await server.grpc.stop(None)
+    finally:
+        registry.close()
+
+
+async def serve(service: Service, settings: ServerSettings) -> None:
+    """Be the service until the process is asked to end; see `zerofleet.lifecycle`."""
+    async with open_server(settings) as server:
+        await server.plane.registry.serve_champions()
+        service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
+        service.ready(server.address)
+        await server.grpc.wait_for_termination()
+
+
+async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
+    token = settings.token.get_secret_value() if settings.token else None
+    server = grpc.aio.server(
+        interceptors=[MetricsInterceptor(), TokenInterceptor(kserve.ADMIN_METHODS, token), ErrorBoundary()],
+        options=_options(settings),
+        maximum_concurrent_rpcs=settings.max_concurrent_calls,
+    )
+    servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
+    server.add_generic_rpc_handlers([kserve.handler(servicer)])
+    health_servicer = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
+    if settings.reflection:
+        reflection.enable_server_reflection([kserve.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    address = _bind(server, settings.address)
+    await server.start()
+    await health_servicer.set("", _SERVING)
+    plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
+    return RunningServer(address, plane, health_servicer, server)
+
+
+def _bind(server: grpc.aio.Server, address: str) -> str:
+    """Bind the port and return the address as clients use it."""
+    if address.startswith("unix:"):
+        _prepare_socket(Path(address.removeprefix("unix:").removeprefix("//")))
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port taken? set another --address") from error
+    return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+
+
+def _prepare_socket(path: Path) -> None:
+    """Make the directory of a unix socket, and refuse a path on which somebody answers: grpc would take it over."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with closing(socket.socket(socket.AF_UNIX)) as probe:
+        if probe.connect_ex(str(path)) == 0:
+            raise ConfigurationError(f"another server listens on unix:{path}; stop it or set another --address")
+
+
+def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
+    options = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.so_reuseport", 0),  # a second server on the same port is a mistake, not a second worker
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
+        ("grpc.keepalive_permit_without_calls", 1),
+    ]
+    if settings.max_connection_age_s:
+        options.append(("grpc.max_connection_age_ms", int(settings.max_connection_age_s * 1000)))
+    return options

@@ -1,0 +1,142 @@
+"""What a request must look like: names, types, shapes and rows of the input tensors of a model.
+
+Everything is checked before a request is queued, so a batch never fails for one of its requests. Checks of rows are a
+few numpy operations over the whole request.
+
+Axes: B positions, L most legal actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from zerofleet.errors import InvalidRequest
+from zerofleet.manifests import Manifest
+from zerofleet.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, POLICY_TENSOR, STATE_TENSOR, VALUE_TENSOR
+
+__all__ = ["Contract", "Tensor"]
+
+_DTYPES: dict[str, np.dtype[Any]] = {"UINT8": np.dtype("u1"), "INT16": np.dtype("<i2")}
+_SHOWN_NAMES = 5
+_SHOWN_CHARACTERS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor as it came: nothing of it has been believed yet."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    content: bytes  # little-endian, row by row
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Sizes of a model's tensors."""
+
+    planes: tuple[int, int, int]
+    packed_bytes: int
+    max_legal: int
+    num_actions: int
+    num_players: int
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Self:
+        """Return the contract of a stored version."""
+        channels, height, width = manifest.planes
+        packed_bytes = (channels * height * width + 7) // 8
+        return cls(manifest.planes, packed_bytes, manifest.max_legal, manifest.num_actions, manifest.num_players)
+
+    @property
+    def inputs(self) -> tuple[tuple[str, str, int], ...]:
+        """Name, type and row length of each input."""
+        return (STATE_TENSOR, "UINT8", self.packed_bytes), (LEGAL_TENSOR, "INT16", self.max_legal)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, str, int], ...]:
+        """Name, type and row length of each output."""
+        return (POLICY_TENSOR, "FP16", self.max_legal), (VALUE_TENSOR, "FP32", self.num_players)
+
+    def read(self, tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+        """Return `states` uint8 [B, packed_bytes] and `legal` int16 [B, L], without copying.
+
+        Raises `InvalidRequest` for anything that is not a batch of positions of this game.
+        """
+        self._check_names([tensor.name for tensor in tensors])
+        by_name = {tensor.name: tensor for tensor in tensors}
+        states, legal = (_array(by_name[name], datatype, length) for name, datatype, length in self.inputs)
+        if len(states) != len(legal):
+            raise InvalidRequest(f"{STATE_TENSOR} has {len(states)} rows and {LEGAL_TENSOR} has {len(legal)}; want as many")
+        self._check_states(states)
+        self._check_legal(legal)
+        return states, legal
+
+    def require_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the outputs to send, all of them when none are named; raises `InvalidRequest` for unknown ones."""
+        known = tuple(name for name, _, _ in self.outputs)
+        if unknown := [name for name in names if name not in known]:
+            raise InvalidRequest(f"unknown output {_shown(unknown)}; there are {', '.join(known)}")
+        return tuple(name for name in known if name in names) if names else known
+
+    def _check_names(self, names: list[str]) -> None:
+        known = [name for name, _, _ in self.inputs]
+        if unknown := [name for name in names if name not in known]:
+            raise InvalidRequest(f"unknown input {_shown(unknown)}; want {' and '.join(known)}")
+        if missing := [name for name in known if name not in names]:
+            raise InvalidRequest(f"input {' and '.join(missing)} is missing; want {' and '.join(known)}")
+        if len(names) != len(known):
+            raise InvalidRequest(f"an input is given more than once: {_shown(names)}")
+
+    def _check_states(self, states: np.ndarray) -> None:
+        channels, height, width = self.planes
+        used_bits = channels * height * width - 8 * (self.packed_bytes - 1)  # of the last byte
+        stray = states[:, -1] >> used_bits if used_bits < 8 else None
+        if stray is not None and stray.any():
+            row = int(np.argmax(stray > 0))
+            raise InvalidRequest(
+                f"{STATE_TENSOR} row {row}: bits beyond the {channels * height * width} of {channels} planes"
+                f" {height} x {width} must be 0; it was encoded for another game"
+            )
+
+    def _check_legal(self, legal: np.ndarray) -> None:
+        first, rest, before = legal[:, 0], legal[:, 1:], legal[:, :-1]
+        if (first < 0).any():
+            row = int(np.argmax(first < 0))
+            _refuse_row(row, legal, "lists no action first", "at least one legal action, then padding of -1")
+        if (legal >= self.num_actions).any():
+            row = int(np.argmax((legal >= self.num_actions).any(axis=1)))
+            _refuse_row(row, legal, "lists an action out of range", f"0 to {self.num_actions - 1}")
+        broken = (rest != -1) & ((rest <= before) | (before < 0))
+        if broken.any():
+            row = int(np.argmax(broken.any(axis=1)))
+            _refuse_row(row, legal, "is not in order", "distinct actions, ascending, then padding of -1")
+
+
+def _array(tensor: Tensor, datatype: str, length: int) -> np.ndarray:
+    """Return the rows of a tensor as [B, length]; refuses before anything is allocated."""
+    if tensor.datatype != datatype:
+        raise InvalidRequest(f"{tensor.name} has type {tensor.datatype[:_SHOWN_CHARACTERS]!r}, want {datatype}")
+    if len(tensor.shape) != 2 or tensor.shape[1] != length:
+        raise InvalidRequest(f"{tensor.name} has shape {list(tensor.shape[:8])}, want [positions, {length}]")
+    rows = tensor.shape[0]
+    if not 1 <= rows <= MAX_REQUEST_ROWS:
+        raise InvalidRequest(f"{tensor.name} has {rows} rows, want 1 to {MAX_REQUEST_ROWS} in one request")
+    dtype = _DTYPES[datatype]
+    wanted = rows * length * dtype.itemsize
+    if len(tensor.content) != wanted:
+        raise InvalidRequest(f"{tensor.name} has {len(tensor.content)} bytes, want {wanted} for shape {list(tensor.shape)}")
+    return np.frombuffer(tensor.content, dtype).reshape(rows, length)
+
+
+def _refuse_row(row: int, legal: np.ndarray, fault: str, wanted: str) -> NoReturn:
+    shown = legal[row, :16].tolist()
+    raise InvalidRequest(f"{LEGAL_TENSOR} row {row} {fault}: {shown}; want {wanted}")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(repr(name[:_SHOWN_CHARACTERS]) for name in names[:_SHOWN_NAMES])
