@@ -101,8 +101,10 @@ def test_the_bar_and_the_hint_come_from_the_adviser(adviser):
     assert "take back" in shown
 
 
-def test_without_a_model_a_hint_says_what_is_missing():
-    assert "no model is at hand" in sit(["hint"])[0]
+def test_without_a_model_a_hint_looks_a_few_plies_ahead():
+    shown, _ = sit(["b2", "c3", "hint"])
+    wins = next(line for line in shown.splitlines() if line.startswith("within 6 plies")).partition("wins: ")[2]
+    assert "a1" in wins.split()
 
 
 async def test_the_analyst_finds_a_win_in_one(adviser):

@@ -138,12 +138,12 @@ def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: i
 def search(
     *,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to search.")] = "connect_four",
-    games: Annotated[int, typer.Option("--games", min=1, help="Games searched side by side.")] = 256,
-    simulations: Annotated[int, typer.Option("--simulations", min=2, help="Simulations a move.")] = 400,
+    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games searched side by side.")] = 256,
+    simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations a move.")] = 400,
     network: Annotated[
         Literal["uniform"], typer.Option("--network", help="uniform: all moves equally good, value 0; costs nothing.")
     ] = "uniform",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Length of the measurement.")] = 5.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Length of the measurement.")] = 5.0,
     reuse: Annotated[bool, typer.Option("--reuse", help="Keep the subtree of the move played, as self-play does.")] = False,
     parameters: Parameters = None,
     seed: Seed = 0,

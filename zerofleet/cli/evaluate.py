@@ -27,7 +27,7 @@ def evaluate(
     *,
     moves: Annotated[str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start; none is the start.")] = "",
     simulations: Annotated[
-        int, typer.Option("--simulations", min=0, help="Simulations of the search; 0 asks the network alone.")
+        int, typer.Option("--simulations", metavar="N", min=0, help="Simulations of the search; 0 asks the network alone.")
     ] = 0,
     model: Annotated[int, typer.Option("--model", min=0, metavar="VERSION", help="Version to ask; 0 is the champion.")] = 0,
     address: Annotated[

@@ -11,10 +11,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 __all__ = ["Command", "lazy_group", "load"]
+
+
+class _Quiet:
+    """Says of an option's type what its help shows; a flag takes no value, so it has none to show."""
+
+    def __init__(self) -> None:
+        self._shown = TyperOption.display_type_rich
+
+    def __get__(self, option: TyperOption | None, owner: type) -> Any:
+        return (lambda ctx: None) if option is not None and option.is_flag else self._shown.__get__(option, owner)
+
+
+# typer 0.29 writes <bool> beside every flag, --help included, and has no setting against it.
+TyperOption.display_type_rich = _Quiet()  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ Preset = Annotated[
     str,
     typer.Option("--preset", metavar="|".join(PRESETS), help="Size of network, search and batches.", callback=_check_preset),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random choice.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 

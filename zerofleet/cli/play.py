@@ -34,11 +34,11 @@ def play(
         str,
         typer.Option("--opponent", metavar="WHO", help="champion, model:N, alpha_beta:DEPTH, random, or perfect where known."),
     ] = "champion",
-    seat: Annotated[int, typer.Option("--seat", min=1, help="Your seat; 1 begins.")] = 1,
-    simulations: Annotated[int, typer.Option("--simulations", min=2, help="Simulations a move of a model.")] = 100,
+    seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 begins.")] = 1,
+    simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations a move of a model.")] = 100,
     run_dir: RunDir = None,
     parameters: Parameters = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of chance and of the opponent's luck.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of chance and of the opponent's luck.")] = None,
 ) -> None:
     """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.
 

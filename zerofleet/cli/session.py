@@ -18,6 +18,7 @@ from games.core import Game, State
 from games.errors import IllegalMove
 from games.notation import legal_names
 from games.positions import final_scores, move_names, replay
+from zerofleet.agents.alpha_beta import search_moves
 from zerofleet.cli import screen
 from zerofleet.cli.analyst import best_move, ranked
 from zerofleet.cli.board import colour_board, player_name
@@ -26,6 +27,7 @@ from zerofleet.search import RootAnalysis
 __all__ = ["Adviser", "Opponent", "Session"]
 
 HINTS = 5
+OUTLOOK_PLIES = 6  # at once on any machine, and far enough to see a double threat
 COMMANDS = {
     "MOVE": "play it",
     "undo": "take back your last move and the answer to it",
@@ -143,6 +145,8 @@ class Session:
             return
         if self._analysis is not None and self._adviser is not None:
             self._console.print(self._evaluation_line(self._analysis, self._adviser.title))
+        else:
+            self._console.print(Text.assemble("you are ", player_name(self._seat)))
 
     def _evaluation_line(self, analysis: RootAnalysis, title: str) -> Text:
         """Return the evaluation bar from the person's point of view."""
@@ -183,10 +187,10 @@ class Session:
 
     def _hint(self) -> None:
         analysis, state = self._analysis, self._state()
-        if self._adviser is None:
-            self._say("no model is at hand to ask; play against one, or name its run with --run-dir", style="red")
-        elif analysis is None:
+        if core.is_over(self._game, state):
             self._say("the game is over", style="red")
+        elif self._adviser is None or analysis is None:
+            self._say(outlook(self._game, state), style="")
         else:
             self._console.print(hint_table(self._game, state, analysis))
             names = self._line(state, analysis.principal_variation)
@@ -217,6 +221,18 @@ class Session:
 
     def _say(self, text: str, style: str = "dim") -> None:
         self._console.print(text, style=style, markup=False, highlight=False)
+
+
+def outlook(game: Game, state: State) -> str:
+    """Return which moves win or lose within a few plies: the hint for whoever plays without a model."""
+    spec = game.spec()
+    if spec.num_players != 2 or spec.information != "perfect":
+        return "no model is at hand to ask; play against one to get hints"
+    searched = search_moves(game, state, OUTLOOK_PLIES)
+    kinds = {"wins": searched.values > 0, "open": searched.values == 0, "loses": searched.values < 0}
+    names = {kind: [game.action_name(state, int(a)) for a in searched.actions[chosen]] for kind, chosen in kinds.items()}
+    listed = "   ".join(f"{kind}: {' '.join(moves)}" for kind, moves in names.items() if moves)
+    return f"within {OUTLOOK_PLIES} plies   {listed}"
 
 
 def hint_table(game: Game, state: State, analysis: RootAnalysis) -> Table:

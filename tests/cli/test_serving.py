@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from games.core import make
+from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.runs import RunDirectory, RunPaths
+from zerofleet.serving import _started, champion_version, live_address, served
+
+
+@pytest.fixture
+def run(tmp_path):
+    RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=1).close()
+    return RunPaths(tmp_path / "run")
+
+
+def announce(run, pid, address="unix:/somewhere"):
+    run.announce("inference_server").write_text(json.dumps({"pid": pid, "address": address, "metrics_port": 0}))
+
+
+def test_a_living_process_is_live(run):
+    announce(run, os.getpid())
+    assert live_address(run, "inference_server") == "unix:/somewhere"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1}'])
+def test_an_announcement_that_cannot_be_read_is_nobody(run, text):
+    run.announce("inference_server").write_text(text)
+    assert live_address(run, "inference_server") is None
+
+
+def test_a_process_that_has_ended_is_not_live(run):
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    announce(run, child.pid)
+    assert live_address(run, "inference_server") is None
+    assert live_address(run, "gatekeeper") is None
+
+
+def test_a_run_without_champion_says_what_to_do(run):
+    with pytest.raises(ModelNotFound, match=r"no champion of tic_tac_toe yet; let the run go on, or name a version"):
+        champion_version(run, make("tic_tac_toe"))
+
+
+async def test_a_version_that_is_not_stored_is_refused_before_anything_starts(run):
+    with pytest.raises(ModelNotFound, match="7"):
+        async with served(run, make("tic_tac_toe"), versions=[7]):
+            pass
+
+
+@pytest.mark.slow
+async def test_a_service_that_does_not_start_says_why(run):
+    with pytest.raises(Unavailable, match=r"no_such_service could not be started: it ended with 1\n.*No module named"):
+        async with _started("no_such_service", run, make("tic_tac_toe")):
+            pass
