@@ -19,7 +19,7 @@ from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.decide import choose_move, note_search
 from zerofleet.search.rules import Rules
-from zerofleet.search.simulate import descend, expand, request, tree_of
+from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
 from zerofleet.search.tree import (
     EXPANDED,
     NO_NODE,
@@ -31,12 +31,12 @@ from zerofleet.search.tree import (
     backup,
     copy,
     keep_subtree,
-    release_flight,
 )
 
 __all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree"]
 
 EXTERNAL = -1
+NO_SEARCH = -1  # budget of a move where there is nothing to decide: less than the visits of any root, evaluated or not
 
 
 @lean
@@ -70,7 +70,7 @@ def begin_move(game: Any, arena: Arena, g: int, rules: Rules) -> None:
     slot.full = rules.full_search_share >= 1.0 or uniform(arena.words[g]) < rules.full_search_share
     slot.budget = rules.simulations if slot.full else rules.fast_simulations
     if root.edge_count == 1 and not slot.hold:
-        slot.budget = 0  # nothing to decide
+        slot.budget = NO_SEARCH
 
 
 @lean
@@ -78,7 +78,7 @@ def _settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> 
     """The budget of slot g is reached: wait for a decision, resign, or play."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
-    if slot.budget == 0:
+    if slot.budget == NO_SEARCH:
         commit(game, arena, history, g, rules, root.edge_start)
         return
     slot.searched = 1
@@ -148,6 +148,8 @@ def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tupl
             used = _collect(game, rules, arena, g, batch, used)
             if slot.pending == 0:
                 _settle(game, arena, history, g, rules)
+            elif all_answered(tree_of(arena, g), slot):
+                expand_pending(tree_of(arena, g), slot)
     return used
 
 
@@ -164,7 +166,7 @@ def absorb(arena: Arena, batch: tuple[Rows, Cache], used: int, policy: np.ndarra
             continue
         tree = tree_of(arena, g)
         for i in range(slot.pending):
-            index = tree.pending_nodes[i]
-            release_flight(tree.nodes, tree.edges, index)
-            expand(tree, index, policy[tree.pending_rows[i]], value[tree.pending_rows[i]])
-        slot.pending = 0
+            row = tree.pending_rows[i]
+            if row != ANSWERED:
+                evaluate(tree, tree.pending_nodes[i], policy[row], value[row])
+        expand_pending(tree, slot)

@@ -23,10 +23,13 @@ from zerofleet.search.tree import (
     add_node,
     backup,
     copy,
+    release_flight,
     take_flight,
 )
 
-__all__ = ["descend", "expand", "prepare_root", "request", "tree_of"]
+__all__ = ["ANSWERED", "all_answered", "descend", "evaluate", "expand", "expand_pending", "prepare_root", "request", "tree_of"]
+
+ANSWERED = -1  # stands for the row of a pending leaf that needs none
 
 
 @lean
@@ -47,8 +50,8 @@ def tree_of(arena: Arena, g: int) -> Tree:
 
 
 @lean
-def expand(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> None:
-    """Give a node its evaluation, and count it: policy float32 [L] over its edges, value float32 [P], mover first."""
+def evaluate(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> None:
+    """Write the evaluation of a node: policy float32 [L] over its edges, value float32 [P], mover first."""
     node = tree.nodes[index]
     players = value.shape[0]
     for i in range(players):
@@ -59,8 +62,33 @@ def expand(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> Non
     for i in range(node.edge_count):
         edge = tree.edges[node.edge_start + i]
         edge.prior = policy[i] / total if total > 0.0 else 1.0 / node.edge_count
+
+
+@lean
+def expand(tree: Tree, index: int) -> None:
+    """Open an evaluated node to the search, and count it."""
+    node = tree.nodes[index]
     node.kind = EXPANDED
     backup(tree.nodes, tree.edges, index, node.value)
+
+
+@lean
+def expand_pending(tree: Tree, slot: Any) -> None:
+    """Expand every pending leaf, in the order in which they were found; all must be evaluated."""
+    for i in range(slot.pending):
+        index = tree.pending_nodes[i]
+        release_flight(tree.nodes, tree.edges, index)
+        expand(tree, index)
+    slot.pending = 0
+
+
+@lean
+def all_answered(tree: Tree, slot: Any) -> bool:
+    """Return whether the cache answered every pending leaf."""
+    asked = 0
+    for i in range(slot.pending):
+        asked += tree.pending_rows[i] != ANSWERED
+    return asked == 0
 
 
 @lean
@@ -118,10 +146,8 @@ def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray
     nodes, edges = tree.nodes, tree.edges
     index = ROOT
     while nodes[index].kind == EXPANDED:
-        if index == ROOT:
-            e = _root_edge(tree, slot, rules, schedule)
-        else:
-            e = select_edge(nodes, edges, index, rules, False)
+        at_root = index == ROOT
+        e = _root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
         child = edges[e].child
         index = child if child != NO_NODE else _new_child(game, tree, slot, index, e)
     return index
@@ -131,7 +157,8 @@ def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray
 def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
     """Let a leaf wait for a row of the batch, a new one or another game's, or answer it from the cache.
 
-    Returns the rows used afterwards; a leaf answered from the cache is expanded and counted already.
+    Returns the rows used afterwards. With several leaves a game an answered leaf is pending all the same until the
+    others have their rows: what is searched must not depend on what the cache knows.
     """
     rows, cache = batch
     entry = -1
@@ -140,7 +167,11 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
         entry, known = positions.find(cache, key, slot.version)
         if known:
             if cache.row[entry] == positions.FILLED:
-                expand(tree, index, cache.policy[entry], cache.value[entry])
+                evaluate(tree, index, cache.policy[entry], cache.value[entry])
+                if tree.pending_nodes.shape[0] == 1:
+                    expand(tree, index)
+                else:
+                    _wait(tree, slot, index, ANSWERED)
             else:
                 _wait(tree, slot, index, cache.row[entry])
             return used_rows
@@ -162,7 +193,7 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
 
 @lean
 def _wait(tree: Tree, slot: Any, index: int, row: int) -> None:
-    """Note that a leaf waits for a row."""
+    """Note that a leaf waits for a row, or only for the game's other leaves (`ANSWERED`)."""
     tree.nodes[index].kind = PENDING
     tree.pending_nodes[slot.pending] = index
     tree.pending_rows[slot.pending] = row
