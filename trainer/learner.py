@@ -151,7 +151,9 @@ class Learner:
                 "diverged; lower train.learning_rate and go back to an earlier checkpoint by removing the latest"
             )
 
+    @torch.no_grad()
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Load weights and statistics, after which a skipped step goes back to these."""
+        """Take weights and statistics from elsewhere; the average begins anew with them."""
         self.network.load_state_dict(tensors)
         torch._foreach_copy_(self._good_buffers, self._buffers)
+        self.average = WeightAverage(self.network, self.settings.average_decay)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,6 +13,8 @@ from games.core import Game, make
 from trainer.network import Network, new_network
 from zerofleet.model_store import ModelStore
 from zerofleet.presets import NetworkSettings
+from zerofleet.records import encode_record
+from zerofleet.records.samples import random_game
 
 assert games
 torch.set_num_threads(1)
@@ -40,3 +45,15 @@ def network(game, small) -> Network:
 @pytest.fixture
 def store(tmp_path) -> ModelStore:
     return ModelStore(tmp_path / "models")
+
+
+@pytest.fixture(scope="session")
+def record(game) -> Callable[..., tuple[str, bytes]]:
+    """Make the record of a random game: uid and payload."""
+
+    def make_record(number: int, *, of: Game | None = None, version: int = 1, uid: str = "", **changes) -> tuple[str, bytes]:
+        played = replace(random_game(of or game, number, version=version), **changes)
+        uid = uid or f"{number:032x}"
+        return uid, encode_record(played, worker_id="worker", uid=uid, finished_at_ms=1_700_000_000_000)
+
+    return make_record

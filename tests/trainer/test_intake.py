@@ -1,0 +1,237 @@
+"""Intake: the order of effects, duplicates, bad records, a stream or a disk that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from trainer.intake import Intake
+from trainer.judge import Judge
+from trainer.replay import Replay
+from zerofleet import metrics
+from zerofleet.errors import Unavailable
+from zerofleet.game_log import GameLog
+from zerofleet.presets import TrainSettings
+from zerofleet.streams import Delivery, MemoryStream, SqliteStream
+
+SETTINGS = TrainSettings()
+
+
+@pytest.fixture
+def stream():
+    return MemoryStream()
+
+
+@pytest.fixture
+def replay(game, tmp_path):
+    opened = Replay.open(tmp_path / "replay", game, SETTINGS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def intake(game, stream, replay):
+    with ThreadPoolExecutor(1, thread_name_prefix="intake") as executor:
+        yield Intake(
+            stream,
+            replay,
+            Judge(game, SETTINGS, replay, newest_version=lambda: 3),
+            executor=executor,
+            consumer="trainer",
+            limit=16,
+            wait_s=0.01,
+            rng=random.Random(0),
+            on_samples=lambda: None,
+        )
+
+
+async def take_all(intake, stream):
+    return await intake.take(await stream.consume(consumer="trainer", limit=100, block_s=0.01))
+
+
+async def test_a_good_game_is_stored_drawn_and_acknowledged(intake, stream, replay, record):
+    uid, payload = record(1)
+    await stream.publish(uid, payload)
+    await take_all(intake, stream)
+    assert replay.log.find(uid).payload == payload
+    assert replay.window.total > 0
+    assert (await stream.stats()).length == 0
+
+
+async def test_a_game_delivered_many_times_is_counted_once(intake, stream, replay, record):
+    before = metrics.RECORDS_DUPLICATE._value.get()
+    for _ in range(5):
+        await stream.publish(*record(1))
+    await take_all(intake, stream)
+    total = replay.window.total
+    for _ in range(4):
+        await stream.publish(*record(1))
+    await take_all(intake, stream)
+    assert len(replay.log) == 1
+    assert replay.window.total == total
+    assert metrics.RECORDS_DUPLICATE._value.get() - before == 8
+    assert (await stream.stats()).length == 0
+
+
+async def test_the_same_uid_with_other_content_goes_to_the_dead_letters(intake, stream, replay, record):
+    await stream.publish(*record(1))
+    await stream.publish(*record(2, uid=record(1)[0]))  # in the same delivery
+    await take_all(intake, stream)
+    await stream.publish(*record(3, uid=record(1)[0]))  # and later
+    await take_all(intake, stream)
+    assert [letter.reason.partition(":")[0] for letter in await stream.dead()] == ["conflict", "conflict"]
+    assert len(replay.log) == 1
+
+
+@pytest.fixture
+def bad_records(record, connect_four):
+    """A record for each reason to refuse one: uid and payload."""
+    return {
+        "format": ("0" * 32, b"\xff\xff\xff"),
+        "uid": ("0" * 32, record(1)[1]),
+        "result": record(1, scores=(0.5, -0.5)),
+        "moves": record(1, moves=np.array([0, 0], np.int32), searched=()),
+        "other_game": record(1, of=connect_four),
+        "model_version": record(1, version=4),
+    }
+
+
+@pytest.mark.parametrize("reason", ["format", "uid", "result", "moves", "other_game", "model_version"])
+async def test_a_bad_game_is_counted_dead_lettered_and_never_stored(intake, stream, replay, record, bad_records, reason):
+    counter = metrics.RECORDS_REJECTED.labels(reason=reason)
+    before = counter._value.get()
+    await stream.publish(*bad_records[reason])
+    await stream.publish(*record(2))
+    await take_all(intake, stream)
+    (letter,) = await stream.dead()
+    assert letter.reason.startswith(f"{reason}: ")
+    assert counter._value.get() - before == 1
+    assert [logged.uid for logged in replay.log.scan()] == [record(2)[0]]
+    assert (await stream.stats()).length == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "uid", "payload"),
+    [("uid", "../../etc/passwd", b""), ("uid", "F" * 32, b""), ("size", "0" * 32, bytes((1 << 20) + 1))],
+)
+async def test_a_delivery_that_no_honest_worker_makes_is_refused(intake, reason, uid, payload):
+    verdicts = intake._judge.judge([Delivery("1", uid, payload, 1)])
+    assert [refusal.reason for refusal in verdicts.refused] == [reason]
+
+
+async def test_a_full_disk_is_waited_for_with_the_games_unacknowledged(intake, stream, replay, record, monkeypatch):
+    keep, refusals = replay.keep, iter(range(2))
+
+    def refuse_twice(games):
+        if next(refusals, None) is not None:
+            raise OSError(28, "No space left on device")
+        keep(games)
+
+    monkeypatch.setattr(replay, "keep", refuse_twice)
+    monkeypatch.setattr("trainer.intake.FIRST_PAUSE_S", 0.001)
+    await stream.publish(*record(1))
+    deliveries = await stream.consume(consumer="trainer", limit=100, block_s=0.01)
+    await intake.take(deliveries)
+    assert len(replay.log) == 1
+    assert (await stream.stats()).length == 0
+
+
+async def test_a_lost_acknowledgement_makes_the_game_come_again_and_count_once(intake, stream, replay, record, monkeypatch):
+    acknowledge = stream.acknowledge
+
+    async def away(entry_ids):
+        raise Unavailable("the stream is away")
+
+    monkeypatch.setattr(stream, "acknowledge", away)
+    await stream.publish(*record(1))
+    await take_all(intake, stream)
+    monkeypatch.setattr(stream, "acknowledge", acknowledge)
+    assert (await stream.stats()).pending == 1
+    await stream.publish(*record(1))
+    verdicts = await take_all(intake, stream)
+    assert verdicts.duplicates == 1
+    assert len(replay.log) == 1
+
+
+async def test_run_takes_games_until_it_is_stopped(intake, stream, replay, record):
+    arrived = asyncio.Event()
+    intake._on_samples = arrived.set
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(intake.run())
+        await stream.publish(*record(1))
+        await arrived.wait()
+        await intake.stop()
+    assert len(replay.log) == 1
+    assert (await stream.stats()).length == 0
+
+
+async def test_a_stream_that_is_away_is_waited_for(intake, stream, record, monkeypatch):
+    consume, failures = stream.consume, iter(range(3))
+
+    async def flaky(**arguments):
+        if next(failures, None) is not None:
+            raise Unavailable("connection refused")
+        return await consume(**arguments)
+
+    monkeypatch.setattr(stream, "consume", flaky)
+    monkeypatch.setattr("trainer.intake.FIRST_PAUSE_S", 0.001)
+    await stream.publish(*record(1))
+    assert len(await intake._consume()) == 1
+
+
+CRASHING = """
+import asyncio, random, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+import games
+from games.core import make
+from trainer.intake import Intake
+from trainer.judge import Judge
+from trainer.replay import Replay
+from zerofleet.presets import TrainSettings
+from zerofleet.streams import open_stream
+
+async def main(root):
+    game, settings = make("tic_tac_toe"), TrainSettings()
+    replay = Replay.open(root / "replay", game, settings)
+    stream = open_stream(f"sqlite:///{root / 'games.db'}", name="games")
+    with ThreadPoolExecutor(1) as executor:
+        intake = Intake(stream, replay, Judge(game, settings, replay, lambda: 1), executor=executor, consumer="trainer",
+                        limit=2, wait_s=0.2, rng=random.Random(0), on_samples=lambda: None)
+        while True:
+            deliveries = await intake._consume()
+            if not deliveries:
+                break
+            await intake.take(deliveries)
+    replay.close()
+    await stream.aclose()
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["trainer_before_write", "trainer_after_write_before_ack:2", "trainer_after_ack"])
+async def test_a_trainer_killed_at_a_named_point_counts_every_game_once(tmp_path, record, point):
+    stream = SqliteStream(tmp_path / "games.db", name="games")
+    records = [record(number) for number in range(5)]
+    for uid, payload in records:
+        await stream.publish(uid, payload)
+    command = [sys.executable, "-W", "ignore", "-c", CRASHING, str(tmp_path)]
+    environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": point}
+    died = await asyncio.to_thread(subprocess.run, command, env=environment, timeout=120, check=False)
+    assert died.returncode == -9
+    ended = await asyncio.to_thread(subprocess.run, command, timeout=120, check=False)
+    assert ended.returncode == 0
+    with GameLog.open(tmp_path / "replay", writer=False) as log:
+        assert sorted(logged.uid for logged in log.scan()) == sorted(uid for uid, _ in records)
+    stats = await stream.stats()
+    assert (stats.length, stats.dead) == (0, 0)
+    await stream.aclose()

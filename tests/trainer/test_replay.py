@@ -1,0 +1,102 @@
+"""The replay store: what is on disk comes back into the window, and no more of it than the window needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trainer.replay import MARK_EVERY_GAMES, AcceptedGame, Mark, Replay
+from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.game_log import GameLog
+from zerofleet.presets import TrainSettings
+
+SETTINGS = TrainSettings(window_min=50, window_slope=0.4, window_max=10_000)
+
+
+@pytest.fixture
+def accepted(record):
+    def make(replay, numbers):
+        found = []
+        for number in numbers:
+            uid, payload = record(number)
+            found.append(AcceptedGame(uid, payload, replay.read(payload)))
+        return found
+
+    return make
+
+
+def everything(window):
+    return {(s.tobytes(), v.tobytes()) for s, v in zip(window._rows.states, window._rows.value, strict=True)}
+
+
+def test_kept_games_are_on_disk_and_in_the_window(game, tmp_path, accepted):
+    replay = Replay.open(tmp_path, game, SETTINGS)
+    games = accepted(replay, range(5))
+    replay.keep(games)
+    assert len(replay.log) == 5
+    assert replay.window.total == sum(len(game.samples) for game in games)
+    with GameLog.open(tmp_path, writer=False) as reader:
+        assert [(logged.uid, logged.payload) for logged in reader.scan()] == [(g.uid, g.payload) for g in games]
+    replay.close()
+
+
+def test_a_reopened_store_has_the_same_window_and_draws_the_same_batches(game, tmp_path, accepted):
+    first = Replay.open(tmp_path, game, SETTINGS)
+    for begin in range(0, 60, 7):
+        first.keep(accepted(first, range(begin, begin + 7)))
+    first.close()
+    second = Replay.open(tmp_path, game, SETTINGS)
+    assert (second.window.total, len(second.window)) == (first.window.total, len(first.window))
+    for one, two in zip(*(w.draw(500, np.random.default_rng(1)).arrays for w in (first.window, second.window)), strict=True):
+        np.testing.assert_array_equal(one, two)
+    second.close()
+
+
+@pytest.mark.slow
+def test_a_restart_with_marks_reads_only_the_games_of_the_window(game, tmp_path, accepted, monkeypatch):
+    settings = SETTINGS.model_copy(update={"window_max": 1000})
+    first = Replay.open(tmp_path, game, settings)
+    for begin in range(0, 1400, 100):
+        first.keep(accepted(first, range(begin, begin + 100)))
+    marks = first.marks
+    assert all(mark.game % MARK_EVERY_GAMES == 0 for mark in marks)
+    assert marks[0].samples <= first.window.total - len(first.window) < marks[1].samples
+    first.close()
+    second = Replay.open(tmp_path, game, settings, marks)
+    assert marks[0].game > 500
+    assert (second.window.total, len(second.window)) == (first.window.total, len(first.window))
+    assert second.marks == marks
+    for one, two in zip(*(w.draw(500, np.random.default_rng(1)).arrays for w in (first.window, second.window)), strict=True):
+        np.testing.assert_array_equal(one, two)
+    second.close()
+
+
+def test_games_the_checkpoint_knows_and_the_log_does_not_are_missed(game, tmp_path):
+    with pytest.raises(RunDirectoryError, match="games are missing"):
+        Replay.open(tmp_path, game, SETTINGS, [Mark(256, 2000)])
+    Replay.open(tmp_path, game, SETTINGS).close()  # the lock was given back
+
+
+def test_two_trainers_cannot_write_one_store(game, tmp_path):
+    first = Replay.open(tmp_path, game, SETTINGS)
+    with pytest.raises(RunDirectoryError, match="another process"):
+        Replay.open(tmp_path, game, SETTINGS)
+    first.close()
+
+
+def test_a_stored_game_that_can_no_longer_be_read_is_left_out(game, tmp_path, accepted):
+    replay = Replay.open(tmp_path, game, SETTINGS)
+    games = accepted(replay, range(3))
+    replay.keep(games)
+    replay.log.append([("f" * 32, b"from another time")])
+    replay.close()
+    again = Replay.open(tmp_path, game, SETTINGS)
+    assert again.window.total == sum(len(game.samples) for game in games)
+    again.close()
+
+
+def test_a_record_that_lies_cannot_be_read(game, tmp_path, record):
+    replay = Replay.open(tmp_path, game, SETTINGS)
+    with pytest.raises(RecordRejected):
+        replay.read(record(1, scores=(0.5, -0.5))[1])
+    replay.close()

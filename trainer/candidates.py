@@ -1,0 +1,66 @@
+"""Candidates: what a run publishes, and how the gatekeeper hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import structlog
+
+from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.model_store import ModelStore
+
+__all__ = ["Submitter"]
+
+FIRST_PAUSE_S = 0.2
+MAX_PAUSE_S = 5.0
+
+log = structlog.get_logger()
+
+
+class Submitter:
+    """Offers the newest version to the gatekeeper until that has taken it; an older one that waits still is left out."""
+
+    def __init__(self, gatekeeper: GatekeeperClient, store: ModelStore, model: str, *, rng: random.Random) -> None:
+        self._gatekeeper = gatekeeper
+        self._store = store
+        self._model = model
+        self._rng = rng
+        self._version = 0
+        self._offered = asyncio.Event()
+
+    def offer(self, version: int) -> None:
+        """Have a published version submitted; repeating a submission is harmless."""
+        self._version = version
+        self._offered.set()
+
+    async def run(self) -> None:
+        """Submit what is offered, for ever. Cancellation: the version may or may not have arrived; offer it again."""
+        while True:
+            await self._offered.wait()
+            self._offered.clear()
+            await self._submit()
+
+    async def _submit(self) -> None:
+        """Submit the newest version, again and again while the gatekeeper is away."""
+        pause_s = FIRST_PAUSE_S
+        away = False
+        while True:
+            version = self._version
+            try:
+                sha256 = self._store.manifest_sha256(self._model, version)
+                candidate = await self._gatekeeper.submit(self._model, version, sha256)
+            except Unavailable as error:
+                if not away:
+                    log.warning("gatekeeper.away", error=str(error), version=version)
+                away = True
+                await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
+                pause_s = min(MAX_PAUSE_S, pause_s * 2)
+                continue
+            except (InvalidRequest, ModelNotFound, PermissionRefused) as error:
+                log.error("candidate.refused", version=version, error=str(error))
+                return
+            log.info("candidate.submitted", version=version, status=candidate.status)
+            if version == self._version:
+                return

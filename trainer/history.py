@@ -1,0 +1,151 @@
+"""History of a run: one row of figures now and then, as JSON lines and CSV always, elsewhere by setting.
+
+Names are grouped as `losses/policy` and `charts/samples_per_second`, which TensorBoard and Weights & Biases draw together.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from zerofleet.errors import ConfigurationError
+
+__all__ = ["FIGURES", "History", "open_history"]
+
+FIGURES = (
+    "losses/total",
+    "losses/policy",
+    "losses/value",
+    "charts/learning_rate",
+    "charts/gradient_norm",
+    "charts/skipped_steps",
+    "charts/samples_per_second",
+    "charts/wait_share",
+    "charts/window_samples",
+    "charts/samples_ever",
+    "charts/games_ever",
+    "charts/reuse",
+    "charts/candidate_version",
+)
+"""Columns of the CSV, after `time` (seconds since 1970) and `step`."""
+
+log = structlog.get_logger()
+
+
+class _Sink(Protocol):
+    def write(self, step: int, row: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class History:
+    """Writes each row to every sink; one that fails is dropped and the run goes on."""
+
+    def __init__(self, sinks: Sequence[_Sink]) -> None:
+        self._sinks = list(sinks)
+
+    def write(self, step: int, figures: Mapping[str, float]) -> None:
+        """Write a row; `figures` are keyed by `FIGURES`, missing ones stay empty."""
+        for sink in list(self._sinks):
+            try:
+                sink.write(step, figures)
+            except Exception as error:
+                self._sinks.remove(sink)
+                log.error("history.sink_failed", sink=type(sink).__name__, error=str(error))
+
+    def close(self) -> None:
+        """Flush and close every sink."""
+        with ExitStack() as stack:
+            for sink in self._sinks:
+                stack.callback(sink.close)
+
+
+def open_history(directory: Path, *, tensorboard: bool = False, wandb_project: str = "", run_name: str = "") -> History:
+    """Open the sinks; files are appended to. Raises `ConfigurationError` when a wanted extra is not installed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    sinks: list[_Sink] = [_JsonLines(directory / "trainer.jsonl"), _Csv(directory / "trainer.csv")]
+    if tensorboard:
+        sinks.append(_TensorBoard(directory / "tensorboard"))
+    if wandb_project:
+        sinks.append(_WeightsAndBiases(directory, wandb_project, run_name))
+    return History(sinks)
+
+
+class _JsonLines:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        _mend(path)
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": round(time.time(), 3), "step": step, **row}) + "\n")
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class _Csv:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        _mend(path)
+        if not path.exists() or not path.stat().st_size:
+            self._append(["time", "step", *FIGURES])
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        self._append([round(time.time(), 3), step, *(row.get(name, "") for name in FIGURES)])
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _append(self, values: Sequence[object]) -> None:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(values)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line.getvalue())
+
+
+class _TensorBoard:
+    def __init__(self, directory: Path) -> None:
+        self._writer: Any = _extra("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(directory))
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        for name, value in row.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _WeightsAndBiases:
+    def __init__(self, directory: Path, project: str, name: str) -> None:
+        self._run: Any = _extra("wandb", "wandb").init(project=project, name=name or None, dir=str(directory), resume="allow")
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        self._run.log(dict(row), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def _extra(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{extra} is not installed: pip install 'zerofleet[{extra}]', or turn its setting off"
+        ) from error
+
+
+def _mend(path: Path) -> None:
+    """End a line that a crash cut short, so that the next one stands alone."""
+    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
+        path.write_bytes(content[: content.rfind(b"\n") + 1])

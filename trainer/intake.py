@@ -1,0 +1,155 @@
+"""Intake: games from the stream to the disk, then into the window, then acknowledged; in this order.
+
+    consume ── judge ──► append to the log (fsync) ──► window ──► acknowledge
+                 └─────► dead letters
+
+A game whose acknowledgement is lost comes again, is recognised by its uid, and is counted once. The stream may go away and
+come back, and the disk may be full for a while: the intake waits, nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+import structlog
+
+from trainer.judge import Judge, Verdicts
+from trainer.replay import Replay
+from zerofleet import metrics
+from zerofleet.crashpoints import crash_point
+from zerofleet.errors import Overloaded, Unavailable
+from zerofleet.streams import Delivery, GameStream
+
+__all__ = ["Intake"]
+
+FIRST_PAUSE_S = 0.2
+MAX_PAUSE_S = 5.0
+
+log = structlog.get_logger()
+
+
+class Intake:
+    """Takes games until it is stopped. `executor` runs what blocks: validation and the disk."""
+
+    def __init__(
+        self,
+        stream: GameStream,
+        replay: Replay,
+        judge: Judge,
+        *,
+        executor: Executor,
+        consumer: str,
+        limit: int,
+        wait_s: float,
+        rng: random.Random,
+        on_samples: Callable[[], None],
+    ) -> None:
+        """`on_samples` is called whenever the window has grown."""
+        self._stream = stream
+        self._replay = replay
+        self._judge = judge
+        self._executor = executor
+        self._consumer = consumer
+        self._limit = limit
+        self._wait_s = wait_s
+        self._rng = rng
+        self._on_samples = on_samples
+        self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def stop(self) -> None:
+        """Finish the games in hand and take no more. Cancellation: they are finished all the same."""
+        self._stopping.set()
+        await self._ended.wait()
+
+    async def run(self) -> None:
+        """Take games until `stop`.
+
+        Raises `RunDirectoryError` when the state of the disk is unknown after a failed sync.
+        Cancellation: games not yet acknowledged come again to the next consumer.
+        """
+        try:
+            while not self._stopping.is_set():
+                deliveries = await self._consume()
+                if deliveries:
+                    await self.take(deliveries)
+        finally:
+            self._ended.set()
+
+    async def take(self, deliveries: Sequence[Delivery]) -> Verdicts:
+        """Decide on games, store what is good, and settle them with the stream; returns what became of them.
+
+        Cancellation: before the acknowledgement the games stay pending in the stream; a game stored by then is recognised
+        when it comes again.
+        """
+        loop = asyncio.get_running_loop()
+        verdicts = await loop.run_in_executor(self._executor, self._judge.judge, deliveries)
+        crash_point("trainer_before_write")
+        await self._keep(verdicts)
+        crash_point("trainer_after_write_before_ack")
+        await self._settle(verdicts)
+        crash_point("trainer_after_ack")
+        metrics.RECORDS_ACCEPTED.inc(len(verdicts.accepted))
+        metrics.RECORDS_DUPLICATE.inc(verdicts.duplicates)
+        return verdicts
+
+    async def _keep(self, verdicts: Verdicts) -> None:
+        """Store the accepted games, however long the disk is full. A closing process gives up: they stay pending."""
+        if not verdicts.accepted:
+            return
+        loop = asyncio.get_running_loop()
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                await loop.run_in_executor(self._executor, self._replay.keep, verdicts.accepted)
+            except OSError as error:
+                log.error("intake.disk_refuses", error=str(error), games=len(verdicts.accepted), advice="free space")
+                if self._stopping.is_set():
+                    raise
+                pause_s = await self._pause(pause_s)
+                continue
+            self._on_samples()
+            return
+
+    async def _settle(self, verdicts: Verdicts) -> None:
+        """Tell the stream. When it is away it will deliver the games again, and they will be recognised."""
+        try:
+            for refusal in verdicts.refused:
+                metrics.RECORDS_REJECTED.labels(reason=refusal.reason).inc()
+                level = log.error if refusal.reason == "conflict" else log.warning
+                level("intake.refused", reason=refusal.reason, text=refusal.text)
+                await self._stream.dead_letter(refusal.delivery, reason=f"{refusal.reason}: {refusal.text}")
+            if verdicts.settled:
+                await self._stream.acknowledge(verdicts.settled)
+        except Unavailable as error:
+            log.warning("intake.not_acknowledged", error=str(error), games=len(verdicts.settled))
+
+    async def _consume(self) -> list[Delivery]:
+        """Ask for games until the stream answers or `stop`; an empty list after a quiet while."""
+        pause_s = FIRST_PAUSE_S
+        away = False
+        while not self._stopping.is_set():
+            try:
+                found = await self._stream.consume(consumer=self._consumer, limit=self._limit, block_s=self._wait_s)
+            except (Unavailable, Overloaded) as error:
+                if not away:
+                    log.warning("stream.away", error=str(error))
+                away = True
+                pause_s = await self._pause(pause_s)
+                continue
+            if away:
+                log.info("stream.back")
+            return found
+        return []
+
+    async def _pause(self, pause_s: float) -> float:
+        """Wait about `pause_s` or until `stop`; return the next, longer pause."""
+        try:
+            async with asyncio.timeout(self._rng.uniform(pause_s / 2, pause_s)):
+                await self._stopping.wait()
+        except TimeoutError:
+            pass
+        return min(MAX_PAUSE_S, pause_s * 2)

@@ -1,0 +1,100 @@
+"""What becomes of a delivered game: kept, known already, or refused with a reason.
+
+A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published,
+or reuses the uid of a different game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from games.core import Game
+from trainer.replay import AcceptedGame, Replay
+from trainer.samples import extract
+from zerofleet.errors import RecordRejected
+from zerofleet.presets import TrainSettings
+from zerofleet.records import UID_PATTERN, decode_record, validate
+from zerofleet.streams import Delivery
+
+__all__ = ["Judge", "Refusal", "Verdicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A game that goes to the dead letters."""
+
+    delivery: Delivery
+    reason: str  # short label of the metric
+    text: str
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What became of a number of deliveries."""
+
+    accepted: list[AcceptedGame] = field(default_factory=list)
+    duplicates: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+    """Stream entries that may be acknowledged once the accepted games are on disk."""
+
+
+class Judge:
+    """Decides on deliveries for one game. `newest_version` is the highest model version ever published."""
+
+    def __init__(self, game: Game, settings: TrainSettings, replay: Replay, newest_version: Callable[[], int]) -> None:
+        self._game = game
+        self._settings = settings
+        self._replay = replay
+        self._newest_version = newest_version
+
+    def judge(self, deliveries: Sequence[Delivery]) -> Verdicts:
+        """Decide on each delivery, in order; games of the same call are compared with each other too."""
+        verdicts = Verdicts()
+        newest = self._newest_version()
+        fresh: dict[str, bytes] = {}
+        for delivery in deliveries:
+            try:
+                known = self._known(delivery, fresh)
+                if known is None:
+                    verdicts.accepted.append(self._accept(delivery, newest))
+                    fresh[delivery.uid] = delivery.payload
+                elif known in (delivery.payload, _UNREADABLE):
+                    verdicts.duplicates += 1
+                else:
+                    raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
+                verdicts.settled.append(delivery.entry_id)
+            except RecordRejected as error:
+                verdicts.refused.append(Refusal(delivery, error.reason, str(error)))
+        return verdicts
+
+    def _known(self, delivery: Delivery, fresh: dict[str, bytes]) -> bytes | None:
+        """Return the stored content of that uid, or `None`."""
+        if not UID_PATTERN.fullmatch(delivery.uid):
+            raise RecordRejected("uid", f"uid {delivery.uid[:64]!r} is not 32 lower-case hex digits")
+        if delivery.uid in fresh:
+            return fresh[delivery.uid]
+        index = self._replay.log.find_index(delivery.uid)
+        if index is None:
+            return None
+        try:
+            return self._replay.log.get(index).payload
+        except (RecordRejected, IndexError):  # damaged on disk, or dropped with its file: it was counted then
+            return _UNREADABLE
+
+    def _accept(self, delivery: Delivery, newest: int) -> AcceptedGame:
+        record = decode_record(delivery.payload)
+        if record.uid != delivery.uid:
+            raise RecordRejected("uid", f"the stream says {delivery.uid}, the record {record.uid[:64]!r}")
+        played = validate(record)
+        if played.game != self._game or type(played.game) is not type(self._game):
+            raise RecordRejected("other_game", f"a game of {played.game}, this trainer learns {self._game}")
+        claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
+        if claimed > newest:
+            raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
+        samples = extract(played, search_value_share=self._settings.search_value_share)
+        return AcceptedGame(delivery.uid, delivery.payload, samples)
+
+
+_UNREADABLE = b""  # no record is empty

@@ -1,0 +1,129 @@
+"""The replay store: accepted games on disk, their samples in memory.
+
+The game log is the truth; the window of samples is made from it at start and follows it afterwards. A mark every few
+hundred games remembers how many samples came before, so that a restart reads only the games the window needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import structlog
+
+from games.core import Game
+from trainer.samples import Samples, extract
+from trainer.window import SampleWindow
+from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.game_log import GameLog
+from zerofleet.presets import TrainSettings
+from zerofleet.records import decode_record, validate
+
+__all__ = ["AcceptedGame", "Mark", "Replay"]
+
+MARK_EVERY_GAMES = 256
+_SPEAK_EVERY_S = 5.0
+
+log = structlog.get_logger()
+
+
+class AcceptedGame(NamedTuple):
+    """A valid game and what is learnt from it."""
+
+    uid: str
+    payload: bytes
+    samples: Samples
+
+
+class Mark(NamedTuple):
+    """A place in the log from which a window can be filled."""
+
+    game: int  # number in the log
+    samples: int  # in all games before it
+
+
+class Replay:
+    """The log and the window of one game. One thread keeps games; another may draw from the window meanwhile."""
+
+    def __init__(self, game: Game, settings: TrainSettings, games: GameLog, marks: Sequence[Mark] = ()) -> None:
+        self.log = games
+        self._game = game
+        self._settings = settings
+        self._marks = list(marks) or [Mark(0, 0)]
+        self.window = SampleWindow(game.spec(), settings, first=self._marks[0].samples)
+
+    @classmethod
+    def open(cls, directory: Path, game: Game, settings: TrainSettings, marks: Sequence[Mark] = ()) -> Self:
+        """Open the store in `directory` for writing and fill the window.
+
+        `marks` are those of the last checkpoint. Raises `RunDirectoryError` when another process writes there, or when games
+        that the checkpoint knows are missing.
+        """
+        replay = cls(game, settings, GameLog.open(directory, writer=True), marks)
+        try:
+            replay._fill()
+        except BaseException:
+            replay.close()
+            raise
+        return replay
+
+    def close(self) -> None:
+        """Close the log."""
+        self.log.close()
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Marks for the next checkpoint: the last one before the window, and those in it."""
+        begin = self.window.total - len(self.window)
+        while len(self._marks) > 1 and self._marks[1].samples <= begin:
+            del self._marks[0]
+        return tuple(self._marks)
+
+    def keep(self, games: Sequence[AcceptedGame]) -> None:
+        """Store games that the log does not hold yet; when this returns they are on disk and can be drawn.
+
+        Raises what `GameLog.append` raises; then nothing was kept.
+        """
+        index = self.log.end_index
+        self.log.append([(game.uid, game.payload) for game in games])
+        for number, game in enumerate(games, start=index):
+            self._add(number, game.samples)
+
+    def read(self, payload: bytes) -> Samples:
+        """Return the samples of a record; raises `RecordRejected`."""
+        return extract(validate(decode_record(payload)), search_value_share=self._settings.search_value_share)
+
+    def _add(self, number: int, samples: Samples) -> None:
+        if number >= self._marks[-1].game + MARK_EVERY_GAMES:
+            self._marks.append(Mark(number, self.window.total))
+        self.window.add(samples)
+
+    def _fill(self) -> None:
+        """Read the games from the first mark on."""
+        begin, spoke = time.monotonic(), time.monotonic()
+        refused: Counter[str] = Counter()
+        first = self._marks[0].game
+        if first > self.log.end_index:
+            raise RunDirectoryError(
+                f"the checkpoint knows game {first}, the log ends before game {self.log.end_index}: games are missing; "
+                "restore them, or remove the checkpoints to train on what is there"
+            )
+        self._marks = self._marks[:1]
+        for logged in self.log.scan(first):
+            try:
+                self._add(logged.index, self.read(logged.payload))
+            except RecordRejected as error:
+                refused[error.reason] += 1
+            if time.monotonic() - spoke > _SPEAK_EVERY_S:
+                spoke = time.monotonic()
+                log.info("replay.filling", game=logged.index, of=self.log.end_index)
+        if refused:
+            log.error(
+                "replay.refused_games", why=dict(refused), advice="they were stored by another version; they are not used"
+            )
+        if self.log.end_index > first:
+            seconds = round(time.monotonic() - begin, 2)
+            log.info("replay.filled", games=self.log.end_index - first, samples=len(self.window), seconds=seconds)

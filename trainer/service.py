@@ -1,0 +1,210 @@
+"""The trainer as a process: intake, learner, submissions and reports side by side; how all of it starts and ends.
+
+Two threads do what blocks: `learner` (torch, checkpoints, export) and `intake` (validation, the log on disk).
+End: the games in hand are stored and acknowledged, the step under way is finished, a checkpoint is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import aclosing, suppress
+from typing import TypeVar
+
+import structlog
+
+from trainer.candidates import Submitter
+from trainer.history import History, open_history
+from trainer.intake import Intake
+from trainer.judge import Judge
+from trainer.settings import TrainerSettings
+from trainer.start import open_training
+from trainer.training import Training
+from zerofleet import metrics
+from zerofleet.crashpoints import crash_point
+from zerofleet.errors import Unavailable
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.lifecycle import Service
+from zerofleet.naming import model_name
+from zerofleet.run_paths import RunPaths
+from zerofleet.streams import GameStream, open_stream
+
+__all__ = ["Conductor", "serve"]
+
+CHUNK_S = 0.5  # how long the learner may be deaf to a signal
+RETRY_S = 2.0  # pause before a publication the disk refused is tried again
+
+log = structlog.get_logger()
+
+Result = TypeVar("Result")
+
+
+async def serve(service: Service, settings: TrainerSettings) -> None:
+    """Train until the process is asked to end.
+
+    Raises what `open_training` raises; `ConfigurationError` for an extra that is not installed.
+    Cancellation: the step under way is lost; nothing that was stored is.
+    """
+    game = settings.build_game()
+    model = model_name(game)
+    loop = asyncio.get_running_loop()
+    rng = random.Random()  # noqa: S311 - jitter, not a secret
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="learner") as learner_thread,
+        ThreadPoolExecutor(1, thread_name_prefix="intake") as intake_thread,
+    ):
+        history = open_history(
+            RunPaths(settings.run_dir).metrics,
+            tensorboard=settings.tensorboard,
+            wandb_project=settings.wandb_project,
+            run_name=settings.run_dir.name,
+        )
+        training = await loop.run_in_executor(learner_thread, open_training, settings, game)
+        try:
+            async with (
+                GatekeeperClient(settings.gatekeeper_address) as gatekeeper,
+                aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
+            ):
+                submitter = Submitter(gatekeeper, training.store, model, rng=rng)
+                conductor = Conductor(training, submitter, history, stream, learner_thread)
+                judge = Judge(game, settings.train, training.replay, lambda: training.newest_version)
+                intake = Intake(
+                    stream,
+                    training.replay,
+                    judge,
+                    executor=intake_thread,
+                    consumer=settings.consumer_name,
+                    limit=settings.intake_games,
+                    wait_s=settings.intake_wait_s,
+                    rng=rng,
+                    on_samples=conductor.wake,
+                )
+                await conductor.run(service, intake)
+        finally:
+            history.close()
+            training.replay.close()
+
+
+class Conductor:
+    """Runs the parts of a trainer side by side."""
+
+    def __init__(
+        self, training: Training, submitter: Submitter, history: History, stream: GameStream, thread: Executor
+    ) -> None:
+        self._training = training
+        self._submitter = submitter
+        self._history = history
+        self._stream = stream
+        self._thread = thread
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self._ended = asyncio.Event()
+
+    def wake(self) -> None:
+        """Have the learner look again whether it may take steps."""
+        self._awake.set()
+
+    async def run(self, service: Service, intake: Intake) -> None:
+        """Train until `service` is asked to stop; then store what is in hand and write a checkpoint.
+
+        Cancellation: the step under way is finished in its thread; no checkpoint is written.
+        """
+        service.on_drain("intake", intake.stop)
+        service.on_drain("learner", self._stop)
+        _watch(self._training)
+        self._submitter.offer(self._training.newest_version)
+        service.ready()
+        try:
+            async with asyncio.TaskGroup() as group:
+                helpers = [group.create_task(self._submitter.run()), group.create_task(self._report())]
+                taking = group.create_task(intake.run())
+                await self._learn()
+                await taking
+                for helper in helpers:
+                    helper.cancel()
+            await self._write_row()
+        finally:
+            self._stopping = True
+            self._ended.set()
+
+    async def _stop(self) -> None:
+        """End the learner and wait for its checkpoint. Cancellation: it ends all the same."""
+        self._stopping = True
+        self.wake()
+        await self._ended.wait()
+
+    async def _learn(self) -> None:
+        """Take steps as samples come, publish what is due, and write a last checkpoint. Cancellation: as `run`."""
+        training = self._training
+        while not self._stopping:
+            self._awake.clear()
+            if training.candidate_due:
+                await self._publish()
+            elif training.learner.steps_allowed():
+                await self._in_thread(training.train, CHUNK_S, lambda: self._stopping)
+            else:
+                await self._wait_for_samples()
+            if training.checkpoint_due:
+                await self._in_thread(training.save)
+        await self._in_thread(training.save)
+
+    async def _publish(self) -> None:
+        try:
+            version = await self._in_thread(self._training.publish_candidate)
+        except Unavailable as error:
+            log.error("candidate.not_published", error=str(error), advice="free space; it is tried again")
+            await self._pause(RETRY_S)
+            return
+        crash_point("trainer_after_checkpoint_before_submit")
+        if version:
+            self._submitter.offer(version)
+
+    async def _wait_for_samples(self) -> None:
+        """Wait until new samples or the end come, or it is time for a report or a checkpoint."""
+        settings, began = self._training.settings, time.monotonic()
+        await self._pause(min(settings.report_every_s, settings.checkpoint_every_s))
+        self._training.count_wait(time.monotonic() - began)
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._awake.wait()
+
+    async def _report(self) -> None:
+        """Write a row of history and look at the stream, every `report_every_s`, for ever. Cancellation: nothing is lost."""
+        while True:
+            await asyncio.sleep(self._training.settings.report_every_s)
+            await self._write_row()
+            try:
+                stats = await self._stream.stats()
+            except Unavailable:
+                continue  # the intake has said so
+            metrics.STREAM_LAG.set(stats.lag)
+            metrics.STREAM_PENDING.set(stats.pending)
+            metrics.STREAM_DEAD.set(stats.dead)
+            metrics.STREAM_OLDEST.set(stats.oldest_pending_s)
+
+    async def _write_row(self) -> None:
+        await self._in_thread(self._write_row_now)
+
+    def _write_row_now(self) -> None:
+        row, step = self._training.take_row(), self._training.learner.state.step
+        self._history.write(step, row)
+        log.info("train.progress", step=step, **{name.partition("/")[2]: round(value, 4) for name, value in row.items()})
+
+    async def _in_thread(self, work: Callable[..., Result], *given: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+
+
+def _watch(training: Training) -> None:
+    """Let /metrics read the present sizes when it is asked."""
+    window, learner = training.replay.window, training.learner
+    metrics.REPLAY_SAMPLES.set_function(lambda: len(window))
+    metrics.REPLAY_SAMPLES_TOTAL.set_function(lambda: window.total)
+    metrics.REPLAY_GAMES.set_function(lambda: len(training.replay.log))
+    metrics.SAMPLES_REUSED.set_function(lambda: learner.reuse)
+    metrics.TRAIN_STEP.set_function(lambda: learner.state.step)
+    metrics.CANDIDATE_VERSION.set_function(lambda: training.accounts.candidate_version)

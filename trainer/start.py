@@ -1,0 +1,80 @@
+"""How training begins: from the last checkpoint, else from the newest stored model, else from random weights."""
+
+from __future__ import annotations
+
+import torch
+from safetensors.torch import load_file
+
+from games.core import Game
+from trainer.checkpoint import Accounts, load_latest, restore
+from trainer.learner import Learner
+from trainer.network import new_network
+from trainer.replay import Mark, Replay
+from trainer.settings import TrainerSettings
+from trainer.training import Training
+from zerofleet.errors import ConfigurationError, VersionSkew
+from zerofleet.model_checks import WEIGHTS_FILE
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+from zerofleet.run_paths import RunPaths
+
+__all__ = ["choose_device", "open_training"]
+
+
+def open_training(settings: TrainerSettings, game: Game) -> Training:
+    """Open every store of a run and return its training, with at least one version published.
+
+    Raises `CorruptModel` for a damaged checkpoint or model, `VersionSkew` for one of another game or network,
+    `RunDirectoryError` when another trainer is at work, `Unavailable` when the disk refuses.
+    """
+    paths = RunPaths(settings.run_dir)
+    torch.set_num_threads(settings.train.threads)
+    checkpoints = paths.replay / "checkpoints"
+    loaded = load_latest(checkpoints)
+    accounts = loaded[0].accounts if loaded else Accounts()
+    store = ModelStore(settings.model_store)
+    replay = Replay.open(paths.replay, game, settings.train, [Mark(*mark) for mark in accounts.marks])
+    try:
+        network = new_network(game.spec(), settings.network, seed=settings.seed)
+        learner = Learner(
+            game.spec(), network, settings.train, replay.window, seed=settings.seed, device=choose_device(settings.device)
+        )
+        training = Training(
+            game, settings, store=store, replay=replay, learner=learner, accounts=accounts, checkpoints=checkpoints
+        )
+        if loaded:
+            restore(learner, game, settings.network, *loaded)
+            if not store.versions(model_name(game)):
+                training.publish(learner.average.network(learner.network))
+        else:
+            _begin(training, game)
+    except BaseException:
+        replay.close()
+        raise
+    return training
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device a setting means; raises `ConfigurationError` when there is no such one."""
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise ConfigurationError("device is set to cuda, but torch sees no GPU here; set it to cpu or auto")
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def _begin(training: Training, game: Game) -> None:
+    """Start without a checkpoint: with the newest stored weights, or by publishing the random ones."""
+    store, model, settings = training.store, model_name(game), training.settings
+    versions = store.versions(model)
+    if not versions:
+        training.publish(training.learner.network)
+    else:
+        manifest = store.verify(model, versions[-1], game=game)
+        if manifest.network != settings.network.model_dump():
+            raise VersionSkew(
+                f"version {versions[-1]} of {model} has network {manifest.network}, the settings say "
+                f"{settings.network.model_dump()}; set it back, or begin another run"
+            )
+        training.learner.load_weights(load_file(store.directory(model, versions[-1]) / WEIGHTS_FILE))
+        training.accounts.candidate_version = versions[-1]
+    training.save()

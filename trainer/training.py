@@ -1,0 +1,200 @@
+"""Training as the service drives it: chunks of steps, candidates, checkpoints, figures. Synchronous, for one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from games.core import Game
+from trainer.checkpoint import Accounts, save
+from trainer.export import Lineage, export_network
+from trainer.learner import Learner, StepReport
+from trainer.network import Network
+from trainer.replay import Replay
+from trainer.settings import TrainerSettings
+from zerofleet import metrics
+from zerofleet.crashpoints import crash_point
+from zerofleet.errors import CorruptModel, Unavailable
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+
+__all__ = ["Figures", "Training"]
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Figures:
+    """Sums over the steps since the last row of history."""
+
+    steps: int = 0
+    skipped: int = 0
+    samples: int = 0
+    busy_s: float = 0.0
+    wait_s: float = 0.0
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def add(self, report: StepReport, samples: int) -> None:
+        """Count a step; the losses of a skipped one are left out."""
+        if report.skipped:
+            self.skipped += 1
+            return
+        self.steps += 1
+        self.samples += samples
+        for name in ("total", "policy", "value", "gradient_norm", "learning_rate"):
+            self.sums[name] = self.sums.get(name, 0.0) + getattr(report, name)
+
+    def row(self) -> dict[str, float]:
+        """Return means and rates under the names of `trainer.history.FIGURES`."""
+        elapsed_s = self.busy_s + self.wait_s
+        row = {
+            "charts/skipped_steps": float(self.skipped),
+            "charts/samples_per_second": self.samples / elapsed_s if elapsed_s else 0.0,
+            "charts/wait_share": self.wait_s / elapsed_s if elapsed_s else 0.0,
+        }
+        if self.steps:
+            mean = {name: total / self.steps for name, total in self.sums.items()}
+            row |= {f"losses/{name}": mean[name] for name in ("total", "policy", "value")}
+            row |= {f"charts/{name}": mean[name] for name in ("learning_rate", "gradient_norm")}
+        return row
+
+
+class Training:
+    """A learner with its store of games, its store of models, and its accounts."""
+
+    def __init__(
+        self,
+        game: Game,
+        settings: TrainerSettings,
+        *,
+        store: ModelStore,
+        replay: Replay,
+        learner: Learner,
+        accounts: Accounts,
+        checkpoints: Path,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.replay = replay
+        self.learner = learner
+        self.accounts = accounts
+        self.figures = Figures()
+        self._game = game
+        self._model = model_name(game)
+        self._checkpoints = checkpoints
+        self._saved_at = time.monotonic()
+
+    def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
+        """Take steps for about `seconds`, until a candidate is due, the reuse bound is reached, or `stopping`."""
+        began = time.monotonic()
+        batch = self.settings.train.batch_size
+        while time.monotonic() - began < seconds and not stopping():
+            if self.learner.steps_allowed() == 0 or self.candidate_due:
+                break
+            report = self.learner.step()
+            self.figures.add(report, batch)
+            metrics.TRAIN_STEPS.inc()
+            if report.skipped:
+                metrics.TRAIN_SKIPPED.inc()
+                log.warning("train.step_skipped", step=self.learner.state.step, gradient_norm=report.gradient_norm)
+            else:
+                metrics.TRAIN_SAMPLES.inc(batch)
+                for head in ("total", "policy", "value"):
+                    metrics.TRAIN_LOSS.labels(head=head).set(getattr(report, head))
+                metrics.TRAIN_RATE.set(report.learning_rate)
+        self._count_busy(time.monotonic() - began)
+
+    @property
+    def newest_version(self) -> int:
+        """The highest version of this model in the store; raises `Unavailable` when there is none any more."""
+        versions = self.store.versions(self._model)
+        if not versions:
+            raise Unavailable(f"no version of {self._model} is left in {self.store.root}; was the store removed?")
+        return versions[-1]
+
+    @property
+    def candidate_due(self) -> bool:
+        """Whether enough samples came, and some were trained on, since the last candidate."""
+        received = self.replay.window.total - self.accounts.candidate_samples
+        return received >= self.settings.train.samples_per_candidate and self.learner.state.step > self.accounts.candidate_step
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the last checkpoint is old enough."""
+        return time.monotonic() - self._saved_at >= self.settings.checkpoint_every_s
+
+    def publish_candidate(self) -> int:
+        """Export the averaged network, write a checkpoint, and return the version; 0 when there was nothing fit to export.
+
+        Raises `Unavailable` when the disk refuses: the candidate stays due.
+        """
+        began = time.monotonic()
+        try:
+            version = self.publish(self.learner.candidate())
+        except CorruptModel as error:
+            log.error("candidate.unfit", step=self.learner.state.step, error=str(error))
+            version = 0
+            self._note_candidate(self.accounts.candidate_version)
+        crash_point("trainer_after_publish_before_checkpoint")
+        self.save()
+        self._count_busy(time.monotonic() - began)
+        return version
+
+    def publish(self, network: Network) -> int:
+        """Export a network as it is and return its version. Raises `CorruptModel`, `Unavailable`."""
+        parent = self.accounts.candidate_version
+        version = export_network(
+            self.store,
+            self._game,
+            network,
+            self.settings.network,
+            lineage=Lineage(parent, self.learner.state.step, len(self.replay.log)),
+            backend=self.settings.triton_backend,
+            max_batch=self.settings.max_batch,
+        )
+        self._note_candidate(version)
+        metrics.CANDIDATES.inc()
+        metrics.CANDIDATE_VERSION.set(version)
+        log.info("candidate.published", version=version, parent=parent, step=self.learner.state.step)
+        return version
+
+    def save(self) -> None:
+        """Write a checkpoint. A disk that refuses is logged: the last checkpoint stays, and the next time may do better."""
+        self._saved_at = time.monotonic()
+        self.accounts.marks = self.replay.marks
+        try:
+            save(self._checkpoints, self._game, self.settings.network, self.learner, self.accounts)
+        except OSError as error:
+            log.error("checkpoint.not_written", error=str(error), advice="free space; a restart would repeat steps")
+
+    def take_row(self) -> Mapping[str, float]:
+        """Return the figures since the last call, and begin anew."""
+        window = self.replay.window
+        row = {
+            **self.figures.row(),
+            "charts/window_samples": float(len(window)),
+            "charts/samples_ever": float(window.total),
+            "charts/games_ever": float(len(self.replay.log)),
+            "charts/reuse": self.learner.reuse,
+            "charts/candidate_version": float(self.accounts.candidate_version),
+        }
+        self.figures = Figures()
+        return row
+
+    def count_wait(self, seconds: float) -> None:
+        """Count time in which no step was allowed."""
+        self.figures.wait_s += seconds
+        metrics.TRAIN_WAIT.inc(seconds)
+
+    def _count_busy(self, seconds: float) -> None:
+        self.figures.busy_s += seconds
+        metrics.TRAIN_BUSY.inc(seconds)
+
+    def _note_candidate(self, version: int) -> None:
+        self.accounts.candidate_version = version
+        self.accounts.candidate_samples = self.replay.window.total
+        self.accounts.candidate_step = self.learner.state.step
