@@ -36,7 +36,10 @@ from zerofleet.search.rules import rules_of
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import NO_NODE, ROOT
 
-__all__ = ["Leaves", "SearchBlock", "SearchCounters"]
+__all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
+
+LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
+MOST_VALUE = 1.001  # a mean of scores in [-1, 1], rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +103,16 @@ class SearchBlock:
 
         `versions` names the model version of each seat, or `EXTERNAL` for a seat whose moves come through `play`. `opening`
         is played first. With `hold` the slot waits for `play` after each search as well. Raises `IllegalMove` for an
-        opening that is not legal or ends the game, `ValueError` for a slot in use or a wrong number of seats.
+        opening that is not legal or ends the game, `ValueError` for a slot in use, a seed outside [0, 2^63), a wrong number
+        of seats or a version that cannot be; the slot then stays idle.
         """
-        record = self._arena.slots[slot]
+        record = self._record(slot)
         if record["status"] != IDLE:
             raise ValueError(f"slot {slot} is in use; take or abandon its game first")
-        if len(versions) != self.game.spec().num_players:
-            raise ValueError(f"{len(versions)} versions for {self.game.spec().num_players} seats")
-        self._arena.words[slot] = np.uint64(seed & 0xFFFFFFFFFFFFFFFF)
+        if not 0 <= seed <= LAST_SEED:
+            raise ValueError(f"seed {seed} is not in [0, 2^63)")
+        self._check_versions(versions)
+        self._arena.words[slot] = np.uint64(seed)
         record["ply"] = len(opening)
         record["hold"] = hold
         record["resigned"] = -1
@@ -125,6 +130,20 @@ class SearchBlock:
         if record["status"] == FINISHED:
             record["status"] = IDLE
             raise IllegalMove(f"the opening {list(opening)} ends the game")
+
+    def _record(self, slot: int) -> Any:
+        """Return a slot as compiled code sees it; raises `IndexError` where there is none."""
+        if not 0 <= slot < len(self):
+            raise IndexError(f"there is no slot {slot}; this block has {len(self)} slots, numbered from 0")
+        return self._arena.slots[slot]
+
+    def _check_versions(self, versions: Sequence[int]) -> None:
+        seats = self.game.spec().num_players
+        if len(versions) != seats:
+            raise ValueError(f"{len(versions)} versions for {seats} seats")
+        for version in versions:
+            if version < 1 and version != kernel.EXTERNAL:
+                raise ValueError(f"version {version} is neither a model version (1 and up) nor EXTERNAL ({kernel.EXTERNAL})")
 
     def _play_opening(self, slot: int, state: core.State, opening: Sequence[int]) -> None:
         legal = self._arena.legal
@@ -149,18 +168,18 @@ class SearchBlock:
     def absorb(self, policy: np.ndarray, value: np.ndarray) -> None:
         """Take in the evaluations of the last leaves: policy [B, L], value [B, P] (player to move first).
 
-        Raises `ValueError` when the shapes are not those of the leaves.
+        A policy need not sum to 1; one of zeros counts as uniform. Raises `ValueError` when the shapes are not those of the
+        leaves, for a policy with a number that is negative or not finite, and for a value outside [-1, 1]; the block then
+        still waits for the same leaves.
         """
         players = self.game.spec().num_players
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
             raise ValueError(f"policy {policy.shape} and value {value.shape} do not fit {self._used} leaves")
-        kernel.absorb(
-            self._arena,
-            (self._rows, self._cache),
-            self._used,
-            np.ascontiguousarray(policy, dtype=np.float32),
-            np.ascontiguousarray(value, dtype=np.float32),
-        )
+        policy = np.ascontiguousarray(policy, dtype=np.float32)
+        value = np.ascontiguousarray(value, dtype=np.float32)
+        _require("policy", policy, (policy >= 0.0) & (policy < np.inf), "finite numbers from 0 up")
+        _require("value", value, np.abs(value) <= MOST_VALUE, "numbers in [-1, 1]")
+        kernel.absorb(self._arena, (self._rows, self._cache), self._used, policy, value)
         self._used = 0
 
     def finished(self) -> list[int]:
@@ -184,16 +203,17 @@ class SearchBlock:
 
     def state(self, slot: int) -> core.State:
         """Return a copy of the slot's present position."""
+        self._record(slot)
         state: core.State = self._arena.states[slot, ROOT].copy()
         return state
 
     def moves(self, slot: int) -> list[int]:
         """Return the moves played so far in a slot, the opening included."""
-        return [int(move) for move in self._history.moves[slot, : self._arena.slots[slot]["ply"]]]
+        return [int(move) for move in self._history.moves[slot, : self._record(slot)["ply"]]]
 
     def play(self, slot: int, action: int) -> None:
         """Play a move in a waiting slot. Raises `IllegalMove` with the legal moves, `ValueError` if it does not wait."""
-        record = self._arena.slots[slot]
+        record = self._record(slot)
         if record["status"] != WAITING:
             raise ValueError(f"slot {slot} does not wait for a move")
         root = self._arena.nodes[slot, ROOT]
@@ -207,27 +227,33 @@ class SearchBlock:
         kernel.commit(self.game, self._arena, self._history, slot, self._rules, edge)
 
     def set_versions(self, slot: int, versions: Sequence[int]) -> None:
-        """Let a slot's seats use other model versions from their next move on."""
-        self._arena.slots[slot]["versions"][:] = versions
+        """Let a slot's seats use other model versions from their next move on. Raises `ValueError` as `begin` does."""
+        self._check_versions(versions)
+        self._record(slot)["versions"][:] = versions
 
     def versions(self, slot: int) -> tuple[int, ...]:
         """Return the model version each seat of a slot uses for its next search."""
-        return tuple(self._arena.slots[slot]["versions"].tolist())
+        return tuple(self._record(slot)["versions"].tolist())
 
     def set_resign_threshold(self, threshold: float) -> None:
-        """Change the value at which players resign; -1 never resigns. Takes effect at the next move."""
+        """Change the value at which players resign; -1 never resigns. Takes effect at the next move.
+
+        Raises `ValueError` for a threshold outside [-1, 1].
+        """
+        if not -1.0 <= threshold <= 1.0:
+            raise ValueError(f"resignation threshold {threshold} is not in [-1, 1]")
         self._rules = self._rules._replace(resign_threshold=float(threshold))
 
     def abandon(self, slot: int) -> None:
         """Forget a slot's game. Only between `absorb` and the next `advance`; raises `ValueError` while leaves wait."""
+        record = self._record(slot)
         if self._used:
             raise ValueError("leaves of this block wait for evaluations; absorb them first")
-        self._arena.slots[slot]["status"] = IDLE
-        self._arena.slots[slot]["pending"] = 0
+        record["status"] = IDLE
 
     def take(self, slot: int) -> PlayedGame:
         """Return a finished game and free its slot. Raises `ValueError` when it is not finished."""
-        record = self._arena.slots[slot]
+        record = self._record(slot)
         if record["status"] != FINISHED:
             raise ValueError(f"the game of slot {slot} is not over")
         played = PlayedGame(
@@ -267,9 +293,9 @@ class SearchBlock:
 
     def analysis(self, slot: int) -> RootAnalysis:
         """Return the searched root of a slot. Raises `ValueError` when its position was not evaluated."""
-        record, nodes, edges = self._arena.slots[slot], self._arena.nodes[slot], self._arena.edges[slot]
+        record, nodes, edges = self._record(slot), self._arena.nodes[slot], self._arena.edges[slot]
         root = nodes[ROOT]
-        if root["visits"] == 0 or record["status"] == FINISHED:
+        if root["visits"] == 0 or record["status"] in (FINISHED, IDLE):
             raise ValueError(f"slot {slot} holds no searched position")
         mover = int(root["to_move"])
         own = edges[root["edge_start"] : root["edge_start"] + root["edge_count"]]
@@ -303,6 +329,13 @@ class SearchBlock:
                 break
             index = int(edges[best]["child"])
         return tuple(line)
+
+
+def _require(name: str, answer: np.ndarray, good: np.ndarray, wanted: str) -> None:
+    """Refuse an answer of the network of which not every number is `good` (bool, of the same shape)."""
+    if not good.all():
+        leaf = int(np.flatnonzero(~good.all(axis=1))[0])
+        raise ValueError(f"the {name} of leaf {leaf} is {answer[leaf].tolist()}; wanted {wanted}")
 
 
 def _schedule(game: Game, settings: SearchSettings) -> np.ndarray:

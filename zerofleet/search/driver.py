@@ -29,20 +29,24 @@ async def step(block: SearchBlock, evaluator: Evaluator) -> int:
 async def evaluate_by_version(evaluator: Evaluator, batch: LeafBatch, versions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return policy float16 [B, L] and value float32 [B, P] of leaves whose versions (int64 [B]) may differ.
 
-    One request for each version, all at once. Cancellation: cancels the requests.
+    One request for each version, all at once. Raises what the evaluator raises; where several requests fail, the first
+    error. Cancellation: cancels the requests.
     """
     wanted = np.unique(versions)
     if len(wanted) == 1:
         answer = await evaluator.evaluate(batch, version=ModelVersion(int(wanted[0])))
         return answer.policy, answer.value
     places = [np.flatnonzero(versions == version) for version in wanted]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(
-                evaluator.evaluate(LeafBatch(batch.states[rows], batch.legal[rows]), version=ModelVersion(int(version)))
-            )
-            for version, rows in zip(wanted, places, strict=True)
-        ]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(
+                    evaluator.evaluate(LeafBatch(batch.states[rows], batch.legal[rows]), version=ModelVersion(int(version)))
+                )
+                for version, rows in zip(wanted, places, strict=True)
+            ]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
     answers: list[Evaluation] = [task.result() for task in tasks]
     policy = np.empty(batch.legal.shape, dtype=np.float16)
     value = np.empty((len(batch), answers[0].value.shape[1]), dtype=np.float32)
