@@ -32,7 +32,15 @@ from zerofleet.presets import preset
 from zerofleet.run_paths import RunPaths
 from zerofleet.settings_sources import deep_merge, from_arguments, from_environment, leaf_names, secret_files, wants
 
-__all__ = ["ENVIRONMENT_PREFIX", "LogFormat", "ServiceSettings", "describe", "load_settings", "read_settings"]
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "LogFormat",
+    "ServiceSettings",
+    "describe",
+    "inherited_environment",
+    "load_settings",
+    "read_settings",
+]
 
 ENVIRONMENT_PREFIX = "ZEROFLEET_"
 
@@ -150,16 +158,23 @@ def describe(settings: ServiceSettings, origins: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def inherited_environment() -> dict[str, str]:
+    """Return the environment of this process, for a process it starts."""
+    return dict(os.environ)
+
+
 def _derived(cls: type[ServiceSettings], values: Tree) -> Tree:
     """Return the fields of `cls` that follow from the run directory."""
     paths = RunPaths(Path(values.get("run_dir", "run")))
+    own = {"inference_server": paths.inference_address, "gatekeeper": paths.gatekeeper_address}
     known = {
         "model_store": paths.models,
         "stream_url": paths.stream_url,
         "inference_address": paths.inference_address,
         "gatekeeper_address": paths.gatekeeper_address,
+        "address": own.get(cls.SERVICE),
     }
-    return {name: value for name, value in known.items() if name in cls.model_fields}
+    return {name: value for name, value in known.items() if name in cls.model_fields and value is not None}
 
 
 def _preset_parts(cls: type[ServiceSettings], values: Tree) -> Tree:

@@ -1,0 +1,225 @@
+"""A supervised service process: started, watched, started again, and ended in good order.
+
+A child that dies is started again after a pause that doubles with each quick death. One that refuses to start, or keeps
+dying, is given up with the end of its log. Every child ends with its supervisor: it asks the kernel for SIGTERM when its
+parent dies (`parent_pid`), and it has a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from zerofleet import crashpoints
+from zerofleet.errors import ZerofleetError
+from zerofleet.lifecycle import EXIT_REFUSED
+
+__all__ = ["Child", "ChildPlan", "ChildState", "GaveUp", "log_tail"]
+
+FIRST_PAUSE_S = 0.5
+MAX_PAUSE_S = 30.0
+QUICK_DEATH_S = 10.0
+"""A child that dies sooner after it was ready, or before, died quickly."""
+MAX_QUICK_DEATHS = 5
+KILL_AFTER_GRACE_S = 5.0
+MAX_LOG_BYTES = 32 << 20
+TAIL_LINES = 12
+
+
+class GaveUp(ZerofleetError):
+    """A service cannot be kept running; the text says how it ended and quotes its log."""
+
+
+class ChildState(StrEnum):
+    """Where a child stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    RESTARTING = "restarting"
+    DRAINING = "draining"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """How a child is started."""
+
+    name: str
+    """`trainer`, `selfplay_worker-0`."""
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    announce: Path
+    log: Path
+    grace_s: float
+
+
+class Child:
+    """One service and its restarts."""
+
+    def __init__(self, plan: ChildPlan, say: Callable[[str], None]) -> None:
+        """`say` is told, in words, whatever a person should know."""
+        self.plan = plan
+        self.state = ChildState.STARTING
+        self.restarts = 0
+        self.metrics_port = 0
+        """Port of /metrics; 0 while the child is not ready."""
+        self.since_s = time.monotonic()
+        """When the present process was started, on the monotonic clock."""
+        self._say = say
+        self._process: asyncio.subprocess.Process | None = None
+        self._ending = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._ready_at_s: float | None = None
+        self._was_ever_ready = False
+        self._quick_deaths = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while there is no process."""
+        running = self._process is not None and self._process.returncode is None
+        return self._process.pid if self._process is not None and running else None
+
+    async def supervise(self) -> None:
+        """Keep the child running until `drain`. Raises `GaveUp`. Cancellation: the child is killed."""
+        try:
+            while not self._ending.is_set():
+                code = await self._run_once()
+                if self._ending.is_set():
+                    break
+                await self._pause(self._note_death(code))
+        finally:
+            if self.pid is not None and self._process is not None:
+                self._process.kill()
+                await self._process.wait()
+            self.state, self.metrics_port = ChildState.ENDED, 0
+            self._ended.set()
+
+    async def drain(self) -> None:
+        """Ask the child to end, and kill it if it is still there after its grace time.
+
+        Cancellation: the child was asked; it ends by itself or with the supervisor.
+        """
+        self._ending.set()
+        self.state = ChildState.DRAINING
+        self._send(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(self.plan.grace_s + KILL_AFTER_GRACE_S):
+                await self._ended.wait()
+        except TimeoutError:
+            self._say(f"{self.plan.name} did not end within {self.plan.grace_s:g} s and was killed")
+            self._send(signal.SIGKILL)
+            await self._ended.wait()
+
+    def kill(self) -> None:
+        """End the child at once."""
+        self._ending.set()
+        self._send(signal.SIGKILL)
+
+    def look(self) -> None:
+        """Read the announce file: a child that has written it is ready."""
+        if self.state is not ChildState.STARTING or self.pid is None:
+            return
+        try:
+            says = json.loads(self.plan.announce.read_bytes())
+        except (OSError, ValueError):
+            return
+        if says.get("pid") == self.pid:
+            self.metrics_port = int(says["metrics_port"])
+            self._ready_at_s = time.monotonic()
+            self._was_ever_ready = True
+            self.state = ChildState.READY
+
+    async def _run_once(self) -> int:
+        """Start the child and wait for its end; return its exit code, negative for a signal."""
+        self.state, self.since_s, self._ready_at_s, self.metrics_port = ChildState.STARTING, time.monotonic(), None, 0
+        self.plan.announce.unlink(missing_ok=True)
+        _limit_log(self.plan.log)
+        environment = dict(self.plan.environment)
+        if self.restarts:
+            environment.pop(crashpoints.VARIABLE, None)  # a test kills a service once, not at every start
+        with self.plan.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.plan.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        if self._ending.is_set():  # asked to end while it was being started
+            self._send(signal.SIGTERM)
+        return await self._process.wait()
+
+    def _note_death(self, code: int) -> float:
+        """Say that the child died; return the pause before the next start. Raises `GaveUp`."""
+        self.look()
+        lived_s = time.monotonic() - (self._ready_at_s or time.monotonic())
+        self._quick_deaths = self._quick_deaths + 1 if lived_s < QUICK_DEATH_S else 1
+        how = _how_it_ended(code)
+        refused = code == EXIT_REFUSED and not self._was_ever_ready
+        if refused or self._quick_deaths >= MAX_QUICK_DEATHS:
+            often = "" if refused else f" {self._quick_deaths} times in a row"
+            raise GaveUp(
+                f"{self.plan.name} {how}{often}; the end of its log ({self.plan.log}):\n\n"
+                + "\n".join(f"  {line}" for line in log_tail(self.plan.log))
+            )
+        pause_s = float(min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._quick_deaths - 1)))
+        self._say(f"{self.plan.name} {how}; it is started again in {pause_s:g} s")
+        self.restarts += 1
+        self.state, self.metrics_port = ChildState.RESTARTING, 0
+        return pause_s
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+        except TimeoutError:
+            pass
+
+    def _send(self, number: signal.Signals) -> None:
+        if self.pid is not None and self._process is not None:
+            self._process.send_signal(number)
+
+
+def log_tail(path: Path, lines: int = TAIL_LINES) -> list[str]:
+    """Return the last lines of a log, readable; events of structlog are shown as `event key=value`."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - (64 << 10)))
+            tail = deque(file.read().decode(errors="replace").splitlines(), maxlen=lines)
+    except OSError:
+        return ["(no log)"]
+    return [_readable(line) for line in tail] or ["(empty log)"]
+
+
+def _readable(line: str) -> str:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(event, dict) or "event" not in event:
+        return line
+    hidden = {"event", "level", "timestamp", "service"}
+    fields = " ".join(f"{key}={value}" for key, value in event.items() if key not in hidden)
+    return f"{event.get('level', '')}: {event['event']} {fields}".rstrip()
+
+
+def _how_it_ended(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    if code == EXIT_REFUSED:
+        return "refused to start"
+    return f"ended with exit code {code}"
+
+
+def _limit_log(path: Path) -> None:
+    """Keep one older log beside the present one."""
+    if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
+        path.replace(path.with_suffix(".log.1"))

@@ -1,0 +1,74 @@
+"""Reading a service's /metrics: a request over loopback and the numbers of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+__all__ = ["MetricsPage", "fetch_page"]
+
+TIMEOUT_S = 2.0
+MAX_PAGE_BYTES = 4 << 20
+_SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class MetricsPage:
+    """The samples of one page; histograms by their sum and count alone."""
+
+    def __init__(self, text: str) -> None:
+        self._samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+        for line in text.splitlines():
+            found = None if line.startswith("#") else _SAMPLE.match(line)
+            if found is None or found["name"].endswith("_bucket"):
+                continue
+            labels = dict(_LABEL.findall(found["labels"] or ""))
+            self._samples.setdefault(found["name"], []).append((labels, float(found["value"])))
+
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric over its labels, those that match the given ones; 0 when there is none."""
+        return math.fsum(value for found, value in self._samples.get(name, ()) if labels.items() <= found.items())
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return the value of a metric, None when the page has none."""
+        return next((value for found, value in self._samples.get(name, ()) if labels.items() <= found.items()), None)
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """Return the values of a metric by one label."""
+        return {found[label]: value for found, value in self._samples.get(name, ()) if label in found}
+
+    def counters(self) -> Iterator[tuple[str, float]]:
+        """Yield what only grows, keyed by name and labels."""
+        for name, samples in self._samples.items():
+            if name.endswith(("_total", "_sum", "_count")):
+                for labels, value in samples:
+                    yield f"{name}{sorted(labels.items())}", value
+
+
+async def fetch_page(port: int) -> MetricsPage | None:
+    """Return the page of the service at that port of loopback; None when it does not answer in time.
+
+    Cancellation: the connection is closed.
+    """
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return MetricsPage(await _get(port))
+    except (OSError, TimeoutError, ValueError):
+        return None
+
+
+async def _get(port: int) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await reader.read(MAX_PAGE_BYTES)
+        while part := await reader.read(MAX_PAGE_BYTES):
+            answer += part
+    finally:
+        writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b" 200 " not in head.partition(b"\r\n")[0]:
+        raise ValueError("not a metrics page")
+    return body.decode()
