@@ -1,0 +1,304 @@
+"""The trainer as a whole: first model, candidates, checkpoints, restart; in one loop, and as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from trainer import service as service_module
+from trainer.candidates import Submitter
+from trainer.checkpoint import load_latest
+from trainer.history import FIGURES, open_history
+from trainer.intake import Intake
+from trainer.judge import Judge
+from trainer.service import Conductor
+from trainer.settings import TrainerSettings
+from trainer.start import open_training
+from zerofleet.errors import InvalidRequest, Unavailable, VersionSkew
+from zerofleet.lifecycle import Service
+from zerofleet.model_store import ModelStore
+from zerofleet.promotions import Candidate, CandidateStatus
+from zerofleet.streams import MemoryStream, SqliteStream
+
+NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
+TRAIN = {
+    "batch_size": 16,
+    "min_samples": 20,
+    "max_reuse": 2.0,
+    "samples_per_candidate": 60,
+    "window_min": 200,
+    "average_decay": 0.5,
+}
+MODEL = "tic_tac_toe"
+
+
+def settings_of(tmp_path, **changes):
+    given = {"run_dir": tmp_path, "game": MODEL, "preset": "tiny", "network": NETWORK, "train": TRAIN, "report_every_s": 0.05}
+    return TrainerSettings(**{**given, **changes})
+
+
+class FakeGatekeeper:
+    """Takes submissions after having been away for the first `failures` calls."""
+
+    def __init__(self, failures=0, refusal=None):
+        self.submitted = asyncio.Queue()
+        self.failures = failures
+        self.refusal = refusal
+
+    async def submit(self, model, version, manifest_sha256):
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("the gatekeeper is away")
+        if self.refusal is not None:
+            refusal, self.refusal = self.refusal, None
+            raise refusal
+        self.submitted.put_nowait((version, manifest_sha256))
+        return Candidate(model, version, CandidateStatus.QUEUED)
+
+
+class RunningTrainer:
+    """A trainer on fakes, inside the test's loop."""
+
+    def __init__(self, settings, stream, gatekeeper):
+        self.service = Service(settings)
+        self.stream = stream
+        self.gatekeeper = gatekeeper
+        self.settings = settings
+
+    async def __aenter__(self):
+        game = self.settings.build_game()
+        self.learner_thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
+        self.intake_thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
+        self.training = training = open_training(self.settings, game)
+        rng = random.Random(0)
+        submitter = Submitter(self.gatekeeper, training.store, MODEL, rng=rng)
+        history = open_history(self.settings.run_dir / "metrics")
+        conductor = Conductor(training, submitter, history, self.stream, self.learner_thread)
+        intake = Intake(
+            self.stream,
+            training.replay,
+            Judge(game, self.settings.train, training.replay, lambda: training.newest_version),
+            executor=self.intake_thread,
+            consumer="trainer",
+            limit=8,
+            wait_s=0.01,
+            rng=rng,
+            on_samples=conductor.wake,
+        )
+        self.task = asyncio.ensure_future(conductor.run(self.service, intake))
+        return self
+
+    async def __aexit__(self, *_):
+        async with asyncio.timeout(30):
+            self.service.stopping.set()
+            if not self.task.done():
+                await self.service.drain()
+            try:
+                await self.task
+            finally:
+                self.training.replay.close()
+                self.learner_thread.shutdown()
+                self.intake_thread.shutdown()
+
+    async def submitted(self):
+        async with asyncio.timeout(30):
+            return await self.gatekeeper.submitted.get()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(service_module, "CHUNK_S", 0.05)
+    monkeypatch.setattr("trainer.candidates.FIRST_PAUSE_S", 0.001)
+
+
+async def until(condition):
+    """Let the trainer work until something is true that it tells nobody about."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def publish(stream, record, numbers):
+    for number in numbers:
+        await stream.publish(*record(number))
+
+
+async def test_a_new_run_publishes_a_random_network_and_submits_it(tmp_path, game):
+    async with RunningTrainer(settings_of(tmp_path), MemoryStream(), FakeGatekeeper()) as trainer:
+        version, sha256 = await trainer.submitted()
+        store = ModelStore(tmp_path / "models")
+        assert version == 1
+        assert sha256 == store.manifest_sha256(MODEL, 1)
+        assert store.verify(MODEL, 1, game=game).train_steps == 0
+        assert trainer.service.is_ready
+
+
+async def test_samples_become_steps_candidates_and_history(tmp_path, record, game):
+    stream = MemoryStream()
+    async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
+        assert (await trainer.submitted())[0] == 1
+        await publish(stream, record, range(10))
+        assert (await trainer.submitted())[0] == 2
+        await publish(stream, record, range(10, 20))
+        assert (await trainer.submitted())[0] == 3
+        learner = trainer.training.learner
+    manifest = trainer.training.store.verify(MODEL, 3, game=game)
+    assert manifest.parent_version == 2
+    assert manifest.train_steps > 0
+    assert manifest.games_seen > 0
+    assert learner.state.samples_trained <= 2.0 * learner.window.total
+    lines = [json.loads(line) for line in (tmp_path / "metrics/trainer.jsonl").read_text().splitlines()]
+    assert any("losses/policy" in line for line in lines)
+    with (tmp_path / "metrics/trainer.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert set(rows[0]) == {"time", "step", *FIGURES}
+    assert len(rows) == len(lines)
+    assert float(rows[-1]["charts/games_ever"]) == len(trainer.training.replay.log)
+
+
+async def test_all_allowed_steps_are_taken_and_no_more(tmp_path, record):
+    stream, settings = MemoryStream(), settings_of(tmp_path, train={**TRAIN, "samples_per_candidate": 10_000})
+    async with RunningTrainer(settings, stream, FakeGatekeeper()) as trainer:
+        await publish(stream, record, range(10))
+        learner = trainer.training.learner
+        await until(lambda: len(trainer.training.replay.log) == 10 and not learner.steps_allowed())
+        assert learner.state.samples_trained == 2 * learner.window.total // 16 * 16
+
+
+async def test_a_stopped_trainer_goes_on_where_it_was(tmp_path, record):
+    stream, settings = MemoryStream(), settings_of(tmp_path)
+    async with RunningTrainer(settings, stream, FakeGatekeeper()) as first:
+        await publish(stream, record, range(12))
+        while (await first.submitted())[0] < 2:
+            pass
+    state, total = first.training.learner.state, first.training.replay.window.total
+    assert load_latest(tmp_path / "replay/checkpoints")[0].learner == state
+    async with RunningTrainer(settings, stream, FakeGatekeeper()) as second:
+        assert second.training.replay.window.total >= total
+        assert second.training.learner.state.step >= state.step
+        newest = second.training.newest_version
+        assert (await second.submitted())[0] == newest  # offered again: harmless, and safe if the first offer was lost
+    assert second.training.accounts.candidate_version >= 2
+
+
+async def test_the_gatekeeper_may_come_late(tmp_path):
+    async with RunningTrainer(settings_of(tmp_path), MemoryStream(), FakeGatekeeper(failures=3)) as trainer:
+        assert (await trainer.submitted())[0] == 1
+
+
+async def test_a_refused_candidate_does_not_end_the_trainer(tmp_path, record):
+    stream, gatekeeper = MemoryStream(), FakeGatekeeper(refusal=InvalidRequest("another game"))
+    async with RunningTrainer(settings_of(tmp_path), stream, gatekeeper) as trainer:
+        await publish(stream, record, range(12))
+        assert (await trainer.submitted())[0] == 2
+
+
+async def test_a_full_disk_delays_a_candidate_and_training_goes_on(tmp_path, record, monkeypatch):
+    stream = MemoryStream()
+    monkeypatch.setattr(service_module, "RETRY_S", 0.001)
+    publish_version, refusals = ModelStore.publish, iter(range(2))
+
+    def refuse_twice(self, model, files, manifest, *, config=None):
+        if manifest.train_steps and next(refusals, None) is not None:
+            raise Unavailable("cannot store a version: No space left on device")
+        return publish_version(self, model, files, manifest, config=config)
+
+    monkeypatch.setattr(ModelStore, "publish", refuse_twice)
+    async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
+        assert (await trainer.submitted())[0] == 1
+        await publish(stream, record, range(12))
+        assert (await trainer.submitted())[0] == 2
+
+
+async def test_an_averaged_network_that_is_not_finite_is_passed_over(tmp_path, record):
+    stream = MemoryStream()
+    async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
+        assert (await trainer.submitted())[0] == 1
+        trainer.training.learner.average.weights[0].fill_(float("nan"))
+        await publish(stream, record, range(12))
+        await until(lambda: trainer.training.accounts.candidate_samples)
+        assert trainer.training.newest_version == 1
+        assert not trainer.task.done()
+
+
+def test_without_a_checkpoint_training_goes_on_from_the_newest_model(tmp_path, game):
+    first = open_training(settings_of(tmp_path), game)
+    first.replay.close()
+    shutil.rmtree(tmp_path / "replay")
+    second = open_training(settings_of(tmp_path, seed=77), game)
+    second.replay.close()
+    one, two = (training.learner.network.state_dict() for training in (first, second))
+    assert all((one[name] == two[name]).all() for name in one)
+    assert second.store.versions(MODEL) == [1]
+
+
+def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
+    open_training(settings_of(tmp_path), game).replay.close()
+    shutil.rmtree(tmp_path / "replay")
+    with pytest.raises(VersionSkew, match="has network"):
+        open_training(settings_of(tmp_path, network={**NETWORK, "blocks": 2}), game)
+
+
+def test_history_goes_on_after_a_line_that_a_crash_cut_short(tmp_path):
+    history = open_history(tmp_path)
+    history.write(1, {"losses/total": 1.0})
+    for name in ("trainer.jsonl", "trainer.csv"):
+        with (tmp_path / name).open("a") as file:
+            file.write('{"half')
+    again = open_history(tmp_path)
+    again.write(2, {"losses/total": 0.5})
+    assert [json.loads(line)["step"] for line in (tmp_path / "trainer.jsonl").read_text().splitlines()] == [1, 2]
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["1", "2"]
+
+
+def test_a_sink_that_fails_is_dropped_and_the_others_go_on(tmp_path):
+    history = open_history(tmp_path)
+
+    class Failing:
+        def write(self, step, row):
+            raise OSError("quota")
+
+        def close(self):
+            """Nothing to close."""
+
+    history._sinks.insert(0, Failing())
+    history.write(1, {})
+    history.write(2, {})
+    assert len((tmp_path / "trainer.jsonl").read_text().splitlines()) == 2
+    assert len(history._sinks) == 2
+
+
+@pytest.mark.slow
+async def test_a_process_trains_ends_on_sigterm_with_a_checkpoint_and_resumes(tmp_path, record):
+    arguments = ["--run-dir", str(tmp_path), "--game", MODEL, "--preset", "tiny", "--announce", str(tmp_path / "ready.json")]
+    for part, values in (("network", NETWORK), ("train", TRAIN)):
+        for name, value in values.items():
+            arguments += [f"--{part}.{name.replace('_', '-')}", str(value)]
+    stream = SqliteStream(tmp_path / "games.db", name="games")
+    await publish(stream, record, range(12))
+    store = ModelStore(tmp_path / "models")
+    for run in (1, 2):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-W", "ignore", "-m", "trainer", *arguments, env={**os.environ, "ZEROFLEET_TRAIN__THREADS": "1"}
+        )
+        async with asyncio.timeout(120):
+            while (await stream.stats()).length or len(store.versions(MODEL)) < 2:
+                assert process.returncode is None
+                await asyncio.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+        checkpoint, _ = load_latest(tmp_path / "replay/checkpoints")
+        assert checkpoint.accounts.candidate_version >= 2
+        assert checkpoint.learner.step > 0
+        await publish(stream, record, range(100 * run, 100 * run + 5))
+    await stream.aclose()

@@ -1,0 +1,221 @@
+"""`python -m trainer.bench`: how fast the trainer learns and takes games, on made-up games; prints one JSON object.
+
+Three measurements, one after another in one process: games through validation into the window, steps on a full window
+without waiting, and the whole trainer (SQLite stream, log on disk, intake beside learner) fed at a steady rate, where it
+waits whenever the reuse bound says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import games
+from games.core import Game
+from trainer.intake import Intake
+from trainer.judge import Judge
+from trainer.learner import Learner
+from trainer.network import new_network
+from trainer.samples import extract
+from trainer.settings import TrainerSettings
+from trainer.start import choose_device, open_training
+from trainer.training import Training
+from trainer.window import SampleWindow
+from zerofleet import logs
+from zerofleet.naming import model_name
+from zerofleet.presets import PRESETS
+from zerofleet.records import decode_record, encode_record, validate
+from zerofleet.records.samples import random_game
+from zerofleet.streams import GameStream, open_stream
+
+__all__ = ["TrainFigures", "measure"]
+
+_GAMES = 256
+_WARM_UP_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TrainFigures:
+    """What one measurement found."""
+
+    game: str
+    preset: str
+    device: str
+    threads: int
+    blocks: int
+    channels: int
+    batch_size: int
+    seconds: float
+    """Length of each of the measurements."""
+    samples_per_second: float
+    """Trained on, when there is no need to wait."""
+    step_ms: float
+    games_validated_per_second: float
+    """Decoded, replayed, encoded and put into the window, on one thread."""
+    samples_received_per_second: float
+    """Of the same."""
+    fed_games_per_second: float
+    """Games published in the third measurement."""
+    fed_samples_per_second: float
+    """Samples trained on in it."""
+    wait_share: float
+    """Share of its time in which the learner waited for games."""
+    reuse: float
+    """Times each sample was trained on at its end, on average."""
+
+
+def measure(game: Game, preset: str, *, seconds: float, games_per_second: float, seed: int = 0) -> TrainFigures:
+    """Measure for `seconds` each: intake, steps, and the whole at `games_per_second`."""
+    records = _records(game, seed)
+    with tempfile.TemporaryDirectory(prefix="zerofleet-bench-") as directory:
+        settings = _settings(game, preset, Path(directory), seed)
+        window, validated, received = _fill(game, settings, records, seconds)
+        step_s = _steps(game, settings, window, seconds)
+        training, fed = asyncio.run(_whole(game, settings, records, seconds=seconds, games_per_second=games_per_second))
+    train, network, figures = settings.train, settings.network, training.figures
+    elapsed_s = max(figures.busy_s + figures.wait_s, 1e-9)
+    return TrainFigures(
+        game=model_name(game),
+        preset=preset,
+        device=str(choose_device(settings.device)),
+        threads=train.threads,
+        blocks=network.blocks,
+        channels=network.channels,
+        batch_size=train.batch_size,
+        seconds=seconds,
+        samples_per_second=round(train.batch_size / step_s, 1),
+        step_ms=round(step_s * 1e3, 2),
+        games_validated_per_second=round(validated, 1),
+        samples_received_per_second=round(received, 1),
+        fed_games_per_second=round(fed, 1),
+        fed_samples_per_second=round(figures.samples / elapsed_s, 1),
+        wait_share=round(figures.wait_s / elapsed_s, 4),
+        reuse=round(training.learner.reuse, 3),
+    )
+
+
+def _settings(game: Game, preset: str, directory: Path, seed: int) -> TrainerSettings:
+    parameters = {name: str(value) for name, value in game._asdict().items()}
+    settings = TrainerSettings.model_validate(
+        {"run_dir": directory, "game": game.spec().name, "game_parameters": parameters, "preset": preset, "seed": seed}
+    )
+    soon = settings.train.model_copy(update={"min_samples": settings.train.batch_size})  # or a short measurement only waits
+    return settings.model_copy(update={"train": soon})
+
+
+def _records(game: Game, seed: int) -> list[bytes]:
+    played = (random_game(game, seed + number) for number in range(_GAMES))
+    return [encode_record(one, worker_id="bench", uid=f"{number:032x}") for number, one in enumerate(played)]
+
+
+def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: float) -> tuple[SampleWindow, float, float]:
+    """Return a window, and how many games and samples a second went into it."""
+    window = SampleWindow(game.spec(), settings.train)
+    extract(validate(decode_record(records[0])), search_value_share=0.0)  # compiles
+    count, began = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < seconds:
+        played = validate(decode_record(records[count % len(records)]))
+        window.add(extract(played, search_value_share=settings.train.search_value_share))
+        count += 1
+    return window, count / elapsed, window.total / elapsed
+
+
+def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds: float) -> float:
+    """Return the seconds of one step without waiting."""
+    network = new_network(game.spec(), settings.network, seed=settings.seed)
+    device = choose_device(settings.device)
+    learner = Learner(game.spec(), network, settings.train, window, seed=settings.seed, device=device)
+    for _ in range(_WARM_UP_STEPS):
+        learner.step()
+    count, began = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < seconds:
+        learner.step()  # reads its losses back, so nothing is left on the device
+        count += 1
+    return elapsed / count
+
+
+async def _whole(
+    game: Game, settings: TrainerSettings, records: list[bytes], *, seconds: float, games_per_second: float
+) -> tuple[Training, float]:
+    """Run intake and learner beside a feeder; return the training, and the games published a second."""
+    training = open_training(settings, game)
+    loop = asyncio.get_running_loop()
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="learner") as learner,
+        ThreadPoolExecutor(1, thread_name_prefix="intake") as taker,
+    ):
+        async with aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream:
+            awake = asyncio.Event()
+            intake = Intake(
+                stream,
+                training.replay,
+                Judge(game, settings.train, training.replay, lambda: 1),
+                executor=taker,
+                consumer="bench",
+                limit=settings.intake_games,
+                wait_s=settings.intake_wait_s,
+                rng=random.Random(settings.seed),  # noqa: S311 - jitter, not a secret
+                on_samples=awake.set,
+            )
+            async with asyncio.TaskGroup() as group:
+                feeding = group.create_task(
+                    _feed(stream, game, settings.seed, games_per_second=games_per_second, seconds=seconds)
+                )
+                group.create_task(intake.run())
+                while not feeding.done():
+                    began = time.monotonic()
+                    if training.learner.steps_allowed():
+                        await loop.run_in_executor(learner, training.train, 0.1, feeding.done)
+                        continue
+                    awake.clear()
+                    waiting = group.create_task(awake.wait())
+                    await asyncio.wait({waiting, feeding}, return_when=asyncio.FIRST_COMPLETED)
+                    waiting.cancel()
+                    training.count_wait(time.monotonic() - began)
+                await intake.stop()
+    training.replay.close()
+    return training, feeding.result()
+
+
+async def _feed(stream: GameStream, game: Game, seed: int, *, games_per_second: float, seconds: float) -> float:
+    """Publish new games at a steady rate for `seconds`; return the rate that was reached."""
+    loop = asyncio.get_running_loop()
+    began, count = loop.time(), 0
+    while (elapsed := loop.time() - began) < seconds:
+        uid = f"{count + _GAMES:032x}"
+        played = random_game(game, seed + count + _GAMES)
+        await stream.publish(uid, encode_record(played, worker_id="bench", uid=uid))
+        count += 1
+        await asyncio.sleep(max(0.0, count / games_per_second - (loop.time() - began)))
+    return count / elapsed
+
+
+def main() -> int:
+    """Measure as the command line says and print JSON."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.bench", description="Measure the trainer on made-up games.")
+    parser.add_argument("--game", default="connect_four")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the game")
+    parser.add_argument("--preset", default="laptop", choices=PRESETS)
+    parser.add_argument("--seconds", type=float, default=10.0, help="length of each of the three measurements")
+    parser.add_argument("--games-per-second", type=float, default=20.0, help="rate at which the third one is fed")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    logs.configure("warning", "auto", "bench")
+    parameters = dict(item.partition("=")[::2] for item in given.set)
+    game = games.core.make(given.game, **parameters)
+    figures = measure(game, given.preset, seconds=given.seconds, games_per_second=given.games_per_second, seed=given.seed)
+    sys.stdout.write(json.dumps(asdict(figures)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
