@@ -6,7 +6,7 @@ The messages are tritonclient's: a second copy of the package `inference` cannot
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
@@ -16,6 +16,7 @@ from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc import service_pb2 as messages
 
 from inference_server.data_plane import DataPlane
+from inference_server.methods import unary_method
 from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
 from inference_server.tensors import Tensor
@@ -125,14 +126,11 @@ class KServeServicer:
 
 def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
     """Return the service as grpc takes it. (The generated base class would answer unknown calls with an exception.)"""
-    methods = {}
-    for name in (method for method in vars(KServeServicer) if not method.startswith("_")):
-        behaviour: Callable[..., Awaitable[Any]] = getattr(servicer, name)
-        methods[name] = grpc.unary_unary_rpc_method_handler(
-            behaviour,  # type: ignore[arg-type,unused-ignore]
-            request_deserializer=getattr(messages, f"{name}Request").FromString,
-            response_serializer=getattr(messages, f"{name}Response").SerializeToString,
-        )
+    names = [name for name in vars(KServeServicer) if not name.startswith("_")]
+    methods = {
+        name: unary_method(getattr(servicer, name), getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
+        for name in names
+    }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 

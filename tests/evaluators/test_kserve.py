@@ -1,0 +1,251 @@
+"""The client against a server that misbehaves on request."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2 as messages
+from tritonclient.grpc import service_pb2_grpc
+
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, PermissionRefused, Unavailable
+from zerofleet.evaluators.base import LeafBatch, ModelVersion
+from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.kserve import KServeEvaluator
+
+V1 = ModelVersion(1)
+MODEL = "some_game"
+
+
+def batch(rows: int) -> LeafBatch:
+    states = np.arange(rows * 3, dtype=np.int64).astype(np.uint8).reshape(rows, 3)
+    return LeafBatch(states, np.tile(np.array([0, 2, -1, -1], np.int16), (rows, 1)))
+
+
+class Servant(service_pb2_grpc.GRPCInferenceServiceServicer):
+    """Answers each row with its first byte; `faults` are statuses for the next calls, `spoil` changes replies."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.faults: list[tuple[grpc.StatusCode, str]] = []
+        self.spoil: Callable[[Any], None] = lambda reply: None
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:
+        self.rows.append(request.inputs[0].shape[0])
+        if self.faults:
+            await context.abort(*self.faults.pop(0))
+        states = np.frombuffer(request.raw_input_contents[0], np.uint8).reshape(*request.inputs[0].shape)
+        legal = np.frombuffer(request.raw_input_contents[1], "<i2").reshape(*request.inputs[1].shape)
+        reply = messages.ModelInferResponse(model_name=request.model_name, model_version=request.model_version)
+        value = np.stack([states[:, 0], -states[:, 0].astype(np.float32)], axis=1).astype(np.float32)
+        for name, datatype, array in (("value__1", "FP32", value), ("policy__0", "FP16", uniform_policy(legal))):
+            reply.outputs.add(name=name, datatype=datatype, shape=array.shape)
+            reply.raw_output_contents.append(array.tobytes())
+        self.spoil(reply)
+        return reply
+
+
+@pytest.fixture
+def servant() -> Servant:
+    return Servant()
+
+
+@pytest.fixture
+async def address(servant) -> AsyncIterator[str]:
+    server = grpc.aio.server()
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servant, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+def evaluator(address: str, **settings: Any) -> KServeEvaluator:
+    return KServeEvaluator(address, MODEL, rng=random.Random(1), **settings)
+
+
+async def test_rows_come_back_in_order_and_name_their_version(address):
+    async with evaluator(address) as client:
+        answer = await client.evaluate(batch(20), version=ModelVersion(5))
+    assert answer.version == 5
+    np.testing.assert_array_equal(answer.value[:, 0], np.arange(20) * 3)
+    np.testing.assert_array_equal(answer.policy, np.tile(np.array([0.5, 0.5, 0, 0], np.float16), (20, 1)))
+
+
+async def test_a_block_over_the_limit_is_split_and_put_together_again(address, servant):
+    async with evaluator(address, max_rows=8) as client:
+        answer = await client.evaluate(batch(20), version=V1)
+    assert sorted(servant.rows) == [4, 8, 8]
+    np.testing.assert_array_equal(answer.value[:, 0], np.arange(20) * 3)
+
+
+async def test_the_arrays_may_be_overwritten_as_soon_as_the_call_has_begun(address):
+    async with evaluator(address, max_rows=8) as client, asyncio.TaskGroup() as group:
+        leaves = batch(20)
+        task = group.create_task(client.evaluate(leaves, version=V1))
+        await asyncio.sleep(0)
+        leaves.states[:] = 0
+    np.testing.assert_array_equal(task.result().value[:, 0], np.arange(20) * 3)
+
+
+async def test_no_leaves_need_no_server():
+    async with evaluator("127.0.0.1:1") as client:
+        answer = await client.evaluate(batch(0), version=V1)
+    assert answer.policy.shape == (0, 4)
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE])
+async def test_an_overloaded_or_absent_server_is_asked_again(address, servant, code):
+    servant.faults = [(code, "later")] * 3
+    async with evaluator(address) as client:
+        answer = await client.evaluate(batch(2), version=V1)
+    assert len(answer.value) == 2
+    assert len(servant.rows) == 4
+
+
+async def test_overload_becomes_an_error_when_it_lasts(address, servant):
+    servant.faults = [(grpc.StatusCode.RESOURCE_EXHAUSTED, "32768 positions wait")] * 1000
+    async with evaluator(address, retry_s=0.05) as client:
+        with pytest.raises(Overloaded, match="32768 positions wait"):
+            await client.evaluate(batch(2), version=V1)
+    assert 1 < len(servant.rows) < 100
+
+
+async def test_a_server_that_is_not_there_becomes_an_error(address):
+    async with evaluator("127.0.0.1:1", timeout_s=0.05, retry_s=0.01) as client:
+        with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 does not answer"):
+            await client.evaluate(batch(2), version=V1)
+
+
+async def test_a_server_that_starts_late_is_waited_for(servant, tmp_path):
+    target = f"unix:{tmp_path}/late.sock"
+    async with evaluator(target) as client, asyncio.TaskGroup() as group:
+        task = group.create_task(client.evaluate(batch(3), version=V1))
+        await asyncio.sleep(0)
+        server = grpc.aio.server()
+        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servant, server)
+        server.add_insecure_port(target)
+        await server.start()
+        await task
+        await server.stop(None)
+    assert len(task.result().value) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, InvalidRequest),
+        (grpc.StatusCode.NOT_FOUND, ModelNotFound),
+        (grpc.StatusCode.UNAUTHENTICATED, PermissionRefused),
+        (grpc.StatusCode.DATA_LOSS, CorruptModel),
+    ],
+)
+async def test_other_refusals_are_final(address, servant, code, error):
+    servant.faults = [(code, "no")] * 10
+    async with evaluator(address, max_rows=1) as client:
+        with pytest.raises(error, match="no"):
+            await client.evaluate(batch(2), version=V1)
+    assert len(servant.rows) <= 2
+
+
+async def test_a_message_over_the_limit_is_not_sent_again(address, servant):
+    servant.faults = [(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)")] * 10
+    async with evaluator(address) as client:
+        with pytest.raises(InvalidRequest, match="send fewer positions"):
+            await client.evaluate(batch(2), version=V1)
+    assert len(servant.rows) == 1
+
+
+def other_version(reply):
+    reply.model_version = "2"
+
+
+def other_model(reply):
+    reply.model_name = "other"
+
+
+def missing_output(reply):
+    del reply.outputs[0]
+    del reply.raw_output_contents[0]
+
+
+def empty_output(reply):
+    reply.raw_output_contents[0] = b""
+
+
+def fewer_rows(reply):
+    reply.outputs[1].shape[0] = 1
+    reply.raw_output_contents[1] = reply.raw_output_contents[1][:8]
+
+
+def infinite(reply):
+    reply.raw_output_contents[0] = b"\x00\x00\x80\x7f" * 4
+
+
+def unpaired(reply):
+    reply.raw_output_contents.append(b"")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (other_version, "asked model some_game version 1, but some_game version 2 answered"),
+        (other_model, "but other version 1 answered"),
+        (missing_output, "value__1 of shape None"),
+        (empty_output, "0 bytes of value__1"),
+        (fewer_rows, "policy__0 of shape"),
+        (infinite, "not finite"),
+        (unpaired, "3 raw tensors for 2 outputs"),
+    ],
+)
+async def test_an_answer_to_another_question_is_not_believed(address, servant, spoil, says):
+    servant.spoil = spoil
+    async with evaluator(address) as client:
+        with pytest.raises(CorruptModel, match=says):
+            await client.evaluate(batch(2), version=V1)
+
+
+async def test_requests_beyond_the_concurrency_wait_here(address, servant):
+    release = asyncio.Event()
+    answer = servant.ModelInfer
+    running = 0
+    most = 0
+
+    async def slow(request, context):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await release.wait()
+        running -= 1
+        return await answer(request, context)
+
+    servant.ModelInfer = slow
+    server = grpc.aio.server()
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servant, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with evaluator(f"127.0.0.1:{port}", concurrency=2, max_rows=1) as client, asyncio.TaskGroup() as group:
+        task = group.create_task(client.evaluate(batch(6), version=V1))
+        async with asyncio.timeout(10):
+            while running < 2:  # noqa: ASYNC110 - turns of the loop, not a pause
+                await asyncio.sleep(0)
+        release.set()
+        await task
+    await server.stop(None)
+    assert most == 2
+
+
+async def test_version_zero_cannot_be_asked_for(address):
+    async with evaluator(address) as client:
+        with pytest.raises(InvalidRequest, match="versions begin at 1"):
+            await client.evaluate(batch(1), version=ModelVersion(0))
+
+
+def test_a_name_that_is_no_model_name_is_refused():
+    with pytest.raises(InvalidRequest):
+        KServeEvaluator("127.0.0.1:1", "../az")

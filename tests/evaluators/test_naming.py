@@ -1,0 +1,72 @@
+"""Names on the wire."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+import games
+from games import core
+from games.core import GameSpec, make
+from zerofleet.errors import InvalidRequest
+from zerofleet.naming import model_name, parse_version, require_model_name
+
+assert games
+
+
+class Odd(NamedTuple):
+    """A game with parameters that do not fit into a name as they are."""
+
+    rows: int = 3
+    variant: str = "plain"
+    share: float = 0.5
+
+    def spec(self) -> GameSpec:
+        any_spec: Any = make("tic_tac_toe").spec()
+        return GameSpec(**{**{f: getattr(any_spec, f) for f in GameSpec.__slots__}, "name": "naming_test_game"})
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch):
+    monkeypatch.setitem(core._CLASSES, "naming_test_game", Odd)
+
+
+def test_a_game_with_its_defaults_gives_its_name_to_the_model():
+    assert model_name(make("connect_four")) == "connect_four"
+
+
+def test_parameters_that_differ_from_their_defaults_are_spelt_out():
+    assert model_name(make("connect_four", rows=6, columns=25)) == "connect_four_columns25"
+    assert model_name(Odd(rows=4)) == "naming_test_game_rows4"
+
+
+def test_what_does_not_fit_is_cut_and_still_told_apart():
+    names = [
+        model_name(Odd(variant=text, share=share)) for text in ("Big", "big", "x" * 100, "x" * 101) for share in (0.25, 1.5)
+    ]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert require_model_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "../az", "az/../az", "az\0", "Az", "a-z", "\u0430z", "1az", "_az", "a" * 64, "az\n"])
+def test_what_is_no_model_name_is_refused(name):
+    with pytest.raises(InvalidRequest, match="wanted a lower-case letter"):
+        require_model_name(name)
+
+
+def test_a_long_name_is_not_repeated_in_full():
+    with pytest.raises(InvalidRequest) as caught:
+        require_model_name("x" * 5000)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "01", "1e3", "+1", "1 ", "\uff11", "", "1.0", str(2**63), "9" * 400])
+def test_what_is_no_version_is_refused(text):
+    with pytest.raises(InvalidRequest, match="is not a version"):
+        parse_version(text)
+
+
+def test_versions_are_read():
+    assert [parse_version(text) for text in ("1", "17", str(2**63 - 1))] == [1, 17, 2**63 - 1]

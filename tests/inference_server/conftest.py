@@ -1,0 +1,112 @@
+"""A server in this event loop over real gRPC, with the networks of `fake_network`."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2_grpc
+
+import games
+from games.core import Game, make
+from inference_server.server import open_server
+from inference_server.settings import ServerSettings
+from zerofleet.encodings import encoder_fingerprint, sample_positions
+from zerofleet.evaluators.channels import open_channel
+from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.manifests import Golden, Manifest
+from zerofleet.model_store import ModelStore
+from zerofleet.presets import InferenceSettings
+
+assert games
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fake_network import MODEL, FakeLoader, Wire, expected_value  # noqa: E402 - it stands beside this file
+
+
+@pytest.fixture(scope="session")
+def game() -> Game:
+    return make("tic_tac_toe")
+
+
+@pytest.fixture(scope="session")
+def positions(game) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct positions of random games: states uint8 [N, packed_bytes], legal int16 [N, L]."""
+    states, legal = sample_positions(game, games=40, seed=5)
+    _, first = np.unique(states, axis=0, return_index=True)
+    return states[first], legal[first]
+
+
+@pytest.fixture
+def loader() -> FakeLoader:
+    return FakeLoader()
+
+
+@pytest.fixture
+def store(tmp_path) -> ModelStore:
+    return ModelStore(tmp_path / "models")
+
+
+@pytest.fixture
+def publish(store, game) -> Callable[[], int]:
+    """Store another version, with files that pass for a model as long as nobody loads them."""
+
+    def add() -> int:
+        spec = game.spec()
+        states, legal = sample_positions(game, games=1, seed=1)
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("model/constants.pkl", b"")
+            file.writestr("model/code/forward.py", str(len(store.versions(MODEL))))
+        manifest = Manifest(
+            model=MODEL,
+            game=spec.name,
+            parameters={name: str(value) for name, value in game._asdict().items()},
+            rules_version=spec.rules_version,
+            encoder=encoder_fingerprint(game),
+            planes=spec.planes,
+            num_actions=spec.num_actions,
+            max_legal=spec.max_legal,
+            num_players=spec.num_players,
+            parent_version=0,
+            train_steps=0,
+            games_seen=0,
+            created_at_ms=0,
+            network={},
+            heads=("policy", "value"),
+            golden=Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0)),
+        )
+        return store.publish(MODEL, {"model.pt": archive.getvalue()}, manifest)
+
+    return add
+
+
+@pytest.fixture
+def open_wire(store, loader) -> Callable[..., AsyncIterator[Wire]]:
+    """A context manager of a server with these settings and no model yet, and its client."""
+
+    @asynccontextmanager
+    async def wire(**settings) -> AsyncIterator[Wire]:
+        part = InferenceSettings(max_batch=settings.pop("max_batch", 64), max_delay_us=settings.pop("max_delay_us", 0))
+        settings = {"address": "127.0.0.1:0", "model_store": store.root, "inference": part, **settings}
+        async with open_server(ServerSettings(**settings), loader) as server:
+            channel = open_channel(server.address)
+            async with channel:
+                yield Wire(server, service_pb2_grpc.GRPCInferenceServiceStub(channel), channel)
+
+    return wire
+
+
+@pytest.fixture
+async def wire(open_wire, publish) -> AsyncIterator[Wire]:
+    """A server of version 1, and its client."""
+    version = publish()
+    async with open_wire() as running:
+        await running.server.plane.registry.serve(MODEL, [version])
+        yield running

@@ -1,0 +1,118 @@
+"""A network that can be stopped, broken and recognised by its answers, and a raw client of a server of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from inference_server.server import RunningServer
+from zerofleet.errors import CorruptModel
+from zerofleet.evaluators.fakes import uniform_policy
+
+MODEL = "tic_tac_toe"
+
+
+def expected_value(states: np.ndarray, legal: np.ndarray, version: int) -> np.ndarray:
+    """What version `version` of the fake network says: a number that no other position or version shares by chance."""
+    weights = np.arange(1, states.shape[1] + 1) * 37 + 11
+    mixed = (
+        states.astype(np.int64) @ weights + legal.astype(np.int64) @ np.arange(1, legal.shape[1] + 1) * 101 + version * 7919
+    ) % 9973
+    return np.stack([mixed / 9973, -mixed / 9973], axis=1).astype(np.float32)
+
+
+@dataclass
+class FakeNetwork:
+    """Answers by `expected_value`; `gate` holds the device thread inside `evaluate`."""
+
+    version: int
+    gate: threading.Event
+    entered: threading.Event
+    batches: list[list[int]] = field(default_factory=list)
+    fault: Callable[[np.ndarray], Exception | None] = lambda states: None
+
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        self.entered.set()
+        assert self.gate.wait(10)
+        self.batches.append([len(rows) for rows in states])
+        all_states, all_legal = np.concatenate(states), np.concatenate(legal)
+        if (error := self.fault(all_states)) is not None:
+            raise error
+        return uniform_policy(all_legal), expected_value(all_states, all_legal, self.version)
+
+
+class FakeLoader:
+    """Loads `FakeNetwork`s; `broken` versions are refused, `loading` is set while `hold` delays a load."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.broken: set[int] = set()
+        self.networks: dict[int, FakeNetwork] = {}
+        self.hold = threading.Event()
+        self.hold.set()
+        self.loading = threading.Event()
+
+    def prepare_thread(self) -> None:
+        assert threading.current_thread().name == "device"
+
+    def load(self, path, manifest, *, max_batch: int) -> FakeNetwork:
+        self.loading.set()
+        assert self.hold.wait(10)
+        assert path.is_file()
+        if manifest.version in self.broken:
+            raise CorruptModel(f"version {manifest.version} is broken on purpose")
+        network = FakeNetwork(manifest.version, self.gate, self.entered)
+        self.networks[manifest.version] = network
+        return network
+
+
+@dataclass
+class Wire:
+    """A server and the raw stub of a client of it."""
+
+    server: RunningServer
+    stub: service_pb2_grpc.GRPCInferenceServiceStub
+    channel: grpc.aio.Channel
+
+    async def infer(self, states: np.ndarray, legal: np.ndarray, *, version: str = "", timeout_s: float = 10.0):
+        """Send positions and return version and value of the reply."""
+        reply = await self.stub.ModelInfer(infer_request(states, legal, version=version), timeout=timeout_s)
+        value = np.frombuffer(reply.raw_output_contents[1], "<f4").reshape(len(states), 2)
+        return reply.model_version, value
+
+    def waiting_rows(self) -> int:
+        """Rows that wait for the device."""
+        return self.server.plane._batcher.waiting_rows
+
+
+def infer_request(states: np.ndarray, legal: np.ndarray, *, version: str = "", model: str = MODEL):
+    """A well-formed ModelInferRequest."""
+    request = service_pb2.ModelInferRequest(model_name=model, model_version=version)
+    request.inputs.add(name="state__0", datatype="UINT8", shape=states.shape)
+    request.inputs.add(name="legal__1", datatype="INT16", shape=legal.shape)
+    request.raw_input_contents.extend([states.tobytes(), legal.astype("<i2").tobytes()])
+    return request
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until `condition` holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - turns of the loop, not a pause
+            await asyncio.sleep(0)
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
+    """Await a call that must fail and return its code and details."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), caught.value.details()

@@ -1,0 +1,128 @@
+"""The real thing: exported networks on the CPU through torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from inference_server.backend import TorchBackend
+from inference_server.settings import ServerSettings
+from trainer.export import Lineage, export_network
+from trainer.network import new_network
+from zerofleet.encodings import sample_positions
+from zerofleet.errors import ConfigurationError, CorruptModel
+from zerofleet.manifests import Golden
+from zerofleet.presets import NetworkSettings
+
+SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
+
+
+@pytest.fixture
+def exported(store, game):
+    """Path and manifest of a freshly exported network."""
+    version = export_network(store, game, new_network(game.spec(), SMALL, seed=3), SMALL, lineage=Lineage())
+    return store.directory("tic_tac_toe", version) / "model.pt", store.verify("tic_tac_toe", version)
+
+
+@pytest.fixture(scope="module")
+def backend() -> TorchBackend:
+    return TorchBackend("cpu", "float32", threads=1)
+
+
+def test_a_loaded_version_answers_as_its_exporter_did(backend, exported):
+    path, manifest = exported
+    module = backend.load(path, manifest, max_batch=16)
+    states, legal, want_policy, want_value = manifest.golden.arrays()
+    policy, value = module.evaluate([states], [legal])
+    assert (policy.dtype, value.dtype) == (np.float16, np.float32)
+    np.testing.assert_allclose(policy, want_policy, atol=1e-3)
+    np.testing.assert_allclose(value, want_value, atol=1e-5)
+
+
+def test_an_evaluation_does_not_depend_on_its_batch_mates(backend, exported, game):
+    module = backend.load(*exported, max_batch=64)
+    states, legal = sample_positions(game, games=10, seed=11)
+    together = module.evaluate([states[:5], states[5:6], states[6:]], [legal[:5], legal[5:6], legal[6:]])
+    for row in range(len(states)):
+        policy, value = module.evaluate([states[row : row + 1]], [legal[row : row + 1]])
+        np.testing.assert_allclose(policy[0], together[0][row], atol=1e-3)
+        np.testing.assert_allclose(value[0], together[1][row], atol=1e-5)
+
+
+def test_a_request_as_it_came_from_the_wire_is_evaluated_without_complaint(backend, exported):
+    module = backend.load(*exported, max_batch=1)
+    states, legal, _, _ = exported[1].golden.arrays()
+    read_only = np.frombuffer(states.tobytes(), np.uint8).reshape(states.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.evaluate([read_only], [np.frombuffer(legal.tobytes(), "<i2").reshape(legal.shape)])
+
+
+def test_reduced_precision_stays_near(exported):
+    backend = TorchBackend("cpu", "bfloat16", threads=1)
+    module = backend.load(*exported, max_batch=1)
+    states, legal, want_policy, want_value = exported[1].golden.arrays()
+    policy, value = module.evaluate([states], [legal])
+    np.testing.assert_allclose(policy, want_policy, atol=5e-3)
+    np.testing.assert_allclose(value, want_value, atol=2e-2)
+
+
+def test_a_version_that_reduced_precision_distorts_is_served_in_full(exported, monkeypatch):
+    path, manifest = exported
+    monkeypatch.setattr("zerofleet.manifests.GOLDEN_VALUE_TOLERANCE", 1e-6)
+    states, legal, _, want_value = manifest.golden.arrays()
+    module = TorchBackend("cpu", "bfloat16", threads=1).load(path, manifest, max_batch=1)
+    np.testing.assert_allclose(module.evaluate([states], [legal])[1], want_value, atol=1e-6)
+
+
+def test_weights_that_are_not_finite_are_refused(backend, exported, tmp_path):
+    path, manifest = exported
+    module = torch.jit.load(path)
+    with torch.no_grad():
+        next(module.parameters())[0] = float("nan")
+    torch.jit.save(module, tmp_path / "nan.pt")
+    with pytest.raises(CorruptModel, match="is not finite"):
+        backend.load(tmp_path / "nan.pt", manifest, max_batch=1)
+
+
+def test_another_network_under_the_same_manifest_is_refused(backend, exported, store, game):
+    other = export_network(store, game, new_network(game.spec(), SMALL, seed=4), SMALL, lineage=Lineage())
+    with pytest.raises(CorruptModel, match="golden positions with"):
+        backend.load(store.directory("tic_tac_toe", other) / "model.pt", exported[1], max_batch=1)
+
+
+def test_a_network_of_other_sizes_is_refused(backend, exported):
+    path, manifest = exported
+    golden = manifest.golden
+    states, legal, policy, value = golden.arrays()
+    wider = Golden.of(np.pad(states, ((0, 0), (0, 9))), legal + np.where(legal >= 0, 40, 0).astype(np.int16), policy, value)
+    with pytest.raises(CorruptModel, match="version 1 cannot be run"):
+        backend.load(path, dataclasses.replace(manifest, golden=wider), max_batch=1)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, -1])
+def test_a_truncated_file_is_refused(backend, exported, tmp_path, keep):
+    path, manifest = exported
+    content = path.read_bytes()
+    (tmp_path / "cut.pt").write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
+    with pytest.raises(CorruptModel, match="cannot be run"):
+        backend.load(tmp_path / "cut.pt", manifest, max_batch=1)
+
+
+def test_a_device_or_precision_that_is_not_there_is_named():
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigurationError, match="torch finds no GPU here"):
+            TorchBackend("cuda:0")
+    with pytest.raises(ConfigurationError, match="float16 needs a GPU"):
+        TorchBackend("cpu", "float16")
+
+
+def test_the_server_listens_in_the_run_directory_by_default(tmp_path):
+    settings = ServerSettings(run_dir=tmp_path)
+    assert settings.address == f"unix:{tmp_path}/sockets/inference.sock"
+    assert settings.model_store == tmp_path / "models"
+    assert ServerSettings(run_dir=tmp_path, address="0.0.0.0:8001").address == "0.0.0.0:8001"

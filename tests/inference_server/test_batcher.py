@@ -1,0 +1,186 @@
+"""The device thread and its callers: cancellation, deadlines, faults, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from inference_server.batcher import Batcher
+from inference_server.queueing import BatchReport, RequestQueue
+from zerofleet.errors import Overloaded, Unavailable
+from zerofleet.evaluators.fakes import uniform_policy
+
+FOREVER = float("inf")
+
+
+class Echo:
+    """Answers each row with its first byte; the gate holds the device thread."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.batches: list[list[int]] = []
+        self.reports: list[BatchReport] = []
+        self.poison: int | None = None
+
+    def evaluate(self, states, legal):
+        self.entered.set()
+        assert self.gate.wait(10)
+        self.batches.append([len(rows) for rows in states])
+        rows = np.concatenate(states)
+        if self.poison is not None and (rows[:, 0] == self.poison).any():
+            raise RuntimeError("poisoned")
+        return uniform_policy(np.concatenate(legal)), rows[:, :1].astype(np.float32)
+
+    def count(self, report):
+        self.reports.append(report)
+
+
+@pytest.fixture
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture
+async def batcher() -> AsyncIterator[Batcher]:
+    async with Batcher(RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=100)) as running:
+        yield running
+
+
+def ask(batcher: Batcher, module: Echo, mark: int, *, rows: int = 2, expires_s: float = FOREVER):
+    states = np.full((rows, 3), mark, np.uint8)
+    return batcher.evaluate(module, states, np.zeros((rows, 9), np.int16), expires_s=expires_s)
+
+
+async def occupy(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) -> asyncio.Task:
+    """Start a request that holds the device until the gate opens."""
+    echo.gate.clear()
+    task = group.create_task(ask(batcher, echo, 99))
+    assert await asyncio.to_thread(echo.entered.wait, 10)
+    return task
+
+
+async def test_each_caller_gets_its_own_rows(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        tasks = [group.create_task(ask(batcher, echo, mark, rows=mark)) for mark in range(1, 9)]
+        await asyncio.sleep(0)
+        echo.gate.set()
+    for mark, task in enumerate(tasks, start=1):
+        assert task.result().value.tolist() == [[mark]] * mark
+    assert echo.batches == [[2], [1, 2, 3, 4, 5, 6, 7, 8]]
+
+
+async def test_cancelled_caller_does_not_hang_its_batch_mates(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        tasks = [group.create_task(ask(batcher, echo, mark)) for mark in range(4)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        await asyncio.wait([tasks[0]])
+        assert batcher.waiting_rows == 6
+        echo.gate.set()
+    assert tasks[0].cancelled()
+    assert [task.result().value[0, 0] for task in tasks[1:]] == [1, 2, 3]
+    assert echo.batches == [[2], [2, 2, 2]]
+
+
+async def test_caller_cancelled_while_its_batch_runs_does_not_hurt_the_others(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        blocked = await occupy(batcher, echo, group)
+        other = group.create_task(ask(batcher, echo, 5))
+        await asyncio.sleep(0)
+        blocked.cancel()
+        await asyncio.wait([blocked])
+        echo.gate.set()
+    assert other.result().value[0, 0] == 5
+
+
+async def test_request_whose_deadline_has_passed_is_dropped(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        late = group.create_task(_outcome(ask(batcher, echo, 1, expires_s=time.monotonic())))
+        fresh = group.create_task(ask(batcher, echo, 2))
+        await asyncio.sleep(0)
+        echo.gate.set()
+    assert isinstance(late.result(), Unavailable)
+    assert "deadline" in str(late.result())
+    assert fresh.result().value[0, 0] == 2
+    assert echo.batches == [[2], [2]]
+
+
+async def test_a_fault_reaches_only_the_request_that_causes_it(batcher, echo):
+    echo.poison = 13
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        tasks = [group.create_task(_outcome(ask(batcher, echo, mark))) for mark in (12, 13, 14)]
+        await asyncio.sleep(0)
+        echo.gate.set()
+    outcomes = [task.result() for task in tasks]
+    assert [type(outcome) for outcome in outcomes][1] is RuntimeError
+    assert [outcomes[0].value[0, 0], outcomes[2].value[0, 0]] == [12, 14]
+
+
+async def test_overload_is_refused_at_once_and_later_requests_succeed(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        waiting = group.create_task(ask(batcher, echo, 1, rows=90))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            await ask(batcher, echo, 2, rows=20)
+        echo.gate.set()
+        await waiting
+        assert (await ask(batcher, echo, 3, rows=20)).value[0, 0] == 3
+
+
+async def test_two_versions_interleave(batcher, echo):
+    other = Echo()
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        tasks = [group.create_task(ask(batcher, module, mark, rows=9)) for mark, module in enumerate([echo, other] * 3)]
+        await asyncio.sleep(0)
+        echo.gate.set()
+    assert [task.result().value[0, 0] for task in tasks] == [0, 1, 2, 3, 4, 5]
+    assert other.batches == [[9, 9, 9]]
+
+
+async def test_closing_answers_what_waits_and_refuses_the_rest(echo):
+    batcher = Batcher(RequestQueue(max_batch=64, max_delay_s=60.0, max_rows=100))
+    async with batcher, asyncio.TaskGroup() as group:
+        await occupy_slow(batcher, echo, group)
+        waiting = group.create_task(ask(batcher, echo, 7, rows=1))
+        await asyncio.sleep(0)
+        closing = group.create_task(batcher.aclose())
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="shutting down"):
+            await ask(batcher, echo, 8)
+        echo.gate.set()
+        await closing
+    assert waiting.result().value[0, 0] == 7
+
+
+async def occupy_slow(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) -> None:
+    """As `occupy`, with a request large enough not to wait for company."""
+    echo.gate.clear()
+    group.create_task(ask(batcher, echo, 99, rows=60))
+    assert await asyncio.to_thread(echo.entered.wait, 10)
+
+
+async def test_the_report_counts_what_the_device_did(batcher, echo):
+    await ask(batcher, echo, 1, rows=5)
+    (report,) = echo.reports
+    assert (report.rows, len(report.queue_s)) == (5, 1)
+    assert report.compute_s >= 0
+
+
+async def _outcome(awaitable):
+    try:
+        return await awaitable
+    except Exception as error:
+        return error

@@ -1,0 +1,91 @@
+"""`python -m inference_server` as a process: start, refuse to start, serve, end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from fake_network import MODEL
+
+from trainer.export import Lineage, export_network
+from trainer.network import new_network
+from zerofleet.encodings import sample_positions
+from zerofleet.evaluators.base import LeafBatch, ModelVersion
+from zerofleet.evaluators.control import ModelControl
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.presets import NetworkSettings
+
+pytestmark = pytest.mark.slow
+SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
+
+
+async def start(*arguments: str) -> asyncio.subprocess.Process:
+    command = [sys.executable, "-m", "inference_server", "--game", MODEL, "--preset", "tiny", *arguments]
+    return await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+
+
+async def ready(process: asyncio.subprocess.Process) -> str:
+    """Read the log until the service is ready; return its address."""
+    lines = []
+    while line := await process.stderr.readline():
+        lines.append(line.decode())
+        if lines[-1].startswith("{") and (event := json.loads(line))["event"] == "service.ready":
+            return event["address"]
+    raise AssertionError("".join(lines))
+
+
+@asynccontextmanager
+async def running(*arguments: str):
+    process = await start(*arguments)
+    try:
+        yield process, await ready(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_it_serves_the_champion_and_ends_cleanly_when_asked(tmp_path, store, game):
+    network = new_network(game.spec(), SMALL, seed=1)
+    version = export_network(store, game, network, SMALL, lineage=Lineage())
+    store.write_champion(MODEL, version, epoch=1, reason="test")
+    states, legal = sample_positions(game, games=2, seed=1)
+    async with running("--run-dir", str(tmp_path), "--model-store", str(store.root)) as (process, address):
+        assert address == f"unix:{tmp_path}/sockets/inference.sock"
+        async with KServeEvaluator(address, MODEL) as evaluator:
+            answer = await evaluator.evaluate(LeafBatch(states, legal), version=ModelVersion(version))
+        np.testing.assert_allclose(answer.policy.sum(axis=1), 1.0, atol=5e-3)
+        process.send_signal(signal.SIGTERM)
+        _, log = await process.communicate()
+        assert process.returncode == 0
+        assert b"Traceback" not in log
+
+
+async def test_models_are_loaded_over_tcp_with_the_token_of_a_file(tmp_path, store, game, monkeypatch):
+    export_network(store, game, new_network(game.spec(), SMALL, seed=1), SMALL, lineage=Lineage())
+    (tmp_path / "token").write_text("s3cret\n")
+    monkeypatch.setenv("ZEROFLEET_TOKEN_FILE", str(tmp_path / "token"))
+    async with (
+        running("--model-store", str(store.root), "--address", "127.0.0.1:0") as (_, address),
+        ModelControl(address, token="s3cret") as control,
+    ):
+        await control.serve(MODEL, [1])
+        assert await control.loaded() == {MODEL: [1]}
+
+
+async def test_a_taken_port_ends_the_start_with_one_line(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        process = await start("--run-dir", str(tmp_path), "--address", address)
+        _, log = await process.communicate()
+    assert process.returncode == 2
+    assert any(line.startswith(f"inference_server: cannot listen on {address}") for line in log.decode().splitlines())
+    assert b"Traceback" not in log
