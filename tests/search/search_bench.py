@@ -76,6 +76,15 @@ def answer_uniform(leaves: Leaves, players: int) -> Answer:
     return policy.astype(np.float32), np.zeros((len(listed), players), dtype=np.float32)
 
 
+def answer_seat_loses(leaves: Leaves, players: int, *, seat: int = 0) -> Answer:
+    """Return equal priors and the opinion that one of two seats, which move in turn, has all but lost."""
+    policy, value = answer_uniform(leaves, players)
+    mover = np.unpackbits(leaves.batch.states, axis=1).sum(axis=1) % 2  # a plane has a bit for each stone
+    value[:, 0] = np.where(mover == seat, -0.9, 0.9)
+    value[:, 1] = -value[:, 0]
+    return policy, value
+
+
 def drive(block: SearchBlock, answer: Callable[[Leaves, int], Answer] = answer_hashed) -> None:
     """Search until no slot needs an evaluation any more: all wait, are finished or idle."""
     players = block.game.spec().num_players

@@ -91,10 +91,13 @@ def _settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> 
 
 @lean
 def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge: int) -> None:
-    """Play a root edge in slot g and begin the next move. A search goes into the history first, and may resign."""
+    """Play a root edge in slot g and begin the next move. A search goes into the history first, and may resign.
+
+    A held slot does as it is told: it never resigns.
+    """
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
-    if slot.searched and note_search(arena, history, g, rules):
+    if slot.searched and note_search(arena, history, g, rules) and not slot.hold:
         slot.resigned = root.to_move
         slot.scores[:] = 1.0
         slot.scores[root.to_move] = -1.0
@@ -105,7 +108,7 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
     slot.ply += 1
     arena.counters[2] += 1
     child = arena.edges[g, edge].child
-    keep = rules.reuse_subtree and not rules.gumbel and slot.searched and child != NO_NODE
+    keep = rules.reuse_subtree and not rules.gumbel and child != NO_NODE
     if keep and arena.nodes[g, child].kind == EXPANDED:
         keep_subtree(tree_of(arena, g), slot, child)
     else:
