@@ -1,0 +1,118 @@
+"""`zerofleet models` on a run whose services are down."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from zerofleet.cli import models
+from zerofleet.cli.models import _Said
+from zerofleet.model_store import ModelStore
+from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport
+from zerofleet.run_paths import RunPaths
+
+MODEL = "tic_tac_toe"
+
+
+@pytest.fixture
+def run(run_with_champion, tmp_path):
+    return shutil.copytree(run_with_champion, tmp_path / "run")
+
+
+def test_the_list_names_the_champion_and_why_it_is_one(zerofleet, run):
+    (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
+    assert (row["version"], row["status"], row["note"], row["elo"]) == (1, "champion", "the only one", None)
+    assert row["size_bytes"] > 1000
+    assert "champion" in zerofleet("models", "list", MODEL, "--run-dir", str(run)).out
+
+
+def test_the_list_shows_a_version_that_cannot_be_read_as_corrupt(zerofleet, run):
+    (run / "models" / MODEL / "1" / "manifest.json").write_text("{")
+    (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
+    assert row["status"] == "corrupt"
+
+
+def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
+    match = MatchReport(
+        champion_version=7,
+        wins=12,
+        draws=3,
+        losses=5,
+        pentanomial=(0, 1, 3, 4, 2),
+        share=0.675,
+        share_low=0.5,
+        share_high=0.8,
+        log_likelihood_ratio=1.0,
+    )
+    said = _Said({1: Candidate(MODEL, 1, CandidateStatus.PROMOTED, match)}, {"model:1": 123.0})
+    (row,) = models.list_models(RunPaths(run), models.chosen_game(MODEL, None), said)
+    assert row.elo == 123.0
+    assert row.note == "+12 =3 -5 against 7"
+
+
+def test_show_prints_the_manifest(zerofleet, run):
+    about = zerofleet("models", "show", MODEL, "1", "--run-dir", str(run), "--json").json()
+    assert about["game"] == MODEL
+    assert about["status"] == "champion"
+    assert "model.pt" in zerofleet("models", "show", MODEL, "1", "--run-dir", str(run)).out
+
+
+def test_a_version_that_is_not_stored_is_named_with_those_that_are(zerofleet, run):
+    outcome = zerofleet("models", "show", MODEL, "9", "--run-dir", str(run))
+    assert outcome.code == 2
+    assert "no version 9; the latest stored are: 1" in outcome.err
+
+
+def test_verify_passes_a_whole_version_and_fails_a_damaged_one(zerofleet, run):
+    assert zerofleet("models", "verify", MODEL, "--run-dir", str(run)).code == 0
+    path = run / "models" / MODEL / "1" / "model.pt"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    outcome = zerofleet("models", "verify", MODEL, "--run-dir", str(run), "--json")
+    assert outcome.code == 1
+    (verdict,) = outcome.json()
+    assert "sha256" in verdict["fault"]
+    assert zerofleet("models", "verify", MODEL, "1", "--run-dir", str(run)).code == 1
+
+
+def test_a_corrupt_version_is_not_offered_for_promotion(zerofleet, run):
+    (run / "models" / MODEL / "1" / "model.pt").write_bytes(b"")
+    outcome = zerofleet("models", "promote", MODEL, "1", "--run-dir", str(run))
+    assert outcome.code == 2
+    assert "was cut short or changed" in outcome.err
+
+
+@pytest.mark.parametrize(("words", "version"), [(("promote", MODEL, "1"), 1), (("rollback", MODEL), None)])
+def test_promotion_and_rollback_are_asked_of_the_gatekeeper(zerofleet, run, monkeypatch, words, version):
+    asked = []
+
+    async def change(paths, game, version, reason):
+        asked.append((paths.root, version, reason))
+        return Champion(MODEL, version or 1, 2, "0" * 64, 0, reason)
+
+    monkeypatch.setattr(models, "_change", change)
+    outcome = zerofleet("models", *words, "--reason", "it is better", "--run-dir", str(run))
+    assert outcome.code == 0
+    assert "is champion" in outcome.out
+    assert asked == [(run, version, "it is better")]
+
+
+@pytest.mark.slow
+def test_bench_train_prints_one_json_object(zerofleet):
+    words = ["bench", "train", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "0.3", "--games-per-second", "50"]
+    figures = zerofleet(*words, "--json").json()
+    assert figures["samples_per_second"] > 0
+    assert 0 <= figures["wait_share"] <= 1
+
+
+def test_a_run_that_is_not_there_is_said_so(zerofleet, tmp_path):
+    outcome = zerofleet("models", "list", MODEL, "--run-dir", str(tmp_path / "nothing"))
+    assert outcome.code == 2
+    assert "is not a run directory" in outcome.err
+
+
+def test_versions_in_the_store_are_verified_for_the_game(run):
+    assert models.verify_models(RunPaths(run), models.chosen_game(MODEL, None), [1]) == {1: ""}
+    assert ModelStore(run / "models").versions(MODEL) == [1]
