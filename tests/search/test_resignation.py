@@ -1,0 +1,92 @@
+"""Resignation: when both the root and the best move look lost, except in control games, which are played on."""
+
+import pytest
+from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_seat_loses, answer_uniform, drive
+
+from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search.played import FULL_SEARCH, WOULD_RESIGN
+
+RESIGNING = SearchSettings(simulations=12, resign_threshold=-0.7, resign_control_share=0.0)
+
+
+def played_games(settings, answer, *, games=1, game=CONNECT_FOUR, opening=()):
+    block = SearchBlock(game, settings, slots=games)
+    for slot in range(games):
+        block.begin(slot, seed=slot, versions=[1, 1], opening=opening)
+    drive(block, answer)
+    return [block.take(slot) for slot in range(games)]
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_the_seat_that_has_lost_resigns_at_its_first_move(seat):
+    (played,) = played_games(RESIGNING, lambda leaves, players: answer_seat_loses(leaves, players, seat=seat))
+    assert played.resigned_seat == seat
+    assert played.scores == ((-1.0, 1.0) if seat == 0 else (1.0, -1.0))
+    assert len(played.moves) == seat  # the move it would have made is not in the game
+    assert [move.ply for move in played.searched] == list(range(seat))
+    assert not played.resignation_control
+
+
+def test_control_games_are_played_on_and_say_where_a_seat_would_have_resigned():
+    settings = RESIGNING.model_copy(update={"resign_control_share": 1.0})
+    (played,) = played_games(settings, answer_seat_loses)
+    assert played.resignation_control
+    assert played.resigned_seat is None
+    assert len(played.moves) >= 7
+    early = [move for move in played.searched if move.ply < 4]
+    assert [move.flags for move in early] == [FULL_SEARCH | WOULD_RESIGN, FULL_SEARCH] * 2
+
+
+def test_the_share_of_control_games_is_the_setting():
+    settings = SearchSettings(simulations=1, resign_control_share=0.3)
+    games = played_games(settings, answer_uniform, games=400, game=TIC_TAC_TOE, opening=(4,))
+    assert 0.22 < sum(played.resignation_control for played in games) / 400 < 0.38  # 3.5 standard errors
+
+
+def test_minus_one_never_resigns_however_lost():
+    def answer_hopeless(leaves, players):
+        policy, value = answer_seat_loses(leaves, players)
+        return policy, value / 0.9
+
+    settings = RESIGNING.model_copy(update={"resign_threshold": -1.0})
+    (played,) = played_games(settings, answer_hopeless)
+    assert played.resigned_seat is None
+    assert not any(move.flags & WOULD_RESIGN for move in played.searched)
+
+
+def test_the_threshold_of_a_running_block_may_change():
+    block = SearchBlock(CONNECT_FOUR, RESIGNING, slots=1)
+    block.set_resign_threshold(-0.95)
+    block.begin(0, seed=0, versions=[1, 1])
+    block.absorb(*answer_seat_loses(block.advance(), 2))
+    while len(block.moves(0)) < 3:
+        block.absorb(*answer_seat_loses(block.advance(), 2))
+    block.set_resign_threshold(-0.7)
+    drive(block, answer_seat_loses)
+    played = block.take(0)
+    assert played.resigned_seat == 0
+    assert len(played.moves) == 4
+
+
+def test_a_bad_root_with_a_good_move_is_no_reason_to_resign():
+    """The network thinks the first position lost, yet the best move leads to one it likes."""
+
+    def answer(leaves, players):
+        policy, value = answer_uniform(leaves, players)
+        value[:] = (-1.0, 1.0)  # whoever is to move has lost: so every move of mine wins
+        return policy, value
+
+    (played,) = played_games(RESIGNING.model_copy(update={"simulations": 2}), answer, game=TIC_TAC_TOE)
+    assert played.resigned_seat is None
+
+
+def test_a_resignation_takes_nothing_from_the_moves_before():
+    settings = SearchSettings(simulations=20, resign_threshold=-0.35, resign_control_share=0.0)
+    resigned = [p for p in played_games(settings, answer_hashed, games=30) if p.resigned_seat is not None]
+    full = played_games(settings.model_copy(update={"resign_threshold": -1.0}), answer_hashed, games=30)
+    assert len(resigned) > 5
+    for played in resigned:
+        whole = next(other for other in full if other.seed == played.seed)
+        assert whole.moves[: len(played.moves)].tolist() == played.moves.tolist()
+        assert played.resigned_seat == len(played.moves) % 2
+        assert not any(move.flags & WOULD_RESIGN for move in played.searched)
