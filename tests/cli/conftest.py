@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from games.core import make
+from trainer.export import Lineage, export_network
+from trainer.network import Network
 from zerofleet.cli import main
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+from zerofleet.presets import preset
+from zerofleet.runs import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +43,18 @@ def zerofleet(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(int(ended.value.code or 0), captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def run_with_champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of tic-tac-toe whose champion is an untrained network."""
+    root = tmp_path_factory.mktemp("runs") / "tic_tac_toe-tiny"
+    game = make("tic_tac_toe")
+    chosen = preset(game, "tiny")
+    with RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1) as run:
+        store = ModelStore(run.paths.models)
+        torch.manual_seed(0)
+        network = Network(game.spec(), chosen.network)
+        version = export_network(store, game, network, chosen.network, lineage=Lineage())
+        store.write_champion(model_name(game), version, epoch=1, reason="the only one")
+    return root

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Let the person type these lines."""
+
+    def type_lines(*lines):
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+    return type_lines
+
+
+@pytest.mark.slow
+def test_a_game_against_the_champion_of_a_run(zerofleet, typed, run_with_champion):
+    typed("b2", "hint", "z9", "undo", "quit")
+    outcome = zerofleet("play", "tic_tac_toe", "--run-dir", str(run_with_champion), "--simulations", "16")
+    assert outcome.code == 0
+    assert "O (champion 1) plays" in outcome.out
+    assert "champion 1, 16 simulations" in outcome.out
+    assert "best: " in outcome.out
+    assert "'z9' is not a legal move" in outcome.out
+    assert f"champion 1 of {run_with_champion}" in outcome.err
+
+
+def test_a_game_against_an_agent_needs_no_run(zerofleet, typed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    typed("b2", "quit")
+    outcome = zerofleet("play", "tic_tac_toe", "--opponent", "random", "--seed", "1", "--seat", "2")
+    assert outcome.code == 0
+    assert "X (random) plays" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "there is no run of tic_tac_toe in"),
+        (("--run-dir", "nowhere"), "nowhere is not a run directory"),
+        (("--opponent", "random", "--seat", "3"), "tic_tac_toe has 2 seats; --seat 3 is none of them"),
+        (("--opponent", "bob"), "no agent is called 'bob'; there are random"),
+        (("--set", "size=4", "--opponent", "random"), "size=4 is out of range"),
+    ],
+)
+def test_what_cannot_be_played_is_one_clear_line(zerofleet, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("play", "tic_tac_toe", *words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith("error: ")
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("opponent", "said"), [("model:9", "9"), ("model:x", "is not a model"), ("model:0", "is not a model")])
+def test_a_version_that_is_not_there_is_named(zerofleet, run_with_champion, opponent, said):
+    outcome = zerofleet("play", "tic_tac_toe", "--opponent", opponent, "--run-dir", str(run_with_champion))
+    assert outcome.code == 2
+    assert said in outcome.err.splitlines()[-1]
