@@ -52,7 +52,9 @@ class ChildPlan:
     """How a child is started."""
 
     name: str
-    """`trainer`, `selfplay_worker-0`."""
+    """`trainer`, `worker-0`."""
+    kind: str
+    """The service: `trainer`, `selfplay_worker`. Children of one kind drain together."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
     announce: Path

@@ -31,6 +31,7 @@ def plan_fleet(request: RunRequest, run: RunDirectory, chosen: Preset, environme
             plans.append(
                 ChildPlan(
                     name=name,
+                    kind=service,
                     command=(sys.executable, "-m", service, *arguments),
                     environment=_environment(request, environment, threads.get(service, 1)),
                     announce=run.paths.announce(name),
@@ -64,7 +65,7 @@ def _own_arguments(run: RunDirectory, service: str, name: str) -> dict[str, str]
     paths: RunPaths = run.paths
     common = {
         "inference_server": {"address": paths.inference_address},
-        "gatekeeper": {"address": paths.gatekeeper_address},
+        "gatekeeper": {"address": paths.gatekeeper_address, "seed": str(run.header.seed)},
         "trainer": {"seed": str(run.header.seed)},
         "selfplay_worker": {"worker-id": name, "run-seed": str(run.header.seed)},
     }

@@ -39,12 +39,12 @@ class MetricsPage:
         """Return the values of a metric by one label."""
         return {found[label]: value for found, value in self._samples.get(name, ()) if label in found}
 
-    def counters(self) -> Iterator[tuple[str, float]]:
-        """Yield what only grows, keyed by name and labels."""
+    def counters(self) -> Iterator[tuple[str, str, float]]:
+        """Yield what only grows: name, name with labels, value."""
         for name, samples in self._samples.items():
             if name.endswith(("_total", "_sum", "_count")):
                 for labels, value in samples:
-                    yield f"{name}{sorted(labels.items())}", value
+                    yield name, f"{name}{sorted(labels.items())}", value
 
 
 async def fetch_page(port: int) -> MetricsPage | None:

@@ -1,0 +1,84 @@
+"""The run in plain lines, for a log or a pipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.words import clock, compact, count, share
+
+__all__ = ["progress_line", "row"]
+
+
+def progress_line(now: Readings) -> str:
+    """Return one line of what the run is doing; what is not known yet is left out."""
+    return "  ".join([clock(now.elapsed_s), *_producing(now), *_learning(now), *_judging(now)])
+
+
+def _producing(now: Readings) -> Iterator[str]:
+    per_hour = "" if math.isnan(now.games_per_hour) else f" ({count(round(now.games_per_hour))}/h)"
+    yield f"games {count(now.games)}{per_hour}"
+    if not math.isnan(now.mean_batch):
+        yield f"evaluations {compact(now.evaluations_per_s)}/s in batches of {compact(now.mean_batch)}"
+    if not math.isnan(now.cache_share):
+        yield f"cache {share(now.cache_share)}"
+    if now.lag:
+        yield f"stream lag {count(now.lag)}"
+    if now.rejected:
+        yield f"{now.rejected} refused"
+
+
+def _learning(now: Readings) -> Iterator[str]:
+    heads = [f"{head} {loss:.3f}" for head, loss in sorted(now.losses.items()) if head != "total"]
+    if heads:
+        yield f"loss {' '.join(heads)}"
+    if now.step:
+        yield f"step {count(now.step)}, reuse {now.reuse:.2f}"
+    if now.samples:
+        yield f"window {compact(now.window)} of {compact(now.samples)}"
+
+
+def _judging(now: Readings) -> Iterator[str]:
+    if now.champion is not None:
+        rung = now.champion_rung
+        yield f"champion {now.champion.version}" + (f" ({rung.elo:+.0f} Elo)" if rung is not None else "")
+    if now.match is not None:
+        match = now.match
+        yield f"match of {match.version}: {match.wins}/{match.draws}/{match.losses}, llr {match.llr:+.2f}"
+
+
+def row(now: Readings) -> dict[str, float | int | None]:
+    """Return the numbers of a look, flat, for a line of history; None for what is not known."""
+    rung, champion, match = now.champion_rung, now.champion, now.match
+    numbers: dict[str, float | int | None] = {
+        "elapsed_s": round(now.elapsed_s, 1),
+        "games": now.games,
+        "games_stored": now.games_stored,
+        "games_per_hour": now.games_per_hour,
+        "moves": now.moves,
+        "evaluations_per_s": now.evaluations_per_s,
+        "mean_batch": now.mean_batch,
+        "device_busy": now.device_busy,
+        "cache_share": now.cache_share,
+        "latency_s": now.latency_s,
+        **{f"loss_{head}": loss for head, loss in sorted(now.losses.items())},
+        "step": now.step,
+        "steps_per_s": now.steps_per_s,
+        "window": now.window,
+        "samples": now.samples,
+        "reuse": now.reuse,
+        "learning_rate": now.learning_rate,
+        "stream_lag": now.lag,
+        "stream_pending": now.pending,
+        "rejected": now.rejected,
+        "champion": champion.version if champion else None,
+        "champion_elo": rung.elo if rung else None,
+        "champion_elo_low": rung.elo_low if rung else None,
+        "champion_elo_high": rung.elo_high if rung else None,
+        "match_candidate": match.version if match else None,
+        "match_llr": match.llr if match else None,
+        **{f"memory_{service.name}": service.memory_bytes for service in now.services},
+        "restarts": sum(service.restarts for service in now.services),
+    }
+    return {name: None if isinstance(n, float) and not math.isfinite(n) else n for name, n in numbers.items()}

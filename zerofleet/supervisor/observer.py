@@ -1,0 +1,178 @@
+"""Observer: looks at every service of a run and says what it found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import psutil
+
+from zerofleet.errors import ZerofleetError
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.promotions import Candidate, CandidateStatus, Champion, Rung
+from zerofleet.supervisor.child import Child, ChildState
+from zerofleet.supervisor.pages import MetricsPage, fetch_page
+from zerofleet.supervisor.readings import Match, Meter, Readings, ServiceReading, Totals
+
+__all__ = ["Observer"]
+
+TREND_EVERY_S = 5.0
+TREND_POINTS = 60
+
+_GAMES = "zerofleet_games_finished_total"
+_MOVES = "zerofleet_selfplay_moves_total"
+_EVALUATIONS = "zerofleet_evaluations_total"
+_POSITIONS = "zerofleet_inference_positions_total"
+_BATCH = "zerofleet_inference_batch_size"
+_BUSY = "zerofleet_inference_device_busy_seconds_total"
+_LATENCY = "zerofleet_eval_latency_seconds"
+_STEPS = "zerofleet_train_steps_total"
+_RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LATENCY}_sum", f"{_LATENCY}_count", _STEPS)
+
+
+class Observer:
+    """Takes `Readings`. What a service does not answer keeps its last value."""
+
+    def __init__(self, children: Sequence[Child], gatekeeper: GatekeeperClient, model: str, say: Callable[[str], None]) -> None:
+        """`say` is told of each candidate that was decided."""
+        self._children = children
+        self._gatekeeper = gatekeeper
+        self._model = model
+        self._say = say
+        self._totals = Totals()
+        self._meter = Meter()
+        self._pages: dict[str, MetricsPage] = {}
+        self._trend: deque[float] = deque(maxlen=TREND_POINTS)
+        self._trend_at_s = 0.0
+        self._candidates: list[Candidate] = []
+        self._champion: Champion | None = None
+        self._ladder: list[Rung] = []
+        self._announced: set[int] | None = None
+        self._began_s = time.monotonic()
+
+    async def look(self, left_s: float | None) -> Readings:
+        """Ask every service once. Cancellation: nothing is lost."""
+        now_s = time.monotonic()
+        for child in self._children:
+            child.look()
+        await self._read_pages()
+        await self._ask_gatekeeper()
+        self._meter.take(now_s, self._totals, _RATED)
+        self._follow_trend(now_s)
+        return self._readings(now_s, left_s)
+
+    async def _read_pages(self) -> None:
+        ready = [child for child in self._children if child.metrics_port]
+        pages = await asyncio.gather(*(fetch_page(child.metrics_port) for child in ready))
+        for child, page in zip(ready, pages, strict=True):
+            if page is not None:
+                self._pages[child.plan.name] = page
+                self._totals.take(child.plan.name, page)
+
+    async def _ask_gatekeeper(self) -> None:
+        if not any(child.plan.name == "gatekeeper" and child.state is ChildState.READY for child in self._children):
+            return
+        try:
+            self._candidates, self._champion = await self._gatekeeper.models(self._model)
+            self._ladder = await self._gatekeeper.ladder(self._model)
+        except ZerofleetError:
+            return  # it is being started again; the child's state says so
+        self._announce_decisions()
+
+    def _announce_decisions(self) -> None:
+        decided = {c.version: c for c in self._candidates if c.status.settled}
+        if self._announced is None:  # what was decided in earlier sessions is no news
+            self._announced = set(decided) if len(decided) > 1 else set()
+        for version in sorted(decided.keys() - self._announced):
+            self._announced.add(version)
+            self._say(_verdict(decided[version]))
+
+    def _follow_trend(self, now_s: float) -> None:
+        loss = self._page("trainer").value("zerofleet_train_loss", head="total")
+        if loss is not None and now_s - self._trend_at_s >= TREND_EVERY_S:
+            self._trend.append(loss)
+            self._trend_at_s = now_s
+
+    def _page(self, service: str) -> MetricsPage:
+        return self._pages.get(service, _EMPTY)
+
+    def _workers(self, name: str, **labels: str) -> float:
+        return sum(page.total(name, **labels) for service, page in self._pages.items() if service.startswith("worker-"))
+
+    def _readings(self, now_s: float, left_s: float | None) -> Readings:
+        trainer, totals, meter = self._page("trainer"), self._totals, self._meter
+        network, cached = self._workers(_EVALUATIONS, source="network"), self._workers(_EVALUATIONS, source="cache")
+        return Readings(
+            elapsed_s=now_s - self._began_s,
+            left_s=left_s,
+            games=round(totals.of(_GAMES)),
+            games_stored=round(trainer.total("zerofleet_replay_games_ever")),
+            games_per_hour=meter.per_second(_GAMES) * 3600,
+            moves=round(totals.of(_MOVES)),
+            games_active=round(self._workers("zerofleet_games_active")),
+            waiting_games=round(self._workers("zerofleet_publish_queue_games")),
+            evaluations_per_s=meter.per_second(_POSITIONS),
+            mean_batch=meter.ratio(f"{_BATCH}_sum", f"{_BATCH}_count"),
+            device_busy=meter.per_second(_BUSY),
+            cache_share=cached / (network + cached) if network + cached else float("nan"),
+            latency_s=meter.ratio(f"{_LATENCY}_sum", f"{_LATENCY}_count"),
+            losses=trainer.by("zerofleet_train_loss", "head"),
+            loss_trend=tuple(self._trend),
+            step=round(trainer.total("zerofleet_train_step")),
+            steps_per_s=meter.per_second(_STEPS),
+            window=round(trainer.total("zerofleet_replay_samples")),
+            samples=round(trainer.total("zerofleet_replay_samples_ever")),
+            reuse=trainer.value("zerofleet_samples_reused_ratio") or 0.0,
+            learning_rate=trainer.value("zerofleet_train_learning_rate") or 0.0,
+            skipped_steps=round(trainer.total("zerofleet_train_skipped_steps_total")),
+            lag=round(trainer.total("zerofleet_stream_lag_entries")),
+            pending=round(trainer.total("zerofleet_stream_pending_entries")),
+            dead=round(trainer.total("zerofleet_stream_dead_entries")),
+            rejected=round(totals.of("zerofleet_records_rejected_total")),
+            champion=self._champion,
+            champion_age_s=time.time() - self._champion.promoted_at_ms / 1000 if self._champion else float("nan"),
+            candidates=tuple(self._candidates),
+            match=self._match(),
+            ladder=tuple(self._ladder),
+            services=tuple(_service(child, now_s) for child in self._children),
+        )
+
+    def _match(self) -> Match | None:
+        page = self._page("gatekeeper")
+        version = round(page.total("zerofleet_gate_candidate_version"))
+        if not version or not any(c.version == version and c.status is CandidateStatus.PLAYING for c in self._candidates):
+            return None
+        wins, draws, losses = (round(page.total("zerofleet_gate_match_games", result=r)) for r in ("win", "draw", "loss"))
+        bounds = page.by("zerofleet_gate_llr_bound", "side").values()
+        return Match(
+            version=version,
+            wins=wins,
+            draws=draws,
+            losses=losses,
+            llr=page.total("zerofleet_gate_llr"),
+            llr_low=min(bounds, default=0.0),
+            llr_high=max(bounds, default=0.0),
+        )
+
+
+_EMPTY = MetricsPage("")
+
+
+def _service(child: Child, now_s: float) -> ServiceReading:
+    return ServiceReading(child.plan.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid))
+
+
+def _memory(pid: int | None) -> int:
+    """Return the resident bytes of a process, 0 when it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss) if pid is not None else 0
+    except psutil.Error:
+        return 0
+
+
+def _verdict(candidate: Candidate) -> str:
+    """Say in one line what became of a candidate; the gatekeeper's reason holds the score of a match."""
+    against = f" against {candidate.match.champion_version}" if candidate.match is not None else ""
+    return f"candidate {candidate.version} {candidate.status.value}{against}: {candidate.reason}"

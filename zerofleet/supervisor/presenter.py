@@ -1,0 +1,90 @@
+"""How a person sees a run: a live page on a terminal, plain lines elsewhere, the events in both."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+
+from zerofleet.supervisor.lines import progress_line
+from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.screen import Event, Title, draw
+from zerofleet.supervisor.words import clock
+
+__all__ = ["LivePage", "PlainLines", "Presenter", "presenter"]
+
+EVENTS_KEPT = 50
+LINE_EVERY_S = 10.0
+
+
+class PlainLines:
+    """A line every ten seconds, and one for each event. Usable in `with`."""
+
+    def __init__(self, console: Console, title: Title) -> None:
+        self._console = console
+        self._title = title
+        self._next_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._print(f"zerofleet run of {self._title.game}, preset {self._title.preset}, in {self._title.run_dir}")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Nothing is open."""
+
+    def show(self, now: Readings) -> None:
+        """Print a line when it is time for one."""
+        if now.elapsed_s >= self._next_s and now.games + now.step:
+            self._next_s = now.elapsed_s + LINE_EVERY_S
+            self._print(progress_line(now))
+
+    def tell(self, at_s: float, text: str) -> None:
+        """Print an event."""
+        self._print(f"{clock(at_s)}  {text}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LivePage:
+    """The page of `screen` on the terminal's second screen. Usable in `with`."""
+
+    def __init__(self, console: Console, title: Title) -> None:
+        self._console = console
+        self._title = title
+        self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self._last = Readings()
+        self._live = Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        self._draw()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def show(self, now: Readings) -> None:
+        """Draw a look."""
+        self._last = now
+        self._draw()
+
+    def tell(self, at_s: float, text: str) -> None:
+        """Add an event and draw it."""
+        self._events.append(Event(at_s, text))
+        self._draw()
+
+    def _draw(self) -> None:
+        columns, lines = self._console.size
+        self._live.update(draw(self._title, self._last, list(self._events), columns=columns, lines=lines), refresh=True)
+
+
+Presenter = LivePage | PlainLines
+
+
+def presenter(console: Console, title: Title) -> Presenter:
+    """Return what suits the console."""
+    return LivePage(console, title) if console.is_terminal and not console.is_dumb_terminal else PlainLines(console, title)

@@ -1,0 +1,149 @@
+"""What a run is doing, as numbers: taken from the services' /metrics and from the gatekeeper.
+
+`Readings` is one look; screen, plain lines, history and summary are made of it and of nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from zerofleet.promotions import Candidate, Champion, Rung
+from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.pages import MetricsPage
+
+__all__ = ["Match", "Meter", "Readings", "ServiceReading", "Totals"]
+
+RATE_WINDOW_S = 30.0
+
+
+class ServiceReading(NamedTuple):
+    """One child process."""
+
+    name: str
+    state: ChildState
+    for_s: float
+    """Seconds since the present process was started."""
+    restarts: int
+    memory_bytes: int
+
+
+class Match(NamedTuple):
+    """The gate match under way, from the candidate's side."""
+
+    version: int
+    wins: int
+    draws: int
+    losses: int
+    llr: float
+    llr_low: float
+    llr_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """One look at a run. Rates are over the last half minute; nan where nothing is known yet."""
+
+    elapsed_s: float = 0.0
+    left_s: float | None = None
+
+    games: int = 0
+    """Games that were finished since the supervisor started."""
+    games_stored: int = 0
+    """Games in the trainer's store, earlier sessions included."""
+    games_per_hour: float = math.nan
+    moves: int = 0
+    games_active: int = 0
+    waiting_games: int = 0
+    """Finished games that wait for the stream in the workers."""
+
+    evaluations_per_s: float = math.nan
+    mean_batch: float = math.nan
+    device_busy: float = math.nan
+    """Share of the time in which the device evaluates, in [0, 1]."""
+    cache_share: float = math.nan
+    """Share of the workers' evaluations answered by their caches, in [0, 1]."""
+    latency_s: float = math.nan
+    """Mean time from request to reply, as the workers see it."""
+
+    losses: Mapping[str, float] = field(default_factory=dict)
+    loss_trend: tuple[float, ...] = ()
+    step: int = 0
+    steps_per_s: float = math.nan
+    window: int = 0
+    samples: int = 0
+    """Samples ever stored."""
+    reuse: float = math.nan
+    learning_rate: float = math.nan
+    skipped_steps: int = 0
+
+    lag: int = 0
+    pending: int = 0
+    dead: int = 0
+    rejected: int = 0
+
+    champion: Champion | None = None
+    champion_age_s: float = math.nan
+    candidates: tuple[Candidate, ...] = ()
+    """Oldest first."""
+    match: Match | None = None
+    ladder: tuple[Rung, ...] = ()
+    """Strongest first."""
+
+    services: tuple[ServiceReading, ...] = ()
+
+    @property
+    def champion_rung(self) -> Rung | None:
+        """The champion's place on the ladder, None before it has one."""
+        if self.champion is None:
+            return None
+        return next((rung for rung in self.ladder if rung.name == f"model:{self.champion.version}"), None)
+
+
+class Totals:
+    """Sums counters over the lives of a process: one that falls was started anew, and goes on from where it was."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], float] = {}
+        self._sums: dict[str, float] = {}
+
+    def take(self, service: str, page: MetricsPage) -> None:
+        """Take in a page of a service."""
+        for name, labels, value in page.counters():
+            before = self._last.get((service, labels), 0.0)
+            self._last[service, labels] = value
+            self._sums[name] = self._sums.get(name, 0.0) + (value - before if value >= before else value)
+
+    def of(self, name: str) -> float:
+        """Return the total of a counter over all services and labels, 0 before it was seen."""
+        return self._sums.get(name, 0.0)
+
+
+class Meter:
+    """Turns totals into rates over a sliding window."""
+
+    def __init__(self, window_s: float = RATE_WINDOW_S) -> None:
+        self._window_s = window_s
+        self._seen: deque[tuple[float, dict[str, float]]] = deque()
+
+    def take(self, at_s: float, totals: Totals, names: Iterable[str]) -> None:
+        """Take in the totals at a time."""
+        self._seen.append((at_s, {name: totals.of(name) for name in names}))
+        while len(self._seen) > 2 and self._seen[1][0] <= at_s - self._window_s:
+            self._seen.popleft()
+
+    def per_second(self, name: str) -> float:
+        """Return the rate of a counter; nan before there are two looks."""
+        return self.ratio(name, None)
+
+    def ratio(self, name: str, other: str | None) -> float:
+        """Return how much a counter grew for each unit that another did (None: for each second); nan if it did not."""
+        if len(self._seen) < 2:
+            return math.nan
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        grown = last[name] - first[name]
+        per = last_s - first_s if other is None else last[other] - first[other]
+        return grown / per if per > 0 else math.nan

@@ -1,0 +1,296 @@
+"""The live page of a run on a terminal, drawn from `Readings` alone.
+
+Labels are dim, values plain, and colour says only three things: good (green), look here (yellow), wrong (red).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from zerofleet.promotions import Candidate, CandidateStatus, Rung
+from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.readings import Match, Readings, ServiceReading
+from zerofleet.supervisor.words import (
+    UNKNOWN,
+    clock,
+    compact,
+    count,
+    decimals,
+    duration,
+    memory,
+    milliseconds,
+    share,
+    sparkline,
+)
+
+__all__ = ["Event", "Title", "draw"]
+
+LABEL, GOOD, LOOK, WRONG, ACCENT = "bright_black", "green", "yellow", "red", "cyan"
+ROWS, COMPACT_ROWS = 7, 4
+"""Lines of the tables."""
+WIDE_COLUMNS, TALL_LINES = 96, 30
+"""From which size of terminal the page is drawn in full."""
+EVENTS_SHOWN = 4
+TREND_CELLS = 12
+
+_STATUS_STYLES = {
+    CandidateStatus.PROMOTED: GOOD,
+    CandidateStatus.PLAYING: ACCENT,
+    CandidateStatus.BROKEN: WRONG,
+    CandidateStatus.QUEUED: LABEL,
+    CandidateStatus.SUPERSEDED: LABEL,
+}
+_STATE_STYLES = {
+    ChildState.READY: GOOD,
+    ChildState.STARTING: LOOK,
+    ChildState.RESTARTING: WRONG,
+    ChildState.DRAINING: LOOK,
+    ChildState.ENDED: LABEL,
+}
+
+
+class Figure(NamedTuple):
+    """A line of a panel."""
+
+    label: str
+    value: str
+    note: str | Text
+
+
+class Event(NamedTuple):
+    """Something that happened, and when in the run."""
+
+    at_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """What does not change while a run is shown."""
+
+    game: str
+    preset: str
+    run_dir: str
+    duration_s: float | None
+
+
+def draw(title: Title, now: Readings, events: Sequence[Event], *, columns: int, lines: int) -> RenderableType:
+    """Return the page for a terminal of that size; a small one gets the same panels with fewer words."""
+    full = columns >= WIDE_COLUMNS and lines >= TALL_LINES
+    numbers = [_figures(name, rows, full) for name, rows in (_self_play(now), _network(now), _learning(now))]
+    tables = [_candidates(now, full), _ladder(now, full)]
+    return Group(
+        _headline(title, now),
+        _beside(numbers, (1, 1, 1)),
+        _beside(tables, (3, 2) if full else (1, 1)),
+        _services(now.services, full),
+        _events(events[-(EVENTS_SHOWN if full else 2) :]),
+        _footer(title),
+    )
+
+
+def _headline(title: Title, now: Readings) -> RenderableType:
+    name = Text.assemble(("zerofleet ", f"bold {ACCENT}"), (title.game, "bold"), (f"  {title.preset}", LABEL))
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(ratio=1)
+    grid.add_column(justify="right")
+    if title.duration_s is None:
+        grid.add_row(name, Text.assemble((clock(now.elapsed_s), "bold"), (" elapsed", LABEL)))
+    else:
+        left_s = max(0.0, now.left_s if now.left_s is not None else title.duration_s)
+        bar = ProgressBar(title.duration_s, title.duration_s - left_s, width=24, style=LABEL, complete_style=ACCENT)
+        grid.add_column(width=24)
+        told = Text.assemble((clock(now.elapsed_s), "bold"), (f" of {clock(title.duration_s)}", LABEL))
+        grid.add_row(name, told, bar)
+    return Padding(grid, (0, 1, 1, 1))
+
+
+def _beside(panels: Sequence[RenderableType], ratios: Sequence[int]) -> RenderableType:
+    grid = Table.grid(expand=True)
+    for ratio in ratios:
+        grid.add_column(ratio=ratio)
+    grid.add_row(*panels)
+    return grid
+
+
+def _panel(title: str, body: RenderableType, *, height: int | None = None, subtitle: str = "") -> Panel:
+    return Panel(
+        body,
+        title=Text(title, style="bold"),
+        title_align="left",
+        subtitle=Text(subtitle, style=LABEL) if subtitle else None,
+        subtitle_align="right",
+        border_style=LABEL,
+        box=box.ROUNDED,
+        height=height,
+    )
+
+
+def _figures(title: str, rows: Sequence[Figure], full: bool) -> Panel:
+    """Return a panel of labels, values aligned to the right and, where there is room, what explains them."""
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(style=LABEL, no_wrap=True, ratio=None if full else 1, overflow="ellipsis")
+    grid.add_column(justify="right", no_wrap=True, min_width=6)
+    if full:
+        grid.add_column(style=LABEL, no_wrap=True, ratio=1, overflow="ellipsis")
+    for row in rows:
+        grid.add_row(*row[: 3 if full else 2])
+    return _panel(title, grid)
+
+
+def _self_play(now: Readings) -> tuple[str, list[Figure]]:
+    per_game = now.moves / now.games if now.games else math.nan
+    per_hour = UNKNOWN if math.isnan(now.games_per_hour) else count(round(now.games_per_hour))
+    refused = max(now.rejected, now.dead)
+    return "self-play", [
+        Figure("games", count(now.games), f"{per_hour} /h"),
+        Figure("moves", compact(now.moves), f"{decimals(per_game, 1)} a game"),
+        Figure("in play", count(now.games_active), "games"),
+        Figure("stored", count(now.games_stored), "in this run"),
+        Figure(
+            "on the way",
+            count(now.lag + now.waiting_games),
+            Text(f"{count(refused)} refused", style=WRONG) if refused else "in the stream",
+        ),
+    ]
+
+
+def _network(now: Readings) -> tuple[str, list[Figure]]:
+    return "network", [
+        Figure("evaluations", compact(now.evaluations_per_s), "/s"),
+        Figure("mean batch", compact(now.mean_batch), "positions"),
+        Figure("latency", milliseconds(now.latency_s), "a request"),
+        Figure("device busy", share(now.device_busy), ""),
+        Figure("cache hits", share(now.cache_share), "of evaluations"),
+    ]
+
+
+def _learning(now: Readings) -> tuple[str, list[Figure]]:
+    losses = {head: loss for head, loss in sorted(now.losses.items()) if head != "total"}
+    notes: list[str | Text] = [Text(sparkline(now.loss_trend, TREND_CELLS), style=ACCENT)]
+    shown = losses or {"policy": math.nan, "value": math.nan}
+    skipped = Text(f"{now.skipped_steps} skipped", style=LOOK) if now.skipped_steps else f"{compact(now.steps_per_s)} /s"
+    return "learning", [
+        *(Figure(f"loss {head}", decimals(loss, 3), notes.pop() if notes else "") for head, loss in shown.items()),
+        Figure("step", count(now.step), skipped),
+        Figure("window", compact(now.window), f"of {compact(now.samples)}"),
+        Figure("reuse", decimals(now.reuse, 2), "a sample"),
+    ]
+
+
+def _table(*columns: str) -> Table:
+    made = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style=LABEL)
+    for column in columns:
+        right = column.startswith(">")
+        made.add_column(column.removeprefix(">"), justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+    return made
+
+
+def _candidates(now: Readings, full: bool) -> Panel:
+    rows = ROWS if full else COMPACT_ROWS
+    table = (
+        _table(">version", "verdict", ">won", ">drawn", ">lost", ">score", ">llr") if full else _table("", "", ">score", ">llr")
+    )
+    champion = now.champion.version if now.champion else 0
+    for candidate in reversed(now.candidates[-rows:]):
+        row = _candidate_row(candidate, now.match, is_champion=candidate.version == champion)
+        table.add_row(*(row if full else [*row[:2], *row[5:]]))
+    body = table if now.candidates else Text("the first network is on its way", style=LABEL)
+    match = now.match
+    ends = f"the match ends at llr {match.llr_low:+.2f} or {match.llr_high:+.2f}" if full and match and match.llr_high else ""
+    return _panel("candidates", body, height=rows + 3, subtitle=ends)
+
+
+def _candidate_row(candidate: Candidate, live: Match | None, *, is_champion: bool) -> list[RenderableType]:
+    verdict = Text(candidate.status.value, style=_STATUS_STYLES.get(candidate.status, ""))
+    if is_champion:
+        verdict.append(" ★", style=LOOK)
+    version = Text(str(candidate.version), style="bold" if is_champion else "")
+    if live is not None and live.version == candidate.version:
+        wins, draws, losses, llr = live.wins, live.draws, live.losses, live.llr
+    elif candidate.match is not None:
+        match = candidate.match
+        wins, draws, losses, llr = match.wins, match.draws, match.losses, match.log_likelihood_ratio
+    else:
+        return [version, verdict, "", "", "", "", ""]
+    games = wins + draws + losses
+    score = (wins + draws / 2) / games if games else math.nan
+    return [version, verdict, str(wins), str(draws), str(losses), share(score), f"{llr:+.2f}"]
+
+
+def _ladder(now: Readings, full: bool) -> Panel:
+    rows = ROWS if full else COMPACT_ROWS
+    table = _table("player", ">Elo", ">±", ">games") if full else _table("", ">Elo", ">±")
+    champion = now.champion_rung
+    for rung in _ladder_rows(now, rows):
+        mine = rung == champion
+        style = "bold" if mine else ""
+        margin = (rung.elo_high - rung.elo_low) / 2
+        # The anchor has no interval, and a rung that never lost or never won has none that is worth a number.
+        told = f"{margin:.0f}" if 0 < margin < 1000 else ""
+        row: list[RenderableType] = [
+            Text(_player(rung, mine), style=style),
+            Text(f"{rung.elo:.0f}", style=style),
+            told,
+            count(rung.games),
+        ]
+        table.add_row(*(row if full else row[:3]))
+    age = f" · champion for {duration(now.champion_age_s)}" if now.champion and full else ""
+    body = table if now.ladder else Text("nobody has played yet", style=LABEL)
+    return _panel(f"ladder{age}", body, height=rows + 3)
+
+
+def _ladder_rows(now: Readings, rows: int) -> list[Rung]:
+    """Return the champion, the classical rungs, and other models where there is room, strongest first."""
+    champion = now.champion_rung
+    wanted = sorted(now.ladder, key=lambda rung: (rung != champion, rung.name.startswith("model:"), -rung.elo))
+    return sorted(wanted[:rows], key=lambda rung: -rung.elo)
+
+
+def _player(rung: Rung, is_champion: bool) -> str:
+    kind, _, number = rung.name.partition(":")
+    name = {"model": f"version {number}", "alpha_beta": f"alpha-beta {number}"}.get(kind, rung.name)
+    return f"{name} ★" if is_champion else name
+
+
+def _services(services: Sequence[ServiceReading], full: bool) -> RenderableType:
+    line = Text(" ")
+    for service in services:
+        style = _STATE_STYLES[service.state]
+        line.append("● ", style=style)
+        line.append(service.name.replace("_", " "))
+        if service.state is ChildState.READY and full:
+            line.append(f" {memory(service.memory_bytes)}", style=LABEL)
+        elif service.state is not ChildState.READY:
+            line.append(f" {service.state.value}", style=style)
+        if service.restarts:
+            line.append(f" {service.restarts} restart{'s' if service.restarts > 1 else ''}", style=LOOK)
+        line.append("   " if full else "  ")
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _events(events: Sequence[Event]) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", style=LABEL, no_wrap=True, min_width=7)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    for event in events:
+        grid.add_row(clock(event.at_s), event.text)
+    return Padding(grid, (1, 0, 1, 0)) if events else Text("")
+
+
+def _footer(title: Title) -> RenderableType:
+    line = Text.assemble((" run ", LABEL), (title.run_dir, ""), ("   Ctrl-C ends it; the same command goes on", LABEL))
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line

@@ -1,0 +1,80 @@
+"""What a run says at its end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from zerofleet.promotions import Candidate, Rung
+from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.request import RunRequest
+from zerofleet.supervisor.words import clock, count, share
+
+__all__ = ["summary"]
+
+CANDIDATES_SHOWN = 5
+_LABEL_WIDTH = 12
+
+
+def summary(request: RunRequest, last: Readings) -> str:
+    """Return the closing lines of a run: what it did, what came out, how to use it and how to go on."""
+    lines = [
+        ("ran for", clock(last.elapsed_s)),
+        ("games", f"{count(last.games)} in this session, {count(max(last.games_stored, 0))} stored in the run"),
+        ("learning", _learning(last)),
+        ("champion", _champion(last)),
+        *_ladder(last),
+        *_candidates(last.candidates),
+        ("run", str(request.run_dir)),
+        ("", ""),
+        ("play it", _play(request) if last.champion else "not yet: no network was promoted"),
+        ("go on", request.command()),
+    ]
+    return "\n".join(f"  {label:<{_LABEL_WIDTH}}{text}".rstrip() for label, text in lines)
+
+
+def _learning(last: Readings) -> str:
+    losses = ", ".join(f"{head} loss {loss:.3f}" for head, loss in sorted(last.losses.items()) if head != "total")
+    return f"{count(last.step)} steps on {count(last.samples)} samples" + (f"; {losses}" if losses else "")
+
+
+def _champion(last: Readings) -> str:
+    if last.champion is None:
+        return "none yet"
+    rung = last.champion_rung
+    rating = f", {_elo(rung)}, {count(rung.games)} rated games" if rung is not None else ", not rated yet"
+    return f"version {last.champion.version}{rating}"
+
+
+def _elo(rung: Rung) -> str:
+    return f"{rung.elo:.0f} Elo (95 % interval {rung.elo_low:.0f} to {rung.elo_high:.0f}; random is 0)"
+
+
+def _ladder(last: Readings) -> list[tuple[str, str]]:
+    """Name the strongest classical rung, to give the number a meaning."""
+    classical = [rung for rung in last.ladder if not rung.name.startswith("model:")]
+    if not classical or last.champion_rung is None:
+        return []
+    best = max(classical, key=lambda rung: rung.elo)
+    return [("beside it", f"{best.name.replace('_', '-').replace(':', ' of depth ')} has {best.elo:.0f} Elo")]
+
+
+def _candidates(candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
+    shown = [(("candidates" if i == 0 else ""), _candidate(c)) for i, c in enumerate(reversed(candidates[-CANDIDATES_SHOWN:]))]
+    return shown or [("candidates", "none yet")]
+
+
+def _candidate(candidate: Candidate) -> str:
+    text = f"{candidate.version:>4}  {candidate.status.value:<11}"
+    match = candidate.match
+    if match is None or not match.wins + match.draws + match.losses:
+        return text.rstrip()
+    score = f"{match.wins} won, {match.draws} drawn, {match.losses} lost against {match.champion_version}"
+    return f"{text} {score} ({share(match.share)} of points, llr {match.log_likelihood_ratio:+.2f})"
+
+
+def _play(request: RunRequest) -> str:
+    words = ["zerofleet", "play", request.game]
+    for name, value in request.parameters.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join([*words, "--run-dir", str(request.run_dir)])

@@ -1,0 +1,211 @@
+"""`zerofleet run`: the whole loop on one machine, as supervised processes around one run directory.
+
+    supervisor ──► inference_server   gatekeeper   trainer   selfplay_worker ...
+        │  ▲ /metrics, champion, candidates        (unix sockets, SQLite stream, local model store)
+        ▼  │
+      page or lines
+
+The services are the same programs a cluster runs. They are started all at once and wait for each other; at the end they
+are drained against the stream of data (workers, trainer, gatekeeper, inference server), so that nothing waits for
+somebody who has gone. What is in the run directory is everything: the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.naming import model_name
+from zerofleet.runs import RunDirectory, RunHeader
+from zerofleet.settings import inherited_environment
+from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
+from zerofleet.supervisor.fleet import plan_fleet
+from zerofleet.supervisor.history import History
+from zerofleet.supervisor.leftovers import end_leftovers
+from zerofleet.supervisor.observer import Observer
+from zerofleet.supervisor.presenter import Presenter, presenter
+from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.request import RunRequest
+from zerofleet.supervisor.screen import Title
+from zerofleet.supervisor.summary import summary
+from zerofleet.supervisor.words import memory
+
+__all__ = ["Supervisor", "run"]
+
+EXIT_OK, EXIT_FAILED = 0, 1
+LOOK_EVERY_S = 1.0
+HISTORY_EVERY_S = 10.0
+LEAST_FREE_BYTES = 200 << 20
+"""A run that begins with less free space would end before its first promotion."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(request: RunRequest, console: Console | None = None) -> int:
+    """Run the loop until its time is up or Ctrl-C; return the exit code.
+
+    Raises `RunDirectoryError`, `ConfigurationError` and `GameError` before anything is started.
+    """
+    console = console or Console(highlight=False)
+    chosen = request.build_preset()
+    with RunDirectory.create_or_open(
+        request.run_dir, request.game, request.parameters, preset=request.preset, seed=request.seed
+    ) as directory:
+        _check_disk(directory)
+        end_leftovers(directory.paths)
+        plans = plan_fleet(request, directory, chosen, inherited_environment())
+        supervisor = Supervisor(request, directory, plans, console)
+        failure, last = asyncio.run(supervisor.run())
+    console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
+    if failure is not None:
+        sys.stderr.write(f"error: {failure}\n")
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+class Supervisor:
+    """Keeps the services of a run going and shows them."""
+
+    def __init__(self, request: RunRequest, directory: RunDirectory, plans: Sequence[ChildPlan], console: Console) -> None:
+        """`plans` are in the order of starting; those of one kind stand together."""
+        self._request = request
+        self._directory = directory
+        self._console = console
+        self._children = [Child(plan, self._tell) for plan in plans]
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._failure: GaveUp | None = None
+        self._presenter: Presenter | None = None
+        self._last = Readings()
+        self._began_s = time.monotonic()
+
+    async def run(self) -> tuple[GaveUp | None, Readings]:
+        """Start everything, watch it, drain it; return why it was given up, if it was, and the last look.
+
+        SIGINT, SIGTERM and SIGHUP drain; a second one kills what has not ended. Cancellation: every child is killed.
+        """
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            with presenter(self._console, self._title(self._directory.header)) as self._presenter:
+                await self._run_services()
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        return self._failure, self._last
+
+    async def _run_services(self) -> None:
+        paths = self._directory.paths
+        model = model_name(self._request.build_game())
+        async with GatekeeperClient(paths.gatekeeper_address, timeout_s=2.0) as gatekeeper:
+            observer = Observer(self._children, gatekeeper, model, self._tell)
+            async with asyncio.TaskGroup() as group:
+                for child in self._children:
+                    group.create_task(self._keep(child))
+                watching = group.create_task(self._watch(observer))
+                hurrying = group.create_task(self._kill_when_hurried())
+                await self._until_end()
+                await self._drain()
+                watching.cancel()
+                hurrying.cancel()
+
+    async def _keep(self, child: Child) -> None:
+        try:
+            await child.supervise()
+        except GaveUp as failure:
+            self._failure = self._failure or failure
+            self._stop.set()
+
+    async def _until_end(self) -> None:
+        """Wait until the time is up, a signal comes or a service is given up."""
+        try:
+            async with asyncio.timeout(self._request.duration_s):
+                await self._stop.wait()
+        except TimeoutError:
+            self._tell("the time is up; finishing")
+
+    async def _drain(self) -> None:
+        """End the services against the stream of data: producers before those they need."""
+        kinds: list[list[Child]] = []
+        for child in reversed(self._children):
+            if kinds and kinds[-1][0].plan.kind == child.plan.kind:
+                kinds[-1].append(child)
+            else:
+                kinds.append([child])
+        for kind in kinds:
+            async with asyncio.TaskGroup() as group:
+                for child in kind:
+                    group.create_task(child.drain())
+
+    async def _kill_when_hurried(self) -> None:
+        await self._hurry.wait()
+        for child in self._children:
+            child.kill()
+
+    async def _watch(self, observer: Observer) -> None:
+        """Look, show and write history for ever. Cancellation: nothing is lost."""
+        history = History(self._directory.paths.metrics / "run.jsonl", self._tell)
+        loop = asyncio.get_running_loop()
+        next_look_s = next_line_s = loop.time()
+        while True:
+            self._last = await observer.look(self._left_s())
+            self._show()
+            if loop.time() >= next_line_s:
+                next_line_s += HISTORY_EVERY_S
+                history.write(self._last)
+            next_look_s = max(next_look_s + LOOK_EVERY_S, loop.time())
+            await asyncio.sleep(next_look_s - loop.time())
+
+    def _left_s(self) -> float | None:
+        duration_s = self._request.duration_s
+        return None if duration_s is None else max(0.0, duration_s - self._elapsed_s())
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._stop.is_set():
+            self._tell(f"{number.name} again: killing what has not ended")
+            self._hurry.set()
+        else:
+            self._tell(f"{number.name}: finishing the games in hand; once more to kill")
+        self._stop.set()
+
+    def _tell(self, text: str) -> None:
+        """Tell the person watching, if there still is one."""
+        self._to_presenter(lambda shown: shown.tell(self._elapsed_s(), text))
+
+    def _show(self) -> None:
+        self._to_presenter(lambda shown: shown.show(self._last))
+
+    def _to_presenter(self, act: Callable[[Presenter], None]) -> None:
+        if self._presenter is not None:
+            try:
+                act(self._presenter)
+            except OSError:  # the terminal or the pipe was closed; the run is worth more than its picture
+                self._presenter = None
+
+    def _title(self, header: RunHeader) -> Title:
+        return Title(
+            game=" ".join([header.game, *(f"{name}={value}" for name, value in header.parameters.items())]),
+            preset=header.preset,
+            run_dir=str(self._request.run_dir),
+            duration_s=self._request.duration_s,
+        )
+
+
+def _check_disk(directory: RunDirectory) -> None:
+    free = shutil.disk_usage(directory.paths.root).free
+    if free < LEAST_FREE_BYTES:
+        raise ConfigurationError(
+            f"{memory(free)} are free on the disk of {directory.paths.root}, a run needs at least {memory(LEAST_FREE_BYTES)}; "
+            "free some, or choose another --run-dir"
+        )

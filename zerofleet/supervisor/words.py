@@ -1,0 +1,77 @@
+"""Numbers as people read them: grouped, with units, and a dash for what is not known yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+__all__ = ["UNKNOWN", "clock", "compact", "count", "decimals", "duration", "memory", "milliseconds", "share", "sparkline"]
+
+UNKNOWN = "\N{EN DASH}"
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def count(number: int) -> str:
+    """Return `12,345`."""
+    return f"{number:,}"
+
+
+def compact(number: float) -> str:
+    """Return three digits and a letter: `842`, `18.2 k`, `3.41 M`."""
+    if math.isnan(number):
+        return UNKNOWN
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(number) >= size:
+            scaled = number / size
+            return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{letter}"
+    return f"{number:.0f}" if abs(number) >= 100 or number == int(number) else f"{number:.1f}"
+
+
+def decimals(number: float, places: int) -> str:
+    """Return a number with that many decimals."""
+    return UNKNOWN if math.isnan(number) else f"{number:.{places}f}"
+
+
+def share(part: float) -> str:
+    """Return a share in [0, 1] as `31 %`."""
+    return UNKNOWN if math.isnan(part) else f"{100 * part:.0f} %"
+
+
+def clock(seconds: float) -> str:
+    """Return `4:07` or `1:04:07`."""
+    whole = max(0, int(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def duration(seconds: float) -> str:
+    """Return the largest fitting unit: `42 s`, `7 min`, `3.5 h`."""
+    if math.isnan(seconds):
+        return UNKNOWN
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def memory(size_bytes: int) -> str:
+    """Return mebibytes, or gibibytes above 1000 of them."""
+    if not size_bytes:
+        return UNKNOWN
+    mebibytes = size_bytes / (1 << 20)
+    return f"{mebibytes:.0f} MiB" if mebibytes < 1000 else f"{mebibytes / 1024:.1f} GiB"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return `42 ms`."""
+    return UNKNOWN if math.isnan(seconds) else f"{seconds * 1000:.0f} ms"
+
+
+def sparkline(values: Sequence[float], cells: int) -> str:
+    """Draw values as a line of blocks, the newest at the right; at most `cells` wide."""
+    known = [value for value in values if math.isfinite(value)][-cells:]
+    if len(known) < 2:
+        return ""
+    low, high = min(known), max(known)
+    if high == low:
+        return _BLOCKS[0] * len(known)
+    return "".join(_BLOCKS[round((value - low) / (high - low) * (len(_BLOCKS) - 1))] for value in known)
