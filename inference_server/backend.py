@@ -25,6 +25,7 @@ import structlog
 import torch
 
 from inference_server.settings import Precision
+from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import ConfigurationError, CorruptModel
 from zerofleet.manifests import Manifest, check_golden
 
@@ -51,6 +52,7 @@ class TorchBackend:
         self.precision = _DTYPES[chosen]
         self._threads = threads
         self.prepare_thread()
+        keep_freed_memory()
         with warnings.catch_warnings():  # torch says once a process that it cannot guard memory it may not write to
             warnings.simplefilter("ignore")
             torch.frombuffer(b"\0", dtype=torch.uint8)

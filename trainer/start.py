@@ -12,6 +12,7 @@ from trainer.network import new_network
 from trainer.replay import Mark, Replay
 from trainer.settings import TrainerSettings
 from trainer.training import Training
+from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import ConfigurationError, VersionSkew
 from zerofleet.model_checks import WEIGHTS_FILE
 from zerofleet.model_store import ModelStore
@@ -29,6 +30,7 @@ def open_training(settings: TrainerSettings, game: Game) -> Training:
     """
     paths = RunPaths(settings.run_dir)
     torch.set_num_threads(settings.train.threads)
+    keep_freed_memory()
     checkpoints = paths.replay / "checkpoints"
     loaded = load_latest(checkpoints)
     accounts = loaded[0].accounts if loaded else Accounts()

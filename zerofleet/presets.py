@@ -124,8 +124,7 @@ class InferenceSettings(_Part):
     threads: int = Field(default=1, ge=1)
     """CPU threads of the device thread."""
     max_batch: int = Field(default=256, ge=1)
-    """Rows of a batch at most. A CPU is fastest while a batch's activations stay in its cache: 97,000 positions a second at
-    256 rows of a 2 x 32 network against 58,000 at 1024, one core."""
+    """Rows of a batch at most. A CPU gains nothing beyond a few hundred; a GPU wants thousands."""
     max_delay_us: int = Field(default=1000, ge=0)
     """Longest wait for a fuller batch."""
 
