@@ -17,7 +17,7 @@ import redis.asyncio
 
 from zerofleet.streams import GameStream, MemoryStream, RedisStream, SqliteStream, StreamSettings
 
-READY = "Ready to accept connections"
+READY = "eady to accept connections"  # "Ready ..." on a port, "The server is now ready ..." on a socket
 _names = itertools.count()
 
 
