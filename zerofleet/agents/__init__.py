@@ -1,0 +1,43 @@
+"""Agents: classical players that need no network, for ladders, gates and people who want an opponent.
+
+    agent = make_agent("alpha_beta:5", game)
+    action = agent.choose(game, state, rng)
+
+An agent keeps no memory of a game: it may be asked about any position, and serves as many games as one likes.
+"""
+
+from __future__ import annotations
+
+from games.core import Game
+from zerofleet.agents.alpha_beta import AlphaBetaAgent
+from zerofleet.agents.base import Agent
+from zerofleet.agents.perfect import PerfectAgent
+from zerofleet.agents.random import RandomAgent
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["AGENTS", "Agent", "AlphaBetaAgent", "PerfectAgent", "RandomAgent", "make_agent"]
+
+AGENTS = {
+    "random": "any legal move",
+    "alpha_beta:DEPTH": "sees wins and losses DEPTH plies ahead, plays at random otherwise; such as alpha_beta:5",
+    "perfect": "solves the game; for small games, such as tic_tac_toe",
+}
+"""How agents are written, and what they are."""
+
+
+def make_agent(text: str, game: Game) -> Agent:
+    """Return the agent written `random`, `alpha_beta:5` or `perfect`, for a game.
+
+    Raises `InvalidRequest` if there is no such agent or it cannot play the game; the text lists those that exist.
+    """
+    name, colon, argument = text.strip().partition(":")
+    match name, colon:
+        case "random", "":
+            return RandomAgent()
+        case "perfect", "":
+            return PerfectAgent(game)
+        case "alpha_beta", _:
+            if not (argument.isascii() and argument.isdigit()):
+                raise InvalidRequest(f"{text!r} needs a depth in plies, such as alpha_beta:5")
+            return AlphaBetaAgent(game, int(argument))
+    raise InvalidRequest(f"no agent is called {text!r}; there are {', '.join(AGENTS)}")

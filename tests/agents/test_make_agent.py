@@ -1,0 +1,64 @@
+"""Agents by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import games
+from games.tic_tac_toe import TicTacToe
+from zerofleet.agents import AGENTS, make_agent
+from zerofleet.errors import InvalidRequest
+
+
+class HiddenTicTacToe(TicTacToe):
+    """Claims to hide something."""
+
+    def spec(self) -> games.GameSpec:
+        return replace(super().spec(), information="hidden")
+
+
+@pytest.mark.parametrize("name", ["random", "alpha_beta:1", "alpha_beta:60", "perfect"])
+def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
+    assert make_agent(f" {name}\n", games.make("tic_tac_toe")).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stockfish", "no agent is called 'stockfish'; there are random, alpha_beta:DEPTH, perfect"),
+        ("", "no agent is called ''"),
+        ("random:3", "no agent is called 'random:3'"),
+        ("alpha_beta", "'alpha_beta' needs a depth in plies, such as alpha_beta:5"),
+        ("alpha_beta:deep", "'alpha_beta:deep' needs a depth in plies"),
+        ("alpha_beta:-1", "'alpha_beta:-1' needs a depth in plies"),
+        ("alpha_beta:0", "alpha_beta:0 is out of range; the depth must be between 1 and 60"),
+        ("alpha_beta:61", "alpha_beta:61 is out of range"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_what_exists(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        make_agent(text, games.make("tic_tac_toe"))
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["alpha_beta:2", "perfect"])
+def test_searching_agents_refuse_hidden_information(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="tic_tac_toe has 2 players and hidden information"):
+        make_agent(name, HiddenTicTacToe())
+
+
+def test_the_random_agent_plays_every_legal_move_equally_often() -> None:
+    game, rng = games.make("connect_four"), np.random.default_rng(1)
+    state = games.replay(game, [0] * 6)
+    agent = make_agent("random", game)
+    counts = np.bincount([agent.choose(game, state, rng) for _ in range(1800)], minlength=7)
+    assert counts[0] == 0
+    assert np.abs(counts[1:] - 300).max() < 5 * (300 * 5 / 6) ** 0.5
+
+
+def test_the_list_of_agents_says_what_they_are() -> None:
+    assert list(AGENTS) == ["random", "alpha_beta:DEPTH", "perfect"]
+    assert all(AGENTS.values())
