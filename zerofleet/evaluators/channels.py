@@ -10,7 +10,7 @@ import json
 
 import grpc
 
-from zerofleet.errors import InvalidRequest, ZerofleetError
+from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.grpc_errors import error_from
 from zerofleet.naming import MAX_MESSAGE_BYTES
 
@@ -42,8 +42,14 @@ def open_channel(target: str) -> grpc.aio.Channel:
 
 
 def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
-    """Return our error for a failed call. A message over the size limit is a bad request, not an overload."""
+    """Return our error for a failed call.
+
+    A message over the size limit is a bad request, not an overload; a version that Triton has unloaded is not found, not
+    unavailable: asking again would not help.
+    """
     details = failure.details() or ""
+    if failure.code() is grpc.StatusCode.UNAVAILABLE and "unknown model" in details:
+        return ModelNotFound(details)
     if failure.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
         return InvalidRequest(f"{details}; send fewer positions in one request")
     return error_from(failure, target=target)

@@ -19,7 +19,7 @@ from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2, service_pb2_grpc
 from tritonclient.grpc import service_pb2 as kserve
 
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import MAX_VERSION, require_model_name
 
@@ -27,6 +27,8 @@ __all__ = ["TOKEN_HEADERS", "ModelControl"]
 
 # Our server reads the first. Triton, started with --grpc-restricted-protocol=...:x-zerofleet-token=SECRET, the second.
 TOKEN_HEADERS = ("x-zerofleet-token", "triton-grpc-protocol-x-zerofleet-token")
+
+_TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARGUMENT or INTERNAL
 
 
 class ModelControl:
@@ -63,11 +65,18 @@ class ModelControl:
         wanted = sorted(set(versions))
         if not wanted or wanted[0] < 1 or wanted[-1] > MAX_VERSION:
             raise InvalidRequest(f"cannot serve versions {list(versions)} of {game_name}; name at least one from 1 on")
+        if self._store is not None:
+            await asyncio.to_thread(_require_stored, self._store / game_name, wanted)
         config = await self._config(game_name)
         config["versionPolicy"] = {"specific": {"versions": [str(version) for version in wanted]}}
         request = kserve.RepositoryModelLoadRequest(model_name=game_name)
         request.parameters["config"].string_param = json.dumps(config)
-        await self._call(self._stub.RepositoryModelLoad, request)
+        try:
+            await self._call(self._stub.RepositoryModelLoad, request)
+        except ZerofleetError as error:
+            if any(text in str(error) for text in _TRITON_REFUSALS):
+                raise CorruptModel(f"{self.target} refuses versions {wanted} of {game_name}: {error}") from error
+            raise
         for version in wanted:
             if not await self.ready(game_name, version):
                 raise CorruptModel(f"{self.target} could not load version {version} of {game_name}; its log says why")
@@ -111,6 +120,13 @@ class ModelControl:
             return await method(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as failure:
             raise call_error(failure, target=self.target) from failure
+
+
+def _require_stored(directory: Path, versions: Sequence[int]) -> None:
+    """Triton would leave out a version it does not find, and serve the others alone."""
+    for version in versions:
+        if not (directory / str(version)).is_dir():
+            raise ModelNotFound(f"model {directory.name} has no version {version} in the store {directory.parent}")
 
 
 def _read_config(path: Path) -> str | None:

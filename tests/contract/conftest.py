@@ -1,0 +1,134 @@
+"""The same tests against our inference server and a real Triton, each as a process on a store of exported networks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import games
+from games.core import Game, make
+from trainer.export import Lineage, export_network
+from trainer.network import ServingModule, new_network
+from zerofleet.encodings import sample_positions
+from zerofleet.evaluators.base import Evaluation, LeafBatch
+from zerofleet.evaluators.control import ModelControl
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+from zerofleet.presets import NetworkSettings
+
+assert games
+sys.path.insert(0, str(Path(__file__).parent))
+
+import triton  # noqa: E402 - it stands beside this file
+
+SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
+TOKEN = "s3cret"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A game whose versions are stored; version v is the network of seed v."""
+
+    game: Game
+    store: ModelStore
+
+    @property
+    def name(self) -> str:
+        return model_name(self.game)
+
+    def publish(self) -> int:
+        seed = 1 + max(self.store.versions(self.name), default=0)
+        network = new_network(self.game.spec(), SMALL, seed=seed)
+        return export_network(self.store, self.game, network, SMALL, lineage=Lineage())
+
+    def positions(self, *, games: int = 12, seed: int = 0) -> LeafBatch:
+        return LeafBatch(*sample_positions(self.game, games=games, seed=seed))
+
+    def expected(self, batch: LeafBatch, version: int) -> tuple[np.ndarray, np.ndarray]:
+        """What the network itself says in this process."""
+        module = ServingModule(new_network(self.game.spec(), SMALL, seed=version), self.game.spec()).eval()
+        with torch.inference_mode():
+            policy, value = module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal))
+        return policy.numpy(), value.numpy()
+
+    def check(self, answer: Evaluation, batch: LeafBatch, version: int) -> None:
+        """The answer is that version's; two servers that pass differ by 1e-3 at most."""
+        policy, value = self.expected(batch, version)
+        assert answer.version == version
+        np.testing.assert_allclose(answer.policy, policy, atol=5e-4)
+        np.testing.assert_allclose(answer.value, value, atol=5e-4)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A running server."""
+
+    kind: str
+    address: str
+    store: ModelStore
+
+    def model(self, name: str, **parameters: int) -> Model:
+        return Model(make(name, **parameters), self.store)
+
+    def evaluator(self, model: Model, **settings: float) -> KServeEvaluator:
+        return KServeEvaluator(self.address, model.name, **{"timeout_s": 60.0, "retry_s": 5.0, **settings})
+
+    def control(self, token: str | None = None) -> ModelControl:
+        return ModelControl(self.address, token=token, store=self.store.root)
+
+
+@contextmanager
+def zerofleet_running(store: Path, log: Path, *arguments: str) -> Iterator[str]:
+    """Our server as a process; yields its address."""
+    command = [sys.executable, "-m", "inference_server", "--model-store", str(store), "--address", "127.0.0.1:0"]
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, *arguments], stdout=out, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(b"{") and (event := json.loads(line))["event"] == "service.ready":
+                break
+        else:
+            raise AssertionError("the server did not start")
+        yield event["address"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+@contextmanager
+def _target_running(kind: str, folder: Path, *, guarded: bool = False) -> Iterator[Target]:
+    """A server of either kind over an empty store; `guarded` asks for the token where models are changed."""
+    store = ModelStore(folder / "models")
+    store.root.mkdir()
+    if kind == "zerofleet":
+        started = zerofleet_running(store.root, folder / "log", *(["--token", TOKEN] if guarded else []))
+    else:
+        restricted = f"--grpc-restricted-protocol=model-repository:x-zerofleet-token={TOKEN}"
+        started = triton.running(store.root, folder / "log", *([restricted] if guarded else []))
+    with started as address:
+        yield Target(kind, address, store)
+
+
+@pytest.fixture(scope="module", params=["zerofleet", "triton"])
+def target(request, tmp_path_factory) -> Iterator[Target]:
+    """A server that these tests share; each test takes a game of its own."""
+    with _target_running(request.param, tmp_path_factory.mktemp(request.param)) as running:
+        yield running
+
+
+@pytest.fixture
+def target_running():
+    """The context manager that starts a server."""
+    return _target_running

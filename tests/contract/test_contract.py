@@ -1,0 +1,162 @@
+"""What a server of evaluations promises, whoever it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2 as messages
+from tritonclient.grpc import service_pb2_grpc
+
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
+from zerofleet.evaluators.base import LeafBatch, ModelVersion
+from zerofleet.evaluators.channels import open_channel
+
+pytestmark = pytest.mark.slow
+V1, V2 = ModelVersion(1), ModelVersion(2)
+
+
+class Load:
+    """Clients that ask without pause for a version named by the test, and check every answer."""
+
+    def __init__(self, target, model, *, versions: list[int]) -> None:
+        self._target, self._model = target, model
+        batch = model.positions()
+        self._batches = [LeafBatch(batch.states[at : at + 8], batch.legal[at : at + 8]) for at in range(0, 32, 8)]
+        self._expected = {v: [model.expected(each, v) for each in self._batches] for v in versions}
+        self.version = versions[0]
+        self.answered = 0
+        self._stop = asyncio.Event()
+
+    async def client(self, evaluator, which: int) -> None:
+        while not self._stop.is_set():
+            asked = ModelVersion(self.version)
+            answer = await evaluator.evaluate(self._batches[which], version=asked)
+            policy, value = self._expected[asked][which]
+            np.testing.assert_allclose(answer.policy, policy, atol=5e-4)
+            np.testing.assert_allclose(answer.value, value, atol=5e-4)
+            self.answered += 1
+
+    async def __aenter__(self):
+        # A failed request would be asked again for `retry_s`: without retries every failure shows.
+        self._evaluator = self._target.evaluator(self._model, retry_s=0.0)
+        self._group = asyncio.TaskGroup()
+        await self._group.__aenter__()
+        for which in range(len(self._batches)):
+            self._group.create_task(self.client(self._evaluator, which))
+        return self
+
+    async def __aexit__(self, *error) -> None:
+        self._stop.set()
+        await self._group.__aexit__(*error)
+        await self._evaluator.aclose()
+
+    async def more_answers(self) -> None:
+        """Wait until every client has been answered once more."""
+        wanted = self.answered + 2 * len(self._batches)
+        async with asyncio.timeout(60):
+            while self.answered < wanted:  # noqa: ASYNC110 - turns of the loop, not a pause
+                await asyncio.sleep(0)
+
+
+async def test_answers_are_the_networks_own_and_name_their_version(target):
+    model = target.model("tic_tac_toe")
+    batch = model.positions()
+    async with target.control() as control, target.evaluator(model) as evaluator:
+        with pytest.raises(ModelNotFound):
+            await evaluator.evaluate(batch, version=V1)
+        await control.serve(model.name, [model.publish()])
+        assert await control.loaded() == {model.name: [1]}
+        model.check(await evaluator.evaluate(batch, version=V1), batch, 1)
+        await check_independence_of_batch_mates(model, evaluator, batch)
+        await check_a_block_larger_than_a_request(model, evaluator)
+        await check_refusals(target, model, evaluator, batch)
+        model.check(await evaluator.evaluate(batch, version=V1), batch, 1)
+        await control.unload(model.name)
+        with pytest.raises(ModelNotFound):
+            await evaluator.evaluate(batch, version=V1)
+
+
+async def check_independence_of_batch_mates(model, evaluator, batch) -> None:
+    parts = [LeafBatch(batch.states[at : at + 3], batch.legal[at : at + 3]) for at in range(0, 30, 3)]
+    answers = await asyncio.gather(*(evaluator.evaluate(part, version=V1) for part in parts))
+    for part, answer in zip(parts, answers, strict=True):
+        model.check(answer, part, 1)
+
+
+async def check_a_block_larger_than_a_request(model, evaluator) -> None:
+    batch = model.positions(games=200, seed=7)
+    assert len(batch) > 1024
+    model.check(await evaluator.evaluate(batch, version=V1), batch, 1)
+
+
+async def check_refusals(target, model, evaluator, batch) -> None:
+    with pytest.raises(ModelNotFound):
+        await evaluator.evaluate(batch, version=V2)
+    with pytest.raises(InvalidRequest):
+        await evaluator.evaluate(LeafBatch(batch.states[:, :-1], batch.legal), version=V1)
+    with pytest.raises(InvalidRequest):
+        await evaluator.evaluate(LeafBatch(batch.states[:-1], batch.legal), version=V1)
+    async with open_channel(target.address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = evaluator._request(batch, 0, 1)
+        request.raw_input_contents[0] += b"\0"
+        for spoilt in (request, messages.ModelInferRequest(model_name=model.name)):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.ModelInfer(spoilt, timeout=60)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        request = evaluator._request(batch, 0, 1)
+        request.model_version = ""
+        assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
+
+
+async def test_versions_are_swapped_under_load_without_a_failed_request(target):
+    model = target.model("connect_four", rows=4, columns=4)
+    model.publish()
+    async with target.control() as control:
+        await control.serve(model.name, [1])
+        async with Load(target, model, versions=[1, 2]) as load:
+            await load.more_answers()
+            model.publish()
+            await control.serve(model.name, [1, 2])
+            assert (await control.loaded())[model.name] == [1, 2]
+            await load.more_answers()
+            load.version = 2
+            await load.more_answers()
+            await control.serve(model.name, [2])
+            await load.more_answers()
+        assert (await control.loaded())[model.name] == [2]
+        assert not await control.ready(model.name, 1)
+        await control.unload(model.name)
+
+
+async def test_a_broken_candidate_is_refused_and_the_old_version_goes_on(target):
+    model = target.model("connect_four", rows=4, columns=5)
+    model.publish()
+    broken = model.publish()
+    path = target.store.directory(model.name, broken) / "model.pt"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    async with target.control() as control:
+        await control.serve(model.name, [1])
+        async with Load(target, model, versions=[1]) as load:
+            await load.more_answers()
+            with pytest.raises(CorruptModel, match="sha256"):
+                await control.serve(model.name, [1, broken])
+            with pytest.raises(ModelNotFound, match="no version 9"):
+                await control.serve(model.name, [1, 9])
+            await load.more_answers()
+        assert (await control.loaded())[model.name] == [1]
+        await control.unload(model.name)
+
+
+@pytest.mark.parametrize("kind", ["zerofleet", "triton"])
+async def test_models_are_listed_for_holders_of_the_token_alone(kind, tmp_path, target_running):
+    with target_running(kind, tmp_path, guarded=True) as guarded:
+        async with guarded.control("s3cret") as control:
+            assert await control.loaded() == {}
+        for token in (None, "wrong"):
+            async with guarded.control(token) as control:
+                with pytest.raises((PermissionRefused, Unavailable)):  # Triton says UNAVAILABLE
+                    await control.loaded()
