@@ -85,8 +85,8 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
     ) -> Any:
         """Wrap the handler of one call; called by grpc."""
         handler = await continuation(handler_call_details)
-        if handler is None:
-            return None
+        if handler is None or handler_call_details.method.startswith("/grpc."):
+            return handler  # health and reflection come with grpc and speak for themselves
         codec = {"request_deserializer": handler.request_deserializer, "response_serializer": handler.response_serializer}
         if handler.unary_unary is not None:
             return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary), **codec)

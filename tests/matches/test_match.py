@@ -22,10 +22,10 @@ class FailsAfter:
         return await self.inner.evaluate(batch, version=version)
 
 
-async def run(terms, evaluator, settings, make_agent, rule=None, board=None, on_result=None):
+async def run(terms, evaluator, settings, make_agent, rule=None, board=None, record=None):
     board = board or Scoreboard(terms)
     rule = rule or FixedGames()
-    return await play_match(board, rule, evaluator, settings=settings, make_agent=make_agent, on_result=on_result), board
+    return await play_match(board, rule, evaluator, settings=settings, make_agent=make_agent, record=record), board
 
 
 async def test_the_sensible_player_beats_the_stubborn_one(terms, evaluator, settings, make_agent):
@@ -69,6 +69,15 @@ async def test_the_sequential_test_stops_before_the_last_game(terms, evaluator, 
     assert outcome.standing.groups < 40
 
 
+async def test_the_outcome_does_not_depend_on_how_many_games_are_played_at_once(terms, evaluator, settings, make_agent):
+    rule = SequentialTest(Sprt(elo0=0.0, elo1=200.0))
+    outcomes = [
+        (await run(terms(max_groups=40), evaluator, replace(settings, slots=slots), make_agent, rule))[0]
+        for slots in (2, 9, 80)
+    ]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
 async def test_identical_players_are_not_promoted(terms, evaluator, settings, make_agent):
     rule = SequentialTest(Sprt(elo0=0.0, elo1=60.0))
     outcome, _ = await run(terms(second=3, max_groups=70), evaluator, settings, make_agent, rule)
@@ -100,14 +109,15 @@ async def test_a_match_whose_results_are_known_needs_no_game(terms, evaluator, s
     assert repeated == outcome
 
 
-async def test_a_result_is_reported_before_it_counts(terms, evaluator, settings, make_agent):
+async def test_a_result_can_be_put_on_record_before_it_counts(terms, evaluator, settings, make_agent):
     board = Scoreboard(terms())
     counted = []
 
     async def note(result):
         counted.append(len(board.results()))
+        board.record(result)
 
-    await run(None, evaluator, settings, make_agent, board=board, on_result=note)
+    await run(None, evaluator, settings, make_agent, board=board, record=note)
     assert counted == list(range(16))
 
 
@@ -118,7 +128,7 @@ async def test_a_result_that_cannot_be_noted_does_not_count(terms, evaluator, se
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        await run(None, evaluator, settings, make_agent, board=board, on_result=refuse)
+        await run(None, evaluator, settings, make_agent, board=board, record=refuse)
     assert board.results() == []
     assert not board.closed
 
@@ -131,9 +141,10 @@ async def test_a_cancelled_match_keeps_its_results(terms, evaluator, settings, m
         if len(board.results()) == 3:
             reported.set()
             await asyncio.Event().wait()
+        board.record(result)
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(run(None, evaluator, settings, make_agent, board=board, on_result=note))
+        task = group.create_task(run(None, evaluator, settings, make_agent, board=board, record=note))
         await reported.wait()
         task.cancel()
     assert len(board.results()) == 3

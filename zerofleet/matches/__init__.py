@@ -1,6 +1,6 @@
 """Matches: two players, paired openings, every seating, results that count once, and rules for when to stop."""
 
-from zerofleet.matches.match import MatchOutcome, play_match
+from zerofleet.matches.match import MatchOutcome, decide, play_match
 from zerofleet.matches.openings import Opening, draw_openings, position_key
 from zerofleet.matches.play import Agent, AgentMaker, MatchSettings, play_games
 from zerofleet.matches.scoreboard import GameResult, Scoreboard, SeatTally, Standing
@@ -25,6 +25,7 @@ __all__ = [
     "ShareOfPoints",
     "Standing",
     "StoppingRule",
+    "decide",
     "draw_openings",
     "play_games",
     "play_match",

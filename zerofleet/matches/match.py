@@ -11,9 +11,9 @@ from zerofleet.matches.play import AgentMaker, MatchSettings, play_games
 from zerofleet.matches.scoreboard import GameResult, Scoreboard, Standing
 from zerofleet.matches.stopping import Decision, StoppingRule
 
-__all__ = ["MatchOutcome", "play_match"]
+__all__ = ["MatchOutcome", "decide", "play_match"]
 
-ResultHandler = Callable[[GameResult], Awaitable[None]]
+Recorder = Callable[[GameResult], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +32,45 @@ async def play_match(
     *,
     settings: MatchSettings,
     make_agent: AgentMaker,
-    on_result: ResultHandler | None = None,
+    record: Recorder | None = None,
 ) -> MatchOutcome:
     """Play what `board` has no result for until `rule` decides; then the board is closed.
 
-    `on_result` is awaited for each result before it counts. Results already on the board count as if they had been played
-    now. Raises what the evaluator raises; then the board keeps what it has, and the match may be played on.
+    `record` puts a result on the board, `board.record` unless something must be done first. Results already on the board
+    count as if they had been played now. Raises what the evaluator and `record` raise; then the board keeps what it has,
+    and the match may be played on.
     Cancellation: likewise.
     """
-    outcome = _outcome(board, rule)
+    outcome = decide(board, rule)
     if outcome is None:
+        looked_at = board.groups
         pairings = board.open_pairings()
         games = play_games(board.terms.game, pairings, evaluator, settings=settings, make_agent=make_agent)
         async with aclosing(games) as results:
             async for result in results:
-                if on_result is not None:
-                    await on_result(result)
-                board.record(result)
-                outcome = _outcome(board, rule)
+                if record is None:
+                    board.record(result)
+                else:
+                    await record(result)
+                outcome = decide(board, rule, after=looked_at)
                 if outcome is not None:
                     break
+                looked_at = board.groups
     if outcome is None:
         raise AssertionError(f"match {board.terms.match_id} ran out of games without a decision")
     board.close()
     return outcome
 
 
-def _outcome(board: Scoreboard, rule: StoppingRule) -> MatchOutcome | None:
-    standing = board.standing()
-    decision = rule.decide(standing, is_last=board.exhausted)
-    if decision is None:
-        return None
-    return MatchOutcome(standing, decision, rule.log_likelihood_ratio(standing))
+def decide(board: Scoreboard, rule: StoppingRule, *, after: int = -1) -> MatchOutcome | None:
+    """Return the outcome at the first group at which the rule decides, None while it does not.
+
+    Every group is looked at, also when results of several arrive at once: so the outcome does not depend on how many games
+    were played side by side. Groups up to `after` were looked at before.
+    """
+    for groups in range(after + 1, board.groups + 1):
+        standing = board.standing(groups)
+        decision = rule.decide(standing, is_last=groups == board.groups and board.exhausted)
+        if decision is not None:
+            return MatchOutcome(standing, decision, rule.log_likelihood_ratio(standing))
+    return None

@@ -121,8 +121,8 @@ class Scoreboard:
         self._supply = terms.openings()
         self._openings: list[Opening] = []
         self._results: dict[tuple[int, tuple[int, ...]], GameResult] = {}
-        self._counted: list[float] = []
-        self._seats = {seating: SeatTally() for seating in self._seatings}
+        self._groups: list[tuple[float, ...]] = []
+        """First player's share of each game of the complete groups, in the order of the seatings."""
 
     def opening(self, group: int) -> Opening | None:
         """Return the opening of a group, None past the last one."""
@@ -147,18 +147,21 @@ class Scoreboard:
 
         Raises `RecordRejected` with the reason for a result that does not belong to the match or is not true.
         """
+        if not self.is_new(result):
+            self.duplicates += 1
+            return False
+        self._results[result.group, result.seating] = result
+        self._count_complete_groups()
+        return True
+
+    def is_new(self, result: GameResult) -> bool:
+        """Return whether `record` would take a result in, without doing so. Raises as `record` does."""
         try:
             self._require_honest(result)
         except RecordRejected:
             self.refused += 1
             raise
-        place = (result.group, result.seating)
-        if place in self._results:
-            self.duplicates += 1
-            return False
-        self._results[place] = result
-        self._count_complete_groups()
-        return True
+        return (result.group, result.seating) not in self._results
 
     def close(self) -> None:
         """End the match: results that come later are refused."""
@@ -168,22 +171,29 @@ class Scoreboard:
         """Return all results, also those of groups that are not complete, in the order of arrival."""
         return list(self._results.values())
 
-    def standing(self) -> Standing:
-        """Return where the match stands; groups count up to the first one that is not complete."""
-        return Standing(tuple(self._counted), {s: SeatTally(t.wins, t.draws, t.losses) for s, t in self._seats.items()})
+    @property
+    def groups(self) -> int:
+        """Groups that count: complete ones, up to the first that is not."""
+        return len(self._groups)
+
+    def standing(self, groups: int | None = None) -> Standing:
+        """Return where the match stands, or stood after its first `groups` groups."""
+        counted = self._groups[:groups]
+        seats = {seating: SeatTally() for seating in self._seatings}
+        for shares in counted:
+            for seating, share in zip(self._seatings, shares, strict=True):
+                seats[seating].add(share)
+        return Standing(tuple(sum(shares) / len(shares) for shares in counted), seats)
 
     @property
     def exhausted(self) -> bool:
         """Whether every group there can be is complete."""
-        return self.opening(len(self._counted)) is None
+        return self.opening(self.groups) is None
 
     def _count_complete_groups(self) -> None:
-        while all((len(self._counted), seating) in self._results for seating in self._seatings):
-            group = len(self._counted)
-            shares = [points(seating, self._results[group, seating].scores) for seating in self._seatings]
-            for seating, share in zip(self._seatings, shares, strict=True):
-                self._seats[seating].add(share)
-            self._counted.append(sum(shares) / len(shares))
+        while all((self.groups, seating) in self._results for seating in self._seatings):
+            results = [self._results[self.groups, seating] for seating in self._seatings]
+            self._groups.append(tuple(points(result.seating, result.scores) for result in results))
 
     def _require_honest(self, result: GameResult) -> None:
         terms = self.terms

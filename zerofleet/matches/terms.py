@@ -34,6 +34,12 @@ class Player:
         """Return the player that searches with a model version."""
         return cls(f"model:{version}", version)
 
+    @classmethod
+    def named(cls, name: str) -> Player:
+        """Return the player of a name: `model:7` is a model version, anything else an agent."""
+        kind, _, number = name.partition(":")
+        return cls(name, int(number)) if kind == "model" and number.isdecimal() else cls(name)
+
     @property
     def repeats_itself(self) -> bool:
         """Whether it plays the same game when it meets the same moves again. Agents break ties by lot."""

@@ -1,0 +1,20 @@
+"""`python -m gatekeeper`: run the gatekeeper; `--help` lists its settings."""
+
+from __future__ import annotations
+
+import sys
+
+from gatekeeper.service import serve
+from gatekeeper.settings import GatekeeperSettings
+from zerofleet.lifecycle import run_service
+from zerofleet.settings import load_settings
+
+
+def main() -> int:
+    """Run the gatekeeper with the settings of the command line and the environment; return its exit code."""
+    settings = load_settings(GatekeeperSettings, sys.argv[1:])
+    return run_service(lambda service: serve(service, settings), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""Arbiter: takes candidates in, decides one at a time, and carries out promotions and rollbacks.
+
+    submitted ──► queued ──► playing ──► promoted | rejected
+                    │           └──────► broken            checks or loading failed, or it answered nonsense
+                    ├──────────────────► broken
+                    └──────────────────► superseded        a newer one was there when its turn came
+
+The newest candidate goes first, and those older than it are then given up: the loop learns from the latest network. A
+match that has begun is played to its end, over restarts of this process and of the inference server. A server that is
+away, a full disk or a wrong token change no candidate's fate: the arbiter waits and tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack
+from functools import partial
+
+import structlog
+
+from games.core import Game
+from gatekeeper.disk import Disk
+from gatekeeper.evaluation import BrokenVersion
+from gatekeeper.ledger import Ledger
+from gatekeeper.pointer import ROLLBACK, ChampionPointer, previous_version
+from gatekeeper.referee import ChampionChanged, Referee
+from gatekeeper.serving import Serving
+from zerofleet import metrics
+from zerofleet.crashpoints import crash_point
+from zerofleet.errors import (
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    PermissionRefused,
+    Unavailable,
+)
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.matches import Decision
+from zerofleet.model_store import ModelStore
+from zerofleet.promotions import Candidate, CandidateStatus, Champion
+
+__all__ = ["Arbiter"]
+
+FIRST_PAUSE_S = 0.2
+MAX_PAUSE_S = 10.0
+
+# What passes by itself or by an operator's hand, and is no fault of a candidate.
+PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound)
+
+log = structlog.get_logger()
+
+
+class Arbiter:
+    """Decides on the candidates of one model."""
+
+    def __init__(
+        self,
+        game: Game,
+        store: ModelStore,
+        *,
+        ledger: Ledger,
+        pointer: ChampionPointer,
+        serving: Serving,
+        referee: Referee,
+        evaluator: Evaluator,
+        disk: Disk,
+        plays_matches: bool,
+    ) -> None:
+        self._game = game
+        self._store = store
+        self._ledger = ledger
+        self._pointer = pointer
+        self._serving = serving
+        self._referee = referee
+        self._evaluator = evaluator
+        self._disk = disk
+        self._plays_matches = plays_matches
+        self._model = ledger.model
+        self._rng = random.Random()  # noqa: S311 - jitter, not a secret
+        self._work = asyncio.Event()
+        self.idle = asyncio.Event()
+        """Set while no candidate waits for a decision."""
+
+    async def submit(self, version: int, manifest_sha256: str) -> Candidate:
+        """Take a candidate in and return where it stands; repeating it changes nothing.
+
+        Raises `ModelNotFound` for a version that is not stored, `InvalidRequest` when its manifest is another one,
+        `CorruptModel` when the manifest cannot be read, `Unavailable`.
+        Cancellation: it was taken in, or never offered.
+        """
+        stored = await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
+        if stored != manifest_sha256:
+            raise InvalidRequest(
+                f"version {version} of {self._model} is stored with manifest {stored[:16]}…, "
+                f"offered with {manifest_sha256[:16] or 'none'}…; send the sha256 of its manifest.json"
+            )
+        candidate = await self._ledger.submit(version, manifest_sha256)
+        if not candidate.status.settled:
+            self.idle.clear()
+            self._work.set()
+        return candidate
+
+    async def promote(self, version: int, *, reason: str) -> Champion:
+        """Make a version the champion whatever its results; the champion itself stays as it is.
+
+        Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        Cancellation: it is done and known, or nothing happened.
+        """
+        async with self._pointer.command():
+            champion = self._pointer.champion
+            if champion is not None and champion.version == version:
+                return champion
+            champion = await self._crown(version, reason=reason or "promoted by hand")
+        try:
+            await self._ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
+        except Unavailable as error:  # it is champion all the same
+            log.warning("promotion.not_noted", version=version, error=str(error))
+        return champion
+
+    async def rollback(self, *, reason: str) -> Champion:
+        """Make the previous champion the champion again. Raises as `promote`. Cancellation: as `promote`."""
+        async with self._pointer.command():
+            version = previous_version(self._pointer.history)
+            return await self._crown(version, reason=f"{ROLLBACK}: {reason}" if reason else ROLLBACK)
+
+    async def run(self) -> None:
+        """Decide on candidates for ever. Raises `StaleEpoch` when another gatekeeper has taken over.
+
+        Cancellation: a match under way goes on at the next start.
+        """
+        await self._tidy_up()
+        pause_s = FIRST_PAUSE_S
+        while True:
+            version = self._next()
+            if version is None:
+                await self._rest()
+                continue
+            try:
+                await self._decide(version)
+            except PASSING as error:
+                log.warning("decision.delayed", version=version, error=str(error))
+                await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
+                pause_s = min(MAX_PAUSE_S, 2 * pause_s)
+            else:
+                pause_s = FIRST_PAUSE_S
+
+    def _next(self) -> int | None:
+        """Return the candidate whose turn it is: one whose match has begun, else the newest."""
+        waiting = [c for c in self._ledger.candidates() if not c.status.settled]
+        metrics.GATE_QUEUE.set(sum(c.status is CandidateStatus.QUEUED for c in waiting))
+        begun = [c for c in waiting if c.status is CandidateStatus.PLAYING]
+        return (begun or waiting)[-1].version if waiting else None
+
+    async def _rest(self) -> None:
+        """Wait for a candidate."""
+        metrics.GATE_CANDIDATE.set(0)
+        self._work.clear()
+        self.idle.set()
+        await self._work.wait()
+
+    async def _decide(self, version: int) -> None:
+        """Bring one candidate to its end, or back into the queue. Raises what passes."""
+        champion = self._pointer.champion
+        if champion is not None and version <= champion.version:
+            await self._settle_outrun(version, champion)
+            return
+        try:
+            await self._check(version)
+        except (CorruptModel, ModelNotFound) as error:
+            await self._settle(version, CandidateStatus.BROKEN, str(error))
+            return
+        await self._give_up_older(version)
+        try:
+            await self._judge(version, champion)
+        except ChampionChanged:
+            await self._requeue(version)
+        except BrokenVersion as error:
+            if error.version != version:  # no fault of the candidate, and no reason to crown anybody either
+                raise Unavailable(f"champion {error.version} answers nonsense ({error}); roll back") from error
+            await self._settle(version, CandidateStatus.BROKEN, str(error))
+        except CorruptModel as error:
+            if not await self._serving.has_champion():
+                raise Unavailable(f"the inference server cannot load the champion ({error}); roll back") from error
+            await self._settle(version, CandidateStatus.BROKEN, str(error))
+
+    async def _judge(self, version: int, champion: Champion | None) -> None:
+        """Have a sound candidate loaded, measure it, and promote or reject it."""
+        async with self._serving.including(version):
+            decision = Decision(True, "first champion" if champion is None else "promoted without a match")
+            if champion is not None and self._plays_matches:
+                await self._ledger.set_status(version, CandidateStatus.PLAYING)
+                decision = await self._referee.judge(version, champion, self._evaluator)
+            if decision.first_wins:
+                await self._succeed(version, champion, decision.reason)
+            crash_point("gatekeeper_before_verdict")
+            status = CandidateStatus.PROMOTED if decision.first_wins else CandidateStatus.REJECTED
+            await self._settle(version, status, decision.reason)
+
+    async def _succeed(self, version: int, champion: Champion | None, reason: str) -> None:
+        """Make a candidate the successor of the champion it was measured against, and of no other."""
+        async with self._pointer.command():
+            if self._pointer.epoch != (champion.epoch if champion else 0):
+                raise ChampionChanged
+            crash_point("gatekeeper_before_promotion")
+            await self._pointer.write(version, reason=reason)
+
+    async def _crown(self, version: int, *, reason: str) -> Champion:
+        """Check a version, have it loaded where the inference server can be reached, and point to it."""
+        await self._check(version)
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._serving.including(version))
+            except PASSING as error:  # the files are sound; whoever serves them will test them again
+                log.warning("promotion.not_loaded", version=version, error=str(error))
+            return await self._pointer.write(version, reason=reason)
+
+    async def _check(self, version: int) -> None:
+        """Verify a version's files. Raises `CorruptModel`, `ModelNotFound`."""
+        await self._disk.run(partial(self._store.verify, self._model, version, game=self._game))
+
+    async def _requeue(self, version: int) -> None:
+        """Let a candidate begin again, as the champion changed during its match; unless it is that champion."""
+        log.info("match.pointless", version=version)
+        await self._close_matches(version, rated=False)
+        candidate = self._ledger.candidate(version)
+        if candidate is not None and not candidate.status.settled:
+            await self._ledger.set_status(version, CandidateStatus.QUEUED)
+
+    async def _give_up_older(self, version: int) -> None:
+        for older in self._ledger.unsettled():
+            if older < version:
+                await self._settle(older, CandidateStatus.SUPERSEDED, f"version {version} came before its turn")
+
+    async def _settle_outrun(self, version: int, champion: Champion) -> None:
+        """Settle a candidate that is the champion already, or older than it."""
+        if version == champion.version:
+            await self._settle(version, CandidateStatus.PROMOTED, champion.reason)
+        else:
+            reason = f"version {champion.version}, which is newer, became champion first"
+            await self._settle(version, CandidateStatus.REJECTED, reason)
+
+    async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
+        """Note the end of a candidate, and close its match."""
+        report = self._referee.report_of(version)
+        await self._ledger.set_status(version, status, reason=reason, report=report)
+        crash_point("gatekeeper_after_verdict")
+        metrics.GATE_VERDICTS.labels(verdict=status.value).inc()
+        log.info("candidate.settled", version=version, status=status.value, reason=reason)
+        await self._close_matches(version, rated=status is CandidateStatus.PROMOTED)
+
+    async def _close_matches(self, version: int, *, rated: bool) -> None:
+        for board in self._ledger.boards("gate"):
+            if board.terms.players[0].version == version:
+                await self._ledger.close_match(board.terms.match_id, rated=rated)
+
+    async def _tidy_up(self) -> None:
+        """Finish what a killed process had decided and not written down."""
+        for candidate in self._ledger.candidates():
+            if candidate.status.settled:
+                await self._close_matches(candidate.version, rated=candidate.status is CandidateStatus.PROMOTED)
+        if self._ledger.unsettled():
+            self.idle.clear()

@@ -1,0 +1,51 @@
+"""One thread for everything that must be on disk before it counts, and waiting for it that cancellation cannot cut short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar
+
+__all__ = ["Disk"]
+
+Result = TypeVar("Result")
+
+
+class Disk:
+    """Runs blocking work one after another in a thread of its own; use as `with Disk() as disk`."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gatekeeper-disk")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._executor.shutdown(wait=True)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Return what `work` returns, raise what it raises.
+
+        Cancellation: the work is done or not begun, and nobody sees its result.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def commit(self, work: Callable[[], Result], then: Callable[[Result], None]) -> Result:
+        """Run `work` and then, in the event loop, `then` with its result: both, or neither when `work` raises.
+
+        Cancellation: raised after both are done, so that memory never lags behind the disk.
+        """
+        job = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(self._executor, work))
+        cancelled: asyncio.CancelledError | None = None
+        while not job.done():
+            try:
+                await asyncio.wait({job})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        result = job.result()
+        then(result)
+        if cancelled is not None:
+            raise cancelled
+        return result

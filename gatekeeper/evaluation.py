@@ -1,0 +1,39 @@
+"""Evaluations of a match: counted, and failing with the version that failed."""
+
+from __future__ import annotations
+
+import time
+
+from zerofleet import metrics
+from zerofleet.errors import CorruptModel
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+
+__all__ = ["BrokenVersion", "WatchedEvaluator"]
+
+
+class BrokenVersion(CorruptModel):
+    """A version answered something that no sound network answers."""
+
+    def __init__(self, version: int, text: str) -> None:
+        super().__init__(text)
+        self.version = version
+
+
+class WatchedEvaluator:
+    """Passes evaluations on and watches them."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._network = metrics.EVALUATIONS.labels(source="network")
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        """See `Evaluator.evaluate`; raises `BrokenVersion` for a corrupt answer. Cancellation: as there."""
+        began = time.monotonic()
+        try:
+            answer = await self._evaluator.evaluate(batch, version=version)
+        except CorruptModel as error:
+            raise BrokenVersion(version, str(error)) from error
+        metrics.EVAL_LATENCY.observe(time.monotonic() - began)
+        metrics.EVAL_BATCH_SIZE.observe(len(batch))
+        self._network.inc(len(batch))
+        return answer

@@ -1,0 +1,101 @@
+"""What the journal remembers: one kind of line for each thing that happened. A line's meaning never changes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from zerofleet.promotions import CandidateStatus, MatchReport
+
+__all__ = [
+    "SCHEMA",
+    "Event",
+    "GameEnded",
+    "JournalBegun",
+    "MatchClosed",
+    "MatchOpened",
+    "StatusChanged",
+    "Submitted",
+    "Tallied",
+]
+
+SCHEMA = 1
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, ser_json_inf_nan="strings")
+
+
+class JournalBegun(_Line):
+    """The first line."""
+
+    event: Literal["journal"] = "journal"
+    schema_version: int = SCHEMA
+    model: str
+
+
+class Submitted(_Line):
+    """A version was offered."""
+
+    event: Literal["submitted"] = "submitted"
+    version: int
+    manifest_sha256: str
+
+
+class StatusChanged(_Line):
+    """A candidate went on: its match began, or it was decided."""
+
+    event: Literal["status"] = "status"
+    version: int
+    status: CandidateStatus
+    reason: str = ""
+    report: MatchReport | None = None
+
+
+class MatchOpened(_Line):
+    """A match was arranged; everything that decides its games."""
+
+    event: Literal["match"] = "match"
+    match_id: str
+    purpose: Literal["gate", "ladder"]
+    first: str
+    second: str
+    seed: int
+    opening_plies: int
+    max_groups: int
+
+
+class GameEnded(_Line):
+    """A game of a match."""
+
+    event: Literal["game"] = "game"
+    match_id: str
+    group: int
+    seating: tuple[int, ...]
+    players: tuple[str, ...]
+    moves: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+class MatchClosed(_Line):
+    """A match is over; `rated` says whether its games count for the ladder."""
+
+    event: Literal["closed"] = "closed"
+    match_id: str
+    rated: bool
+
+
+class Tallied(_Line):
+    """Games of closed matches between two players, summed up when the journal was last rewritten."""
+
+    event: Literal["tally"] = "tally"
+    first: str
+    second: str
+    points: float
+    games: int
+
+
+Event = JournalBegun | Submitted | StatusChanged | MatchOpened | GameEnded | MatchClosed | Tallied
+
+EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])

@@ -1,0 +1,189 @@
+"""Rating ladder: how strong champions are, on a scale whose fixed rungs are the classical agents.
+
+    random ── alpha_beta:1 ── alpha_beta:2 ── … ── alpha_beta:5        neighbours meet once for all
+       └────────────┴───────────────┴───── champion ──┘                each champion meets every rung
+                                               │
+                                        next champion                  their gate match counts as well
+
+Ratings are Bayesian Elo over all those games. (Matches that a sequential test ended early flatter the winner a little;
+only those that led to a promotion are counted.) The ladder plays while nothing else is to be done: never while a candidate
+waits, and only a share of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+from itertools import islice, pairwise
+
+import numpy as np
+import structlog
+
+from games.core import Game
+from games.errors import GameError
+from gatekeeper.ledger import Ledger
+from gatekeeper.pointer import ChampionPointer
+from gatekeeper.settings import GatekeeperSettings
+from zerofleet import metrics
+from zerofleet.errors import CorruptModel, ModelNotFound, Overloaded, Unavailable, ZerofleetError
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
+from zerofleet.promotions import Rung
+from zerofleet.ratings import rate
+
+__all__ = ["ANCHOR", "Ladder"]
+
+ANCHOR = "random"
+RATED_CHAMPIONS = 40  # the latest; a rating costs the cube of their number
+PAUSE_S = 2.0
+
+log = structlog.get_logger()
+
+
+class Ladder:
+    """Plays and rates for one model."""
+
+    def __init__(
+        self,
+        game: Game,
+        settings: GatekeeperSettings,
+        *,
+        ledger: Ledger,
+        pointer: ChampionPointer,
+        idle: asyncio.Event,
+        make_agent: AgentMaker,
+    ) -> None:
+        self._game = game
+        self._settings = settings
+        self._ledger = ledger
+        self._pointer = pointer
+        self._idle = idle
+        self._make_agent = make_agent
+        self._names = self._playable_rungs() if settings.gate.ladder_games else []
+        self._resumed_at_s = 0.0
+
+    def rungs(self) -> list[Rung]:
+        """Return the ladder, strongest first."""
+        champions = [f"model:{champion.version}" for champion in self._pointer.history]
+        known = {ANCHOR, *self._names, *dict.fromkeys(reversed(champions[-RATED_CHAMPIONS:]))}
+        tallies = [tally for tally in self._ledger.tallies() if {tally.first, tally.second} <= known]
+        return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(tallies, anchor=ANCHOR)]
+
+    async def run(self, evaluator: Evaluator) -> None:
+        """Play what is missing, for each champion anew, for ever.
+
+        Cancellation: games under way are lost, results are kept.
+        """
+        await asyncio.sleep(self._settings.ladder_delay_s)
+        while self._names:
+            epoch = self._pointer.epoch
+            self._show()
+            try:
+                await self._play(evaluator, epoch)
+            except (Unavailable, Overloaded, ModelNotFound, CorruptModel) as error:
+                log.info("ladder.delayed", error=str(error))
+                await asyncio.sleep(PAUSE_S)
+                continue
+            await self._pointer.changed_since(epoch)
+            await self._close_matches_of_former_champions()
+
+    async def _play(self, evaluator: Evaluator, epoch: int) -> None:
+        """Play until nothing is missing or another champion comes."""
+        boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
+        settings = MatchSettings(
+            simulations=self._settings.gate.simulations,
+            slots=self._settings.ladder_slots,
+            cache_positions=self._settings.cache_positions,
+            before_step=self._take_turns,
+        )
+        self._resumed_at_s = asyncio.get_running_loop().time()
+        pairings = self._until_changed(_in_turns(boards), epoch)
+        games = play_games(self._game, pairings, evaluator, settings=settings, make_agent=self._make_agent)
+        async with aclosing(games) as results:
+            async for result in results:
+                await self._ledger.record(result)
+                self._show()
+                if self._pointer.epoch != epoch:
+                    break
+        if self._pointer.epoch != epoch:
+            return
+        for board in boards:
+            await self._ledger.close_match(board.terms.match_id, rated=True)
+
+    def _missing(self) -> list[MatchTerms]:
+        """Return the matches that have not been played to their end."""
+        matches = list(pairwise(self._names))
+        if self._pointer.champion is not None:
+            champion = f"model:{self._pointer.champion.version}"
+            matches = [*((champion, name) for name in self._names), *matches]
+        return [self._terms(first, second) for first, second in matches if not self._ledger.games_between(first, second)]
+
+    def _terms(self, first: str, second: str) -> MatchTerms:
+        players = (Player.named(first), Player.named(second))
+        words = [self._settings.seed, *f"{first} {second}".encode()]
+        gate = self._settings.gate
+        return MatchTerms(
+            match_id=f"ladder/{first}/{second}",
+            game=self._game,
+            players=players,
+            seed=int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0]) >> 1,
+            opening_plies=gate.opening_plies,
+            max_groups=max(1, gate.ladder_games // 2),
+        )
+
+    def _until_changed(self, pairings: Iterator[Pairing], epoch: int) -> Iterator[Pairing]:
+        for pairing in pairings:
+            if self._pointer.epoch != epoch:
+                return
+            yield pairing
+
+    async def _take_turns(self) -> None:
+        """Rest after each step in proportion to its time, and while a candidate waits."""
+        clock = asyncio.get_running_loop().time
+        worked_s = clock() - self._resumed_at_s
+        await asyncio.sleep(worked_s * (1.0 / self._settings.ladder_time_share - 1.0))
+        await self._idle.wait()
+        self._resumed_at_s = clock()
+
+    async def _close_matches_of_former_champions(self) -> None:
+        """End matches of players who will not play on; their games count."""
+        champion = self._pointer.champion
+        for board in self._ledger.boards("ladder"):
+            first = board.terms.players[0]
+            if first.version is not None and (champion is None or first.version != champion.version):
+                await self._ledger.close_match(board.terms.match_id, rated=True)
+
+    def _playable_rungs(self) -> list[str]:
+        """Return the classical rungs that this game has, weakest first."""
+        names = [ANCHOR, *(f"alpha_beta:{depth}" for depth in range(1, self._settings.gate.ladder_depth + 1))]
+        playable = []
+        for name in names:
+            try:
+                self._make_agent(name, self._game)
+            except (ZerofleetError, GameError) as error:
+                log.info("ladder.rung_missing", rung=name, error=str(error))
+                continue
+            playable.append(name)
+        return playable
+
+    def _show(self) -> None:
+        champion = self._pointer.champion
+        for rung in self.rungs():
+            if champion is not None and rung.name == f"model:{champion.version}":
+                metrics.CHAMPION_ELO.set(rung.elo)
+            elif not rung.name.startswith("model:"):
+                metrics.LADDER_ELO.labels(rung=rung.name).set(rung.elo)
+
+
+def _in_turns(boards: list[Scoreboard]) -> Iterator[Pairing]:
+    """Yield the games of all boards, one group of each after the other: every rung early, none complete before the rest."""
+    open_pairings = [(board.open_pairings(), board.terms.games_per_group) for board in boards]
+    while open_pairings:
+        following = []
+        for pairings, group_size in open_pairings:
+            group = list(islice(pairings, group_size))
+            yield from group
+            if group:
+                following.append((pairings, group_size))
+        open_pairings = following

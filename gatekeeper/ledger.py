@@ -1,0 +1,198 @@
+"""Ledger: what the gatekeeper knows of candidates and matches, in memory and in the journal.
+
+Every change is on disk before it is seen. At the start the journal is folded into memory again, and rewritten without what
+no longer matters (the single games of matches that are over).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Literal
+
+import structlog
+
+from games.core import Game
+from gatekeeper import events
+from gatekeeper.disk import Disk
+from gatekeeper.events import Event
+from gatekeeper.journal import Journal
+from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.matches import GameResult, MatchTerms, Player, Scoreboard
+from zerofleet.promotions import Candidate, CandidateStatus, MatchReport
+from zerofleet.ratings import Tally
+
+__all__ = ["Ledger", "Purpose"]
+
+Purpose = Literal["gate", "ladder"]
+
+log = structlog.get_logger()
+
+
+class Ledger:
+    """Candidates, open matches and tallies of one model."""
+
+    def __init__(self, journal: Journal, *, model: str, game: Game, disk: Disk) -> None:
+        self.model = model
+        self._game = game
+        self._journal = journal
+        self._disk = disk
+        self._candidates: dict[int, Candidate] = {}
+        self._hashes: dict[int, str] = {}
+        self._boards: dict[str, tuple[Purpose, Scoreboard]] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
+
+    def load(self) -> None:
+        """Read the journal and tidy it up; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
+        for event in self._journal.read():
+            try:
+                self._fold(event)
+            except RecordRejected as error:
+                log.warning("journal.result_refused", reason=error.reason, text=str(error))
+        self._journal.rewrite(self._present())
+
+    def candidates(self) -> list[Candidate]:
+        """Return every candidate ever, by version."""
+        return [self._candidates[version] for version in sorted(self._candidates)]
+
+    def candidate(self, version: int) -> Candidate | None:
+        """Return one candidate."""
+        return self._candidates.get(version)
+
+    def unsettled(self) -> list[int]:
+        """Return the versions that wait for a decision, oldest first."""
+        return [candidate.version for candidate in self.candidates() if not candidate.status.settled]
+
+    async def submit(self, version: int, manifest_sha256: str) -> Candidate:
+        """Take a candidate in; a known one is returned as it stands.
+
+        Raises `InvalidRequest` when that number was offered with another content; `Unavailable` when the disk refuses.
+        Cancellation: it is taken in, or was never offered.
+        """
+        if version in self._hashes:
+            if self._hashes[version] != manifest_sha256:
+                raise InvalidRequest(
+                    f"version {version} was offered before with manifest {self._hashes[version][:16]}…, "
+                    f"now with {manifest_sha256[:16]}…; versions never change, publish a new one"
+                )
+        else:
+            await self._commit(events.Submitted(version=version, manifest_sha256=manifest_sha256))
+        return self._candidates[version]
+
+    async def set_status(
+        self, version: int, status: CandidateStatus, *, reason: str = "", report: MatchReport | None = None
+    ) -> Candidate:
+        """Note what became of a candidate. Raises `Unavailable`. Cancellation: it is noted, or not at all."""
+        known = self._candidates.get(version)
+        if known is None or (known.status, known.reason, known.match) != (status, reason, report):
+            await self._commit(events.StatusChanged(version=version, status=status, reason=reason, report=report))
+        return self._candidates[version]
+
+    async def open_match(self, terms: MatchTerms, purpose: Purpose) -> Scoreboard:
+        """Return the board of a match, with what is known of it already. Raises `Unavailable`. Cancellation: as `submit`."""
+        if terms.match_id not in self._boards:
+            await self._commit(_opened(terms, purpose))
+        return self._boards[terms.match_id][1]
+
+    async def record(self, result: GameResult) -> None:
+        """Count a result of an open match, once. Raises `RecordRejected`, `Unavailable`. Cancellation: as `submit`."""
+        if self._board(result.match_id).is_new(result):
+            await self._commit(events.GameEnded(**asdict(result)))
+
+    async def close_match(self, match_id: str, *, rated: bool) -> None:
+        """End a match; its games count for the ladder if `rated`. Raises `Unavailable`. Cancellation: as `submit`."""
+        if match_id in self._boards:
+            await self._commit(events.MatchClosed(match_id=match_id, rated=rated))
+
+    def boards(self, purpose: Purpose) -> list[Scoreboard]:
+        """Return the boards of the open matches of a kind."""
+        return [board for kind, board in self._boards.values() if kind == purpose]
+
+    def tallies(self) -> list[Tally]:
+        """Return every rated game: those of closed matches, and what the ladder has played so far."""
+        found = dict(self._tallies)
+        for purpose, board in self._boards.values():
+            if purpose == "ladder":
+                _add(found, _tally(board))
+        return [tally for tally in found.values() if tally.games]
+
+    def games_between(self, first: str, second: str) -> int:
+        """Return the rated games of closed matches between two players, named in that order."""
+        tally = self._tallies.get((first, second))
+        return tally.games if tally else 0
+
+    def _board(self, match_id: str) -> Scoreboard:
+        if match_id not in self._boards:
+            raise RecordRejected("finished_match", f"match {match_id!r} is over or never began; its results change nothing")
+        return self._boards[match_id][1]
+
+    async def _commit(self, event: Event) -> None:
+        await self._disk.commit(lambda: self._journal.append(event), lambda _: self._fold(event))
+
+    def _fold(self, event: Event) -> None:
+        match event:
+            case events.Submitted(version=version):
+                self._hashes[version] = event.manifest_sha256
+                self._candidates.setdefault(version, Candidate(self.model, version, CandidateStatus.QUEUED))
+            case events.StatusChanged(version=version):
+                known = self._candidates.get(version) or Candidate(self.model, version, event.status)
+                self._candidates[version] = replace(known, status=event.status, match=event.report, reason=event.reason)
+            case events.MatchOpened(match_id=match_id):
+                self._boards[match_id] = (event.purpose, Scoreboard(self._terms(event)))
+            case events.GameEnded(match_id=match_id):
+                self._board(match_id).record(GameResult(**event.model_dump(exclude={"event"})))
+            case events.MatchClosed(match_id=match_id):
+                _, board = self._boards.pop(match_id)
+                board.close()
+                if event.rated:
+                    _add(self._tallies, _tally(board))
+            case events.Tallied():
+                _add(self._tallies, Tally(event.first, event.second, event.points, event.games))
+
+    def _terms(self, event: events.MatchOpened) -> MatchTerms:
+        return MatchTerms(
+            match_id=event.match_id,
+            game=self._game,
+            players=(Player.named(event.first), Player.named(event.second)),
+            seed=event.seed,
+            opening_plies=event.opening_plies,
+            max_groups=event.max_groups,
+        )
+
+    def _present(self) -> Iterator[Event]:
+        """Yield events that fold into what is known now."""
+        for version, sha256 in sorted(self._hashes.items()):
+            yield events.Submitted(version=version, manifest_sha256=sha256)
+        for candidate in self.candidates():
+            yield events.StatusChanged(
+                version=candidate.version, status=candidate.status, reason=candidate.reason, report=candidate.match
+            )
+        for tally in self._tallies.values():
+            yield events.Tallied(first=tally.first, second=tally.second, points=tally.points, games=tally.games)
+        for purpose, board in self._boards.values():
+            yield _opened(board.terms, purpose)
+            yield from (events.GameEnded(**asdict(result)) for result in board.results())
+
+
+def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
+    first, second = terms.players
+    return events.MatchOpened(
+        match_id=terms.match_id,
+        purpose=purpose,
+        first=first.name,
+        second=second.name,
+        seed=terms.seed,
+        opening_plies=terms.opening_plies,
+        max_groups=terms.max_groups,
+    )
+
+
+def _tally(board: Scoreboard) -> Tally:
+    standing, (first, second) = board.standing(), board.terms.players
+    return Tally(first.name, second.name, standing.share * standing.games, standing.games)
+
+
+def _add(tallies: dict[tuple[str, str], Tally], tally: Tally) -> None:
+    place = (tally.first, tally.second)
+    known = tallies.get(place, Tally(*place, 0.0, 0))
+    tallies[place] = Tally(*place, known.points + tally.points, known.games + tally.games)

@@ -1,0 +1,155 @@
+"""The champion pointer as this process holds it: changed by one command at a time, seen by every watcher.
+
+The pointer itself is a file of the model store, written whole or not at all. Commands queue up behind one lock, so the
+champion is always what the last command said, and each change has an epoch of the lease: a gatekeeper that has been
+replaced gets `StaleEpoch` and must end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+
+from gatekeeper.disk import Disk
+from gatekeeper.lease import Lease
+from zerofleet.crashpoints import crash_point
+from zerofleet.errors import ModelNotFound, StaleEpoch, Unavailable
+from zerofleet.model_store import ModelStore
+from zerofleet.promotions import Champion
+
+__all__ = ["ROLLBACK", "ChampionPointer", "previous_version"]
+
+ROLLBACK = "rollback"
+"""How the reason of a rollback begins, in the pointer and its history."""
+
+log = structlog.get_logger()
+
+
+class ChampionPointer:
+    """The champion of one model."""
+
+    def __init__(self, store: ModelStore, model: str, lease: Lease, disk: Disk) -> None:
+        self._store = store
+        self._model = model
+        self._lease = lease
+        self._disk = disk
+        self._commands = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._lost_lease = asyncio.Event()
+        self._closed = False
+        self._history = store.history(model)
+
+    @property
+    def champion(self) -> Champion | None:
+        """The champion, None before the first promotion."""
+        return self._history[-1] if self._history else None
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the champion, 0 before the first promotion."""
+        return self._history[-1].epoch if self._history else 0
+
+    @property
+    def history(self) -> Sequence[Champion]:
+        """Every champion so far, oldest first."""
+        return self._history
+
+    @asynccontextmanager
+    async def command(self) -> AsyncIterator[None]:
+        """Hold the right to change the pointer; commands are served in the order in which they asked.
+
+        Cancellation: while waiting, the command was never given.
+        """
+        async with self._commands:
+            yield
+
+    async def write(self, version: int, *, reason: str) -> Champion:
+        """Point to a version; only inside `command`.
+
+        Raises what `ModelStore.write_champion` raises: `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        Cancellation: raised after the pointer is written and watchers know it, or nothing happened.
+        """
+        try:
+            return await self._disk.commit(partial(self._write, version, reason), self._announce)
+        except StaleEpoch:
+            self._lost_lease.set()
+            raise
+
+    async def until_lost(self) -> None:
+        """Return never; raises `StaleEpoch` once another gatekeeper has taken over, whoever noticed it.
+
+        Cancellation: nothing happened.
+        """
+        await self._lost_lease.wait()
+        raise StaleEpoch(f"another gatekeeper promotes {self._model} now; this one ends")
+
+    async def watch(self) -> AsyncGenerator[Champion]:
+        """Yield the champion at once, when there is one, and then each change; a slow reader gets the latest.
+
+        Ends with `close`. Cancellation: nothing happened.
+        """
+        seen = 0
+        while True:
+            changed, champion = self._changed, self.champion
+            if champion is not None and champion.epoch > seen:
+                seen = champion.epoch
+                yield champion
+            elif self._closed:
+                return
+            else:
+                await changed.wait()
+
+    async def changed_since(self, epoch: int) -> None:
+        """Return when the champion's epoch is another one. Cancellation: nothing happened."""
+        while self.epoch == epoch:
+            await self._changed.wait()
+
+    def close(self) -> None:
+        """End all watchers."""
+        self._closed = True
+        self._wake()
+
+    def _write(self, version: int, reason: str) -> Champion:
+        epoch = self._lease.next_epoch(above=self.epoch)
+        crash_point("gatekeeper_after_epoch_before_champion")
+        try:
+            champion = self._store.write_champion(self._model, version, epoch=epoch, reason=reason)
+        except Unavailable:
+            # The pointer may be in place and only its history line missing; the store adds that at the next write.
+            written = self._store.champion(self._model)
+            if written is None or written.epoch != epoch:
+                raise
+            champion = written
+        crash_point("gatekeeper_after_champion")
+        return champion
+
+    def _announce(self, champion: Champion) -> None:
+        self._history.append(champion)
+        log.info("champion.changed", version=champion.version, epoch=champion.epoch, reason=champion.reason)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def previous_version(history: Sequence[Champion]) -> int:
+    """Return the version that a rollback makes champion: the one before the present, as if it had never been promoted.
+
+    Rollbacks in a row go further back each time. Raises `ModelNotFound` when nobody came before.
+    """
+    line: list[int] = []
+    for champion in history:
+        if champion.reason.startswith(ROLLBACK) and champion.version in line[:-1]:
+            line.pop()
+            while line[-1] != champion.version:
+                line.pop()
+        else:
+            line.append(champion.version)
+    if len(line) < 2:
+        raise ModelNotFound("there is no earlier champion to go back to; promote a version by its number instead")
+    return line[-2]

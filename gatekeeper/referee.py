@@ -1,0 +1,150 @@
+"""Referee: plays a candidate against the champion and says who is to be preferred."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import structlog
+
+from games.core import Game
+from gatekeeper.ledger import Ledger
+from gatekeeper.pointer import ChampionPointer
+from gatekeeper.settings import GatekeeperSettings
+from zerofleet import metrics
+from zerofleet.crashpoints import crash_point
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.matches import (
+    AgentMaker,
+    Decision,
+    FixedGames,
+    GameResult,
+    MatchSettings,
+    MatchTerms,
+    Player,
+    Scoreboard,
+    SequentialTest,
+    ShareOfPoints,
+    Standing,
+    StoppingRule,
+    decide,
+    play_match,
+    points,
+)
+from zerofleet.promotions import Champion, MatchReport
+from zerofleet.ratings import Sprt
+
+__all__ = ["ChampionChanged", "Referee", "match_report", "stopping_rule"]
+
+log = structlog.get_logger()
+
+
+class ChampionChanged(Exception):
+    """The champion was replaced while its challenger played it."""
+
+
+class Referee:
+    """Plays gate matches of one model; results go through the ledger, so a match outlives this process."""
+
+    def __init__(
+        self, game: Game, settings: GatekeeperSettings, *, ledger: Ledger, pointer: ChampionPointer, make_agent: AgentMaker
+    ) -> None:
+        self._game = game
+        self._settings = settings
+        self._ledger = ledger
+        self._pointer = pointer
+        self._make_agent = make_agent
+        self._rule = stopping_rule(settings)
+
+    async def judge(self, version: int, champion: Champion, evaluator: Evaluator) -> Decision:
+        """Play the match of a candidate, or what is left of it, to its decision.
+
+        Raises `ChampionChanged`; `BrokenVersion`; what the evaluator raises: then the match goes on at the next call.
+        Cancellation: likewise.
+        """
+        terms, gate = self._terms(version, champion), self._settings.gate
+        board = await self._ledger.open_match(terms, "gate")
+        self._show(version, board)
+        log.info("match.begun", match=terms.match_id, known_results=len(board.results()))
+        settings = MatchSettings(
+            simulations=gate.simulations,
+            slots=min(self._settings.match_slots, gate.max_pairs * terms.games_per_group),
+            cache_positions=self._settings.cache_positions,
+        )
+        record = partial(self._record, version, champion, board)
+        outcome = await play_match(board, self._rule, evaluator, settings=settings, make_agent=self._make_agent, record=record)
+        log.info("match.decided", match=terms.match_id, passes=outcome.decision.first_wins, reason=outcome.decision.reason)
+        return outcome.decision
+
+    def report_of(self, version: int) -> MatchReport | None:
+        """Return where a candidate's open match stands, None when it has none."""
+        for board in self._ledger.boards("gate"):
+            candidate, champion = board.terms.players
+            if candidate.version == version and champion.version is not None:
+                outcome = decide(board, self._rule)
+                standing = outcome.standing if outcome else board.standing()
+                return match_report(champion.version, standing, self._rule.log_likelihood_ratio(standing))
+        return None
+
+    def _terms(self, version: int, champion: Champion) -> MatchTerms:
+        seed = np.random.SeedSequence([self._settings.seed, version, champion.version]).generate_state(1, np.uint64)
+        return MatchTerms(
+            match_id=f"gate/{version}/{champion.version}/{champion.epoch}",
+            game=self._game,
+            players=(Player.model(version), Player.model(champion.version)),
+            seed=int(seed[0]) >> 1,
+            opening_plies=self._settings.gate.opening_plies,
+            max_groups=self._settings.gate.max_pairs,
+        )
+
+    async def _record(self, version: int, champion: Champion, board: Scoreboard, result: GameResult) -> None:
+        if self._pointer.epoch != champion.epoch:
+            raise ChampionChanged
+        await self._ledger.record(result)
+        crash_point("gatekeeper_after_result")
+        metrics.GATE_GAMES.labels(result=_outcome(result)).inc()
+        self._show(version, board)
+
+    def _show(self, version: int, board: Scoreboard) -> None:
+        """Put the state of the match into the metrics: all its games, and the test on those that count already."""
+        metrics.GATE_CANDIDATE.set(version)
+        ended = Counter(_outcome(result) for result in board.results())
+        for outcome in ("win", "draw", "loss"):
+            metrics.GATE_MATCH_GAMES.labels(result=outcome).set(ended[outcome])
+        metrics.GATE_LLR.set(self._rule.log_likelihood_ratio(board.standing()))
+        if isinstance(self._rule, SequentialTest):
+            metrics.GATE_LLR_BOUND.labels(side="lower").set(self._rule.sprt.lower)
+            metrics.GATE_LLR_BOUND.labels(side="upper").set(self._rule.sprt.upper)
+
+
+def stopping_rule(settings: GatekeeperSettings) -> StoppingRule:
+    """Return the rule that the settings name. Raises `ConfigurationError` for an impossible test."""
+    gate = settings.gate
+    if gate.mode == "share":
+        return ShareOfPoints(gate.share, gate.max_pairs)
+    if gate.mode == "sprt":
+        return SequentialTest(Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta))
+    return FixedGames()
+
+
+def _outcome(result: GameResult) -> str:
+    """Return how a game ended for the candidate."""
+    share = points(result.seating, result.scores)
+    return "win" if share > 0.5 else "loss" if share < 0.5 else "draw"
+
+
+def match_report(champion_version: int, standing: Standing, log_likelihood_ratio: float) -> MatchReport:
+    """Return what is told of a match."""
+    total, (low, high) = standing.total, standing.interval
+    return MatchReport(
+        champion_version=champion_version,
+        wins=total.wins,
+        draws=total.draws,
+        losses=total.losses,
+        pentanomial=standing.pentanomial,
+        share=standing.share,
+        share_low=low,
+        share_high=high,
+        log_likelihood_ratio=log_likelihood_ratio,
+    )

@@ -1,0 +1,195 @@
+"""The process put together: lease, ledger, pointer, arbiter, ladder, and one gRPC port.
+
+start   take the lease → read the journal → listen → ready
+drain   watchers end → calls in progress end → a match under way stops; its results are on disk
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from gatekeeper.arbiter import Arbiter
+from gatekeeper.disk import Disk
+from gatekeeper.evaluation import WatchedEvaluator
+from gatekeeper.journal import Journal
+from gatekeeper.ladder import Ladder
+from gatekeeper.lease import Lease
+from gatekeeper.ledger import Ledger
+from gatekeeper.pointer import ChampionPointer
+from gatekeeper.referee import Referee
+from gatekeeper.servicer import GatekeeperServicer
+from gatekeeper.serving import Control, Serving
+from gatekeeper.settings import GatekeeperSettings
+from zerofleet import metrics
+from zerofleet.agents import make_agent
+from zerofleet.errors import ConfigurationError
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.control import ModelControl
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.grpc_errors import ErrorInterceptor
+from zerofleet.grpc_metrics import CallMetrics
+from zerofleet.lifecycle import Service
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+from zerofleet.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
+
+__all__ = ["RunningGatekeeper", "open_gatekeeper", "serve"]
+
+SERVICE = gatekeeper_pb2.DESCRIPTOR.services_by_name["Gatekeeper"].full_name
+MAX_MESSAGE_BYTES = 16 << 20  # a list of some ten thousand candidates
+MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.gatekeeper_client
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGatekeeper:
+    """A gatekeeper that listens; `run` makes it decide."""
+
+    address: str
+    """Where clients reach it: `host:port` with the real port, or `unix:/path`."""
+    pointer: ChampionPointer
+    arbiter: Arbiter
+    ladder: Ladder
+    ledger: Ledger
+    serving: Serving
+    evaluator: Evaluator
+    health: health.aio.HealthServicer
+    grpc: grpc.aio.Server
+
+    async def run(self) -> None:
+        """Decide on candidates and play the ladder for ever. Raises `StaleEpoch` when another gatekeeper has taken over.
+
+        Cancellation: a match under way goes on at the next start.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.pointer.until_lost())
+            group.create_task(self.arbiter.run())
+            group.create_task(self.serving.run())
+            group.create_task(self.ladder.run(self.evaluator))
+            group.create_task(self._follow())
+
+    async def drain(self, grace_s: float) -> None:
+        """Turn away new calls, end the watchers, and let other calls end within `grace_s`.
+
+        Cancellation: calls in progress are cut off.
+        """
+        await self.health.enter_graceful_shutdown()
+        self.pointer.close()
+        await self.grpc.stop(grace_s)
+
+    async def _follow(self) -> None:
+        """Tell metrics and inference server of every champion."""
+        async for champion in self.pointer.watch():
+            self.serving.champion_changed()
+            metrics.CHAMPION_VERSION.set(champion.version)
+            metrics.MODEL_INFO.clear()
+            metrics.MODEL_INFO.labels(version=str(champion.version), sha256=champion.manifest_sha256).set(1)
+            metrics.MODEL_AGE.set_function(partial(_age_s, champion.promoted_at_ms))
+
+
+@asynccontextmanager
+async def open_gatekeeper(
+    settings: GatekeeperSettings, *, evaluator: Evaluator | None = None, control: Control | None = None
+) -> AsyncIterator[RunningGatekeeper]:
+    """Take the lease and listen; on leaving, end. `evaluator` and `control` replace the inference server in tests.
+
+    Raises `Unavailable` while another gatekeeper holds the lease, `RunDirectoryError` for a journal that cannot be read,
+    `ConfigurationError` when the address is taken.
+    """
+    game = settings.build_game()
+    model, store = model_name(game), ModelStore(settings.model_store)
+    async with AsyncExitStack() as stack:
+        disk = stack.enter_context(Disk())
+        lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.model_store / model)))
+        ledger = Ledger(Journal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
+        await disk.run(ledger.load)
+        pointer = ChampionPointer(store, model, lease, disk)
+        if evaluator is None:
+            evaluator = await stack.enter_async_context(KServeEvaluator(settings.inference_address, model))
+        if control is None:
+            token = settings.token.get_secret_value() if settings.token else None
+            client = ModelControl(settings.inference_address, token=token, store=settings.model_store)
+            control = await stack.enter_async_context(client)
+        watched = WatchedEvaluator(evaluator)
+        serving = Serving(control, model, pointer, recheck_s=settings.recheck_s)
+        referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent)
+        arbiter = Arbiter(
+            game,
+            store,
+            ledger=ledger,
+            pointer=pointer,
+            serving=serving,
+            referee=referee,
+            evaluator=watched,
+            disk=disk,
+            plays_matches=settings.gate.mode != "off",
+        )
+        ladder = Ladder(game, settings, ledger=ledger, pointer=pointer, idle=arbiter.idle, make_agent=make_agent)
+        servicer = GatekeeperServicer(ledger=ledger, pointer=pointer, arbiter=arbiter, ladder=ladder)
+        server, health_servicer, address = await _listen(settings, servicer)
+        try:
+            yield RunningGatekeeper(address, pointer, arbiter, ladder, ledger, serving, watched, health_servicer, server)
+        finally:
+            pointer.close()
+            await server.stop(None)
+
+
+async def serve(service: Service, settings: GatekeeperSettings) -> None:
+    """Be the service until the process is asked to end; see `zerofleet.lifecycle`."""
+    async with open_gatekeeper(settings) as gatekeeper:
+        service.on_drain("calls", lambda: gatekeeper.drain(settings.grace_s / 2))
+        service.ready(gatekeeper.address)
+        await service.until_stopping(gatekeeper.run())
+        await gatekeeper.grpc.wait_for_termination()
+
+
+async def _listen(
+    settings: GatekeeperSettings, servicer: GatekeeperServicer
+) -> tuple[grpc.aio.Server, health.aio.HealthServicer, str]:
+    server = grpc.aio.server(
+        interceptors=[CallMetrics(), ErrorInterceptor()],
+        options=[
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.so_reuseport", 0),  # a second gatekeeper on the same port is a mistake
+            ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
+        ],
+        maximum_concurrent_rpcs=settings.max_watchers,
+    )
+    gatekeeper_pb2_grpc.add_GatekeeperServicer_to_server(servicer, server)
+    health_servicer = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
+    if settings.reflection:
+        reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    address = _bind(server, settings.address)
+    await server.start()
+    for name in ("", SERVICE):
+        await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    return server, health_servicer, address
+
+
+def _bind(server: grpc.aio.Server, address: str) -> str:
+    """Bind the port and return the address as clients use it. The lease is held, so no gatekeeper uses the socket."""
+    if address.startswith("unix:"):
+        Path(address.removeprefix("unix:").removeprefix("//")).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port taken? set another --address") from error
+    return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+
+
+def _age_s(promoted_at_ms: int) -> float:
+    return max(0.0, time.time() - promoted_at_ms / 1000)

@@ -1,0 +1,87 @@
+"""The gRPC face of the gatekeeper: each call is convert, ask, convert. Errors become status codes in the interceptor."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gatekeeper.arbiter import Arbiter
+from gatekeeper.ladder import Ladder
+from gatekeeper.ledger import Ledger
+from gatekeeper.pointer import ChampionPointer
+from zerofleet.errors import InvalidRequest, ModelNotFound
+from zerofleet.naming import MAX_VERSION
+from zerofleet.promotions import champion_to_wire
+from zerofleet.wire import gatekeeper_pb2 as wire
+from zerofleet.wire import gatekeeper_pb2_grpc as stubs
+
+__all__ = ["GatekeeperServicer"]
+
+LONGEST_REASON = 500  # characters; a reason is for people
+
+
+class GatekeeperServicer(stubs.GatekeeperServicer):
+    """Answers for one model."""
+
+    def __init__(self, *, ledger: Ledger, pointer: ChampionPointer, arbiter: Arbiter, ladder: Ladder) -> None:
+        self._ledger = ledger
+        self._pointer = pointer
+        self._arbiter = arbiter
+        self._ladder = ladder
+
+    async def SubmitCandidate(self, request: wire.SubmitCandidateRequest, context: Any) -> wire.Candidate:
+        """Offer a version. Cancellation: it was taken in, or never offered."""
+        version = self._version(request)
+        return (await self._arbiter.submit(version, request.manifest_sha256)).to_wire()
+
+    async def GetChampion(self, request: wire.GetChampionRequest, context: Any) -> wire.Champion:
+        """Name the champion. Cancellation: nothing happened."""
+        self._require_own(request.game)
+        if self._pointer.champion is None:
+            raise ModelNotFound(f"{request.game} has no champion yet; the first sound candidate becomes it")
+        return champion_to_wire(self._pointer.champion)
+
+    async def WatchChampion(self, request: wire.WatchChampionRequest, context: Any) -> AsyncIterator[wire.Champion]:
+        """Send the champion and its successors. Cancellation: the stream ends."""
+        self._require_own(request.game)
+        async for champion in self._pointer.watch():
+            yield champion_to_wire(champion)
+
+    async def ListModels(self, request: wire.ListModelsRequest, context: Any) -> wire.ListModelsReply:
+        """List candidates by version. Cancellation: nothing happened."""
+        self._require_own(request.game)
+        champion = self._pointer.champion
+        return wire.ListModelsReply(
+            models=[candidate.to_wire() for candidate in self._ledger.candidates()],
+            champion=champion_to_wire(champion) if champion else None,
+        )
+
+    async def Promote(self, request: wire.PromoteRequest, context: Any) -> wire.Champion:
+        """Promote a version by hand. Cancellation: it is done and known, or nothing happened."""
+        version = self._version(request)
+        return champion_to_wire(await self._arbiter.promote(version, reason=_reason(request.reason)))
+
+    async def Rollback(self, request: wire.RollbackRequest, context: Any) -> wire.Champion:
+        """Go back to the previous champion. Cancellation: it is done and known, or nothing happened."""
+        self._require_own(request.game)
+        return champion_to_wire(await self._arbiter.rollback(reason=_reason(request.reason)))
+
+    async def GetLadder(self, request: wire.GetLadderRequest, context: Any) -> wire.Ladder:
+        """Return the ratings. Cancellation: nothing happened."""
+        self._require_own(request.game)
+        return wire.Ladder(game=request.game, rungs=[rung.to_wire() for rung in self._ladder.rungs()])
+
+    def _require_own(self, game: str) -> None:
+        if game != self._ledger.model:
+            raise InvalidRequest(f"this gatekeeper judges {self._ledger.model}, not {game[:80]!r}")
+
+    def _version(self, request: wire.SubmitCandidateRequest | wire.PromoteRequest) -> int:
+        self._require_own(request.game)
+        if not 1 <= request.version <= MAX_VERSION:
+            raise InvalidRequest(f"version {request.version} is not one; versions begin at 1")
+        return request.version
+
+
+def _reason(text: str) -> str:
+    """Return a reason as one line of printable characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:LONGEST_REASON]

@@ -1,0 +1,110 @@
+"""Which versions the inference server has: the champion and its predecessor always, others while somebody needs them.
+
+The predecessor stays so that games begun on it can end. A server that was restarted is given its versions again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import structlog
+
+from gatekeeper.pointer import ChampionPointer
+from zerofleet.errors import ZerofleetError
+
+__all__ = ["Control", "Serving"]
+
+log = structlog.get_logger()
+
+CHAMPIONS_SERVED = 2
+
+
+class Control(Protocol):
+    """What loads models: `zerofleet.evaluators.control.ModelControl`, or a fake."""
+
+    async def serve(self, game_name: str, versions: Sequence[int]) -> None:
+        """Make exactly these versions served; raises `CorruptModel` and changes nothing when one cannot be loaded."""
+        ...
+
+    async def ready(self, game_name: str, version: int) -> bool:
+        """Return whether a version answers."""
+        ...
+
+
+class Serving:
+    """Keeps the inference server's versions of one model as they should be."""
+
+    def __init__(self, control: Control, model: str, pointer: ChampionPointer, *, recheck_s: float) -> None:
+        self._control = control
+        self._model = model
+        self._pointer = pointer
+        self._recheck_s = recheck_s
+        self._needed: Counter[int] = Counter()
+        self._changes = asyncio.Lock()
+        self._served: tuple[int, ...] = ()
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def including(self, *versions: int) -> AsyncIterator[None]:
+        """Have these versions served beside the champions while the block runs.
+
+        Raises `CorruptModel` when one cannot be loaded, `ModelNotFound`, `PermissionRefused`, `Unavailable`.
+        Cancellation: the need for them ends; they are taken out of service later.
+        """
+        self._needed.update(versions)
+        try:
+            await self.apply()
+            yield
+        finally:
+            self._needed.subtract(versions)
+            self._changed.set()
+
+    async def apply(self) -> None:
+        """Make the server have what it should have. Raises as `including`. Cancellation: it may or may not have."""
+        async with self._changes:
+            wanted = self.wanted()
+            if wanted:
+                await self._control.serve(self._model, wanted)
+            self._served = wanted
+
+    def wanted(self) -> tuple[int, ...]:
+        """Return the versions that should be served, ascending."""
+        champions: list[int] = []
+        for champion in reversed(self._pointer.history):
+            if champion.version not in champions:
+                champions.append(champion.version)
+            if len(champions) == CHAMPIONS_SERVED:
+                break
+        return tuple(sorted({*champions, *(version for version, count in self._needed.items() if count > 0)}))
+
+    def champion_changed(self) -> None:
+        """Take note that another version is champion."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Follow what is needed for ever, and look now and then whether the server still has it.
+
+        Cancellation: the server keeps what it has.
+        """
+        while True:
+            try:
+                if self.wanted() != self._served or not await self.has_champion():
+                    await self.apply()
+            except ZerofleetError as error:
+                log.warning("serving.failed", versions=self.wanted(), error=str(error))
+                self._served = ()
+            try:
+                async with asyncio.timeout(self._recheck_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+            self._changed.clear()
+
+    async def has_champion(self) -> bool:
+        """Return whether the server answers for the champion; true while there is none. Raises `Unavailable`."""
+        champion = self._pointer.champion
+        return champion is None or await self._control.ready(self._model, champion.version)

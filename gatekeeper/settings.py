@@ -1,0 +1,63 @@
+"""Settings of the gatekeeper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, SecretStr, model_validator
+
+from zerofleet.presets import GateSettings
+from zerofleet.run_paths import RunPaths
+from zerofleet.settings import ServiceSettings
+
+__all__ = ["GatekeeperSettings"]
+
+
+class GatekeeperSettings(ServiceSettings):
+    """Decides which model version is the champion, and keeps the rating ladder."""
+
+    SERVICE: ClassVar[str] = "gatekeeper"
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("gate",)
+
+    gate: GateSettings
+    """How a candidate becomes champion."""
+    address: str
+    """Where to listen: host:port (port 0 takes a free one) or unix:/path; the run directory's socket by default."""
+    inference_address: str
+    """Where networks are evaluated and loaded: host:port or unix:/path."""
+    model_store: Path
+    """Directory of the models; the champion pointer lies there and is written by this service alone."""
+    state_dir: Path
+    """Directory for match results and ladder; the run directory's `gatekeeper` by default."""
+    token: SecretStr | None = None
+    """Secret the inference server asks for before it loads or unloads models."""
+
+    match_slots: int = Field(default=128, ge=1)
+    """Games of a gate match at once. The inference server shares its time by open positions, so this over the games of all
+    workers is about the share of it that a match takes."""
+    ladder_slots: int = Field(default=16, ge=1)
+    """Games of the ladder at once."""
+    ladder_time_share: float = Field(default=0.2, gt=0.0, le=1.0)
+    """Share of the time in which the ladder plays; it rests otherwise, and whenever a gate match is due."""
+    ladder_delay_s: float = Field(default=30.0, ge=0.0)
+    """Seconds from start until the ladder first plays: at the start of a run the cores have better things to do."""
+    cache_positions: int = Field(default=1 << 14, ge=0)
+    """Evaluations a match remembers: games of a pair share many positions."""
+    seed: int = Field(default=0, ge=0)
+    """Decides openings and the agents' luck."""
+    recheck_s: float = Field(default=10.0, gt=0.0)
+    """Seconds between looks whether the inference server still has the champion; it may have been restarted."""
+    max_watchers: int = Field(default=4_096, ge=1)
+    """Calls in progress at most, watchers of the champion included; further ones are refused as overload."""
+    reflection: bool = False
+    """Describe the service to tools such as grpcurl."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _live_in_the_run_directory(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        paths = RunPaths(Path(values.get("run_dir", "run")))
+        filled = {"address": paths.gatekeeper_address, "state_dir": paths.gatekeeper}
+        return {**filled, **{name: value for name, value in values.items() if value or name not in filled}}

@@ -1,0 +1,213 @@
+"""A gatekeeper in one event loop with a fake inference server; also what the processes that get killed are made of."""
+
+import asyncio
+import contextlib
+import dataclasses
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+import games
+from games.core import make
+from gatekeeper.service import open_gatekeeper
+from gatekeeper.settings import GatekeeperSettings
+from zerofleet.encodings import encoder_fingerprint, sample_positions
+from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
+from zerofleet.evaluators.base import Evaluation
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.manifests import Golden, Manifest
+from zerofleet.model_store import ModelStore
+from zerofleet.testing import uniform_policy
+
+assert games
+
+MODEL = "tic_tac_toe"
+
+
+class FakeInference:
+    """Both faces of an inference server. Versions in `stubborn` play badly, `nonsense` answer NaN, `broken` do not load."""
+
+    def __init__(self, *, stubborn=(), nonsense=(), broken=()):
+        self.stubborn, self.nonsense, self.broken = set(stubborn), set(nonsense), set(broken)
+        self.served = []
+        self.changes = []
+        self.away = False
+        self.on_evaluate = None
+        self.asked_in_vain = asyncio.Queue()
+
+    async def serve(self, game_name, versions):
+        if self.away:
+            self.asked_in_vain.put_nowait(versions)
+        self._require_here()
+        assert game_name == MODEL
+        if bad := self.broken & set(versions):
+            raise CorruptModel(f"version {bad.pop()} cannot be loaded")
+        self.served = list(versions)
+        self.changes.append(tuple(versions))
+
+    async def ready(self, game_name, version):
+        self._require_here()
+        return version in self.served
+
+    async def evaluate(self, batch, *, version):
+        self._require_here()
+        if self.on_evaluate is not None:
+            await self.on_evaluate(version)
+        if version not in self.served:
+            raise ModelNotFound(f"version {version} is not served")
+        if version in self.nonsense:
+            raise CorruptModel(f"version {version} answers NaN")
+        policy = uniform_policy(batch.legal)
+        if version in self.stubborn:
+            policy = np.zeros_like(policy)
+            policy[np.arange(len(batch)), (batch.legal >= 0).sum(axis=1) - 1] = 1
+        return Evaluation(policy, np.zeros((len(batch), 2), dtype=np.float32), version)
+
+    def _require_here(self):
+        if self.away:
+            raise Unavailable("the inference server is away")
+
+
+def template():
+    """Return the manifest of a tic-tac-toe model; the store fills in version and files."""
+    game = make(MODEL)
+    spec = game.spec()
+    states, legal = sample_positions(game, games=1, seed=3)
+    policy = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
+    return Manifest(
+        model=MODEL,
+        game=spec.name,
+        parameters={name: str(value) for name, value in game._asdict().items()},
+        rules_version=spec.rules_version,
+        encoder=encoder_fingerprint(game),
+        planes=spec.planes,
+        num_actions=spec.num_actions,
+        max_legal=spec.max_legal,
+        num_players=spec.num_players,
+        parent_version=0,
+        train_steps=10,
+        games_seen=3,
+        created_at_ms=1_700_000_000_000,
+        network={"blocks": 1},
+        heads=("policy", "value"),
+        golden=Golden.of(states, legal, policy, np.zeros((len(states), 2))),
+    )
+
+
+class Models:
+    """A store that is easily filled."""
+
+    def __init__(self, root):
+        self.store = ModelStore(root)
+        self._template = template()
+
+    def publish(self, **changes):
+        """Store another version; returns its number and the hash of its manifest."""
+        number = len(self.store.versions(MODEL)) + 1
+        weights = save({"stem.weight": np.full((2, 3), number, np.float32)})
+        version = self.store.publish(MODEL, {"weights.safetensors": weights}, dataclasses.replace(self._template, **changes))
+        return version, self.store.manifest_sha256(MODEL, version)
+
+    def damage(self, version):
+        """Flip a bit of a version's weights."""
+        path = self.store.directory(MODEL, version) / "weights.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+
+
+def make_settings(run_dir, *, ladder_games=0, **gate):
+    """Return settings of a small gatekeeper."""
+    rules = {"mode": "sprt", "simulations": 40, "opening_plies": 2, "max_pairs": 12, "elo0": 0.0, "elo1": 200.0} | gate
+    return GatekeeperSettings(
+        run_dir=run_dir,
+        game=MODEL,
+        preset="tiny",
+        address="127.0.0.1:0",
+        gate={**rules, "ladder_games": ladder_games, "ladder_depth": 1},
+        match_slots=8,
+        ladder_slots=4,
+        ladder_delay_s=0.0,
+        ladder_time_share=1.0,
+        cache_positions=256,
+        recheck_s=30.0,
+    )
+
+
+class Gate:
+    """A running gatekeeper and a client of it."""
+
+    def __init__(self, gatekeeper, client, models, inference):
+        self.gatekeeper, self.client, self.models, self.inference = gatekeeper, client, models, inference
+        self.arbiter, self.pointer, self.ledger = gatekeeper.arbiter, gatekeeper.pointer, gatekeeper.ledger
+        self._noted = asyncio.Event()
+        self._fold, self.ledger._fold = self.ledger._fold, self._fold_and_tell
+
+    def _fold_and_tell(self, event):
+        self._fold(event)
+        self._noted.set()
+
+    async def until(self, holds):
+        """Return when `holds()` is true; looked at whenever the ledger changes."""
+        while not holds():
+            self._noted.clear()
+            await self._noted.wait()
+
+    async def offer(self, **changes):
+        """Publish and submit a version, and wait until every candidate is settled; returns how it ended."""
+        version, sha256 = self.models.publish(**changes)
+        await self.client.submit(MODEL, version, sha256)
+        return await self.settled(version)
+
+    async def settled(self, version):
+        await self.arbiter.idle.wait()
+        return self.ledger.candidate(version)
+
+
+@contextlib.asynccontextmanager
+async def running(settings, models, inference):
+    """Run a gatekeeper until the block ends."""
+    async with (
+        open_gatekeeper(settings, evaluator=inference, control=inference) as gatekeeper,
+        asyncio.TaskGroup() as group,
+        GatekeeperClient(gatekeeper.address) as client,
+    ):
+        work = group.create_task(gatekeeper.run())
+        try:
+            yield Gate(gatekeeper, client, models, inference)
+        finally:
+            work.cancel()
+
+
+@pytest.fixture
+def models(tmp_path):
+    return Models(tmp_path / "models")
+
+
+@pytest.fixture
+def inference():
+    return FakeInference()
+
+
+@pytest.fixture
+def open_gate(tmp_path, models, inference):
+    """Return a function that runs a gatekeeper: `async with open_gate(max_pairs=5) as gate`."""
+
+    def start(inference=inference, **gate):
+        return running(make_settings(tmp_path, **gate), models, inference)
+
+    return start
+
+
+@pytest.fixture
+def run_gate(models, inference):
+    """Return a function that runs a gatekeeper in a directory of its own, which holds its own copy of the models."""
+    return lambda directory, **gate: running(make_settings(directory, **gate), models, inference)
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch):
+    monkeypatch.setattr("gatekeeper.arbiter.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("gatekeeper.arbiter.MAX_PAUSE_S", 0.005)
+    monkeypatch.setattr("gatekeeper.ladder.PAUSE_S", 0.001)

@@ -1,0 +1,98 @@
+import pytest
+
+from gatekeeper.events import MatchClosed, StatusChanged, Submitted
+from gatekeeper.journal import Journal
+from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.promotions import CandidateStatus, MatchReport
+
+EVENTS = [
+    Submitted(version=1, manifest_sha256="ab"),
+    StatusChanged(
+        version=1,
+        status=CandidateStatus.REJECTED,
+        reason="weak: ünïcode\nand a new line",
+        report=MatchReport(3, 1, 2, 3, (0, 1, 1, 1, 0), 0.5, 0.25, 0.75, -3.0),
+    ),
+    MatchClosed(match_id="gate/1/3/2", rated=False),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "journal.jsonl"
+
+
+@pytest.fixture
+def journal(path):
+    journal = Journal(path, model="tic_tac_toe")
+    journal.rewrite([])
+    return journal
+
+
+def read(path, model="tic_tac_toe"):
+    return Journal(path, model=model).read()[1:]
+
+
+def test_what_was_appended_is_read_again(journal, path):
+    for event in EVENTS:
+        journal.append(event)
+    assert read(path) == EVENTS
+
+
+def test_no_file_is_no_event(path):
+    assert Journal(path, model="tic_tac_toe").read() == []
+
+
+def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(journal, path):
+    for event in EVENTS:
+        journal.append(event)
+    content = path.read_bytes()
+    last = content.splitlines(keepends=True)[-1]
+    for cut in range(1, len(last) + 1):
+        path.write_bytes(content[:-cut])
+        again = Journal(path, model="tic_tac_toe")
+        assert again.read()[1:] == EVENTS[:2]
+        again.append(EVENTS[0])
+        assert read(path) == [*EVENTS[:2], EVENTS[0]]
+
+
+def test_a_rewritten_journal_holds_only_what_was_given(journal, path):
+    journal.append(EVENTS[0])
+    journal.rewrite([EVENTS[2]])
+    journal.append(EVENTS[1])
+    assert read(path) == [EVENTS[2], EVENTS[1]]
+
+
+@pytest.mark.parametrize("damage", [b"{}\n", b"nonsense\n", b'{"event":"submitted","version":"x","manifest_sha256":""}\n'])
+def test_damage_in_the_middle_is_named_with_its_line(journal, path, damage):
+    path.write_bytes(path.read_bytes() + damage + b"{}\n")
+    with pytest.raises(RunDirectoryError, match="line 2 cannot be read"):
+        read(path)
+
+
+def test_the_journal_of_another_model_or_version_is_refused(journal, path):
+    with pytest.raises(RunDirectoryError, match="belongs to model tic_tac_toe, not go"):
+        read(path, model="go")
+    path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":2'))
+    with pytest.raises(RunDirectoryError, match="another version"):
+        read(path)
+
+
+def test_a_disk_that_refuses_leaves_the_journal_as_it_was(journal, path, monkeypatch):
+    journal.append(EVENTS[0])
+    monkeypatch.setattr("os.fsync", _refuse)
+    with pytest.raises(Unavailable, match="not counted"):
+        journal.append(EVENTS[1])
+    monkeypatch.undo()
+    journal.append(EVENTS[2])
+    assert read(path) == [EVENTS[0], EVENTS[2]]
+
+
+def test_a_directory_that_cannot_be_written_is_unavailable(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(Unavailable, match="cannot write"):
+        Journal(tmp_path / "file" / "journal.jsonl", model="tic_tac_toe").rewrite([])
+
+
+def _refuse(descriptor):
+    raise OSError(28, "No space left on device")

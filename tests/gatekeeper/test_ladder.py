@@ -1,0 +1,117 @@
+from zerofleet import metrics
+
+MODEL = "tic_tac_toe"
+RUNGS = ("random", "alpha_beta:1")
+
+
+def complete(gate, version, games):
+    """Return a test whether the ladder matches of a champion, and those among the rungs, are over."""
+    pairs = [*((f"model:{version}", rung) for rung in RUNGS), RUNGS]
+    return lambda: all(gate.ledger.games_between(*pair) == games for pair in pairs)
+
+
+def begun(gate, games):
+    """Return a test whether open ladder matches have as many results."""
+    return lambda: sum(len(board.results()) for board in gate.ledger.boards("ladder")) >= games
+
+
+async def test_rungs_and_champion_meet_and_are_rated_with_random_at_zero(open_gate):
+    async with open_gate(ladder_games=6) as gate:
+        await gate.offer()
+        await gate.until(complete(gate, 1, 6))
+        rungs = {rung.name: rung for rung in await gate.client.ladder(MODEL)}
+    assert set(rungs) == {"random", "alpha_beta:1", "model:1"}
+    assert (rungs["random"].elo, rungs["random"].elo_low, rungs["random"].elo_high) == (0.0, 0.0, 0.0)
+    assert rungs["model:1"].elo > 0.0
+    assert rungs["model:1"].elo_low < rungs["model:1"].elo < rungs["model:1"].elo_high
+    assert [rung.games for rung in rungs.values()] == [12, 12, 12]
+
+
+async def test_the_ladder_goes_on_after_a_restart_and_plays_nothing_twice(open_gate):
+    async with open_gate(ladder_games=8) as gate:
+        await gate.offer()
+        await gate.until(begun(gate, 5))
+    async with open_gate(ladder_games=8) as gate:
+        assert begun(gate, 5)()
+        await gate.until(complete(gate, 1, 8))
+        before = await gate.client.ladder(MODEL)
+    async with open_gate(ladder_games=8) as gate:
+        assert await gate.client.ladder(MODEL) == before
+        assert gate.gatekeeper.ladder._missing() == []
+
+
+async def test_every_champion_is_rated_and_its_gate_match_counts(open_gate, inference):
+    inference.stubborn = {1}
+    async with open_gate(ladder_games=4) as gate:
+        await gate.offer()
+        await gate.until(complete(gate, 1, 4))
+        promoted = await gate.offer()
+        await gate.until(complete(gate, 2, 4))
+        rungs = {rung.name: rung for rung in await gate.client.ladder(MODEL)}
+    gate_games = promoted.match.wins + promoted.match.draws + promoted.match.losses
+    assert rungs["model:2"].games >= gate_games + 8
+    assert rungs["model:2"].elo > rungs["model:1"].elo
+
+
+async def test_a_new_champion_ends_the_ladder_of_the_old_one(open_gate):
+    async with open_gate(ladder_games=60) as gate:
+        await gate.offer()
+        await gate.until(begun(gate, 3))
+        version, _ = gate.models.publish()
+        await gate.client.promote(MODEL, version, reason="by hand")
+        await gate.until(lambda: any(board.terms.players[0].version == version for board in gate.ledger.boards("ladder")))
+        assert not [b for b in gate.ledger.boards("ladder") if b.terms.players[0].version == 1]
+
+
+async def test_the_ladder_rests_while_a_candidate_waits(open_gate, inference):
+    async with open_gate(ladder_games=60) as gate:
+        await gate.offer()
+        await gate.until(begun(gate, 2))
+        inference.away = True
+        version, sha256 = gate.models.publish()
+        await gate.client.submit(MODEL, version, sha256)
+        for _ in range(5):  # the arbiter tries again and again; the step under way ends
+            await inference.asked_in_vain.get()
+        rested_at = sum(len(board.results()) for board in gate.ledger.boards("ladder"))
+        for _ in range(5):
+            await inference.asked_in_vain.get()
+        assert not begun(gate, rested_at + 1)()
+        inference.away = False
+        await gate.until(begun(gate, rested_at + 3))
+        assert gate.ledger.candidate(version).status.settled
+
+
+async def test_a_ladder_without_games_shows_the_anchor_alone(open_gate):
+    async with open_gate(ladder_games=0) as gate:
+        await gate.offer()
+        assert [rung.name for rung in await gate.client.ladder(MODEL)] == ["random"]
+
+
+async def test_an_inference_server_that_forgot_its_versions_only_delays_the_ladder(open_gate, inference):
+    async with open_gate(ladder_games=8) as gate:
+        await gate.offer()
+        await gate.until(begun(gate, 1))
+        inference.served = []
+        gate.gatekeeper.serving.champion_changed()
+        await gate.until(complete(gate, 1, 8))
+
+
+async def test_what_the_gatekeeper_knows_is_in_the_metrics(open_gate, inference):
+    inference.stubborn = {1}
+    async with open_gate(ladder_games=4) as gate:
+        await gate.offer()
+        await gate.until(complete(gate, 1, 4))
+        await gate.offer()
+        await gate.until(complete(gate, 2, 4))
+        sha256 = gate.models.store.manifest_sha256(MODEL, 2)
+    page = metrics.exposition("gatekeeper").decode()
+    for line in (
+        "zerofleet_champion_version 2.0",
+        'zerofleet_gate_llr_bound{side="upper"} 2.944',
+        'zerofleet_ladder_elo{rung="random"} 0.0',
+        'zerofleet_gate_verdicts_total{verdict="promoted"}',
+        'zerofleet_gate_games_total{result="win"}',
+        f'zerofleet_model_info{{sha256="{sha256}",version="2"}} 1.0',
+        'grpc_server_handled_total{grpc_code="OK",grpc_method="SubmitCandidate"',
+    ):
+        assert line in page, line

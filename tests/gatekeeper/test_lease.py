@@ -1,0 +1,67 @@
+import pytest
+
+from gatekeeper.lease import Lease
+from zerofleet.errors import StaleEpoch, Unavailable
+
+
+def test_epochs_only_grow_over_holders_and_restarts(tmp_path):
+    seen = []
+    for _ in range(3):
+        with Lease.acquire(tmp_path) as lease:
+            seen += [lease.next_epoch(), lease.next_epoch()]
+    assert seen == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_epoch_is_greater_than_the_one_the_pointer_has(tmp_path):
+    with Lease.acquire(tmp_path) as lease:
+        assert lease.next_epoch(above=40) == 41
+        assert lease.next_epoch(above=7) == 42
+
+
+def test_only_one_holder_at_a_time_and_the_other_is_told_who(tmp_path):
+    with Lease.acquire(tmp_path / "models") as first:
+        with pytest.raises(Unavailable, match=first.holder):
+            Lease.acquire(tmp_path / "models")
+        first.next_epoch()
+    Lease.acquire(tmp_path / "models").release()
+
+
+def test_a_holder_who_slept_while_the_lock_was_broken_is_fenced_off(tmp_path):
+    sleeper = Lease.acquire(tmp_path)
+    sleeper.next_epoch()
+    (tmp_path / ".gatekeeper.lock").unlink()  # as on a file system whose locks do not reach other machines
+    with Lease.acquire(tmp_path) as successor:
+        with pytest.raises(StaleEpoch, match="not by"):
+            sleeper.next_epoch()
+        assert successor.next_epoch() == 2
+        with pytest.raises(StaleEpoch):
+            sleeper.next_epoch()
+    sleeper.release()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"holder": "x"}', '{"holder": "x", "epoch": "many"}'])
+def test_a_lease_file_that_says_nothing_is_nobodys(tmp_path, content):
+    (tmp_path / "gatekeeper_lease.json").write_text(content)
+    with Lease.acquire(tmp_path, above=9) as lease:
+        assert lease.next_epoch() == 10
+        (tmp_path / "gatekeeper_lease.json").write_text(content)
+        with pytest.raises(StaleEpoch, match=r"nobody|x"):
+            lease.next_epoch()
+
+
+def test_a_disk_that_refuses_is_unavailable_and_gives_no_epoch(tmp_path, monkeypatch):
+    with Lease.acquire(tmp_path) as lease:
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", _refuse)
+            with pytest.raises(Unavailable, match="No space left"):
+                lease.next_epoch()
+        assert lease.next_epoch() == 1
+    monkeypatch.setattr("os.fsync", _refuse)
+    with pytest.raises(Unavailable):
+        Lease.acquire(tmp_path)
+    monkeypatch.undo()
+    Lease.acquire(tmp_path).release()
+
+
+def _refuse(descriptor):
+    raise OSError(28, "No space left on device")

@@ -1,0 +1,129 @@
+import asyncio
+import shutil
+
+import pytest
+
+from gatekeeper.service import open_gatekeeper
+from gatekeeper.settings import GatekeeperSettings
+from zerofleet.errors import ConfigurationError, RunDirectoryError, StaleEpoch, Unavailable
+from zerofleet.promotions import CandidateStatus
+
+MODEL = "tic_tac_toe"
+
+
+def stop_after(gate, games, version):
+    """Return a test whether the gate match has as many results, or is over."""
+    return lambda: (
+        gate.ledger.candidate(version).status.settled
+        or sum(len(board.results()) for board in gate.ledger.boards("gate")) >= games
+    )
+
+
+async def test_a_match_goes_on_where_it_stopped_and_ends_as_if_it_never_had(tmp_path, models, inference, run_gate):
+    inference.stubborn = {1}
+    for _ in range(2):
+        models.publish()
+    sha256 = models.store.manifest_sha256(MODEL, 2)
+    outcomes, stops = [], 0
+    for directory, stride in ((tmp_path / "straight", 1_000), (tmp_path / "interrupted", 3)):
+        shutil.copytree(models.store.root, directory / "models")
+        games = 0
+        while True:
+            async with run_gate(directory) as gate:
+                if games == 0:
+                    await gate.client.promote(MODEL, 1, reason="")
+                    await gate.client.submit(MODEL, 2, sha256)
+                games += stride
+                await gate.until(stop_after(gate, games, 2))
+                stops += 1
+                candidate = gate.ledger.candidate(2)
+            if candidate.status.settled:
+                break
+        outcomes.append(candidate)
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0].status is CandidateStatus.PROMOTED
+    assert stops > 4
+
+
+async def test_candidates_and_champion_survive_a_restart(open_gate, inference):
+    inference.stubborn = {2}
+    async with open_gate() as gate:
+        await gate.offer()
+        await gate.offer()
+        before = await gate.client.models(MODEL)
+    async with open_gate() as gate:
+        assert await gate.client.models(MODEL) == before
+        assert (await gate.offer()).version == 3
+
+
+async def test_a_queued_candidate_is_decided_after_a_restart(open_gate, inference):
+    async with open_gate() as gate:
+        await gate.offer()
+        inference.away = True
+        await gate.client.submit(MODEL, *gate.models.publish())
+    inference.away = False
+    async with open_gate() as gate:
+        assert (await gate.settled(2)).status is CandidateStatus.REJECTED
+
+
+async def test_the_inference_server_gets_its_versions_again(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        await gate.offer()
+    inference.served = []
+    inference.changes.clear()
+    async with open_gate(mode="off") as gate:
+        gate.gatekeeper.serving.champion_changed()
+        await gate.offer()
+    assert inference.changes[0] == (1, 2)
+
+
+async def test_a_second_gatekeeper_is_refused_and_harms_nobody(open_gate):
+    async with open_gate() as gate:
+        await gate.offer()
+        with pytest.raises(Unavailable, match="already; stop it"):
+            async with open_gate():
+                pass
+        assert (await gate.offer()).status is CandidateStatus.REJECTED
+
+
+async def test_a_gatekeeper_that_was_replaced_in_its_sleep_promotes_nobody_and_ends(tmp_path, models, open_gate):
+    async def sleep_and_wake_up():
+        async with open_gate(mode="off") as sleeper:
+            await sleeper.offer()
+            (tmp_path / "models" / MODEL / ".gatekeeper.lock").unlink()
+            async with open_gate(mode="off") as successor:
+                await successor.offer()
+            with pytest.raises(StaleEpoch):
+                await sleeper.client.promote(MODEL, sleeper.models.publish()[0], reason="good morning")
+            await asyncio.Event().wait()
+
+    with pytest.raises(BaseExceptionGroup) as ended:
+        await sleep_and_wake_up()
+    assert ended.group_contains(StaleEpoch, match="another gatekeeper promotes")
+    assert models.store.champion(MODEL).version == 2
+
+
+async def test_a_damaged_journal_is_named_at_the_start(tmp_path, open_gate):
+    async with open_gate() as gate:
+        await gate.offer()
+    path = tmp_path / "gatekeeper" / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"submitted"', b'"smitten"'))
+    with pytest.raises(RunDirectoryError, match=r"journal.jsonl line 2"):
+        async with open_gate():
+            pass
+
+
+async def test_a_port_in_use_is_a_clear_error(tmp_path, models, inference, open_gate):
+    async with open_gate() as gate:
+        other = GatekeeperSettings(run_dir=tmp_path / "other", game=MODEL, preset="tiny", address=gate.gatekeeper.address)
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            async with open_gatekeeper(other, evaluator=inference, control=inference):
+                pass
+
+
+async def test_it_listens_on_the_socket_of_its_run_directory(tmp_path, inference):
+    settings = GatekeeperSettings(run_dir=tmp_path, game=MODEL, preset="tiny")
+    async with open_gatekeeper(settings, evaluator=inference, control=inference) as gatekeeper:
+        assert gatekeeper.address == f"unix:{tmp_path}/sockets/gatekeeper.sock"
+    assert settings.state_dir == tmp_path / "gatekeeper"
