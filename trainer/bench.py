@@ -19,6 +19,8 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 import games
 from games.core import Game
 from trainer.intake import Intake
@@ -31,6 +33,7 @@ from trainer.start import choose_device, open_training
 from trainer.training import Training
 from trainer.window import SampleWindow
 from zerofleet import logs
+from zerofleet.allocator import keep_freed_memory
 from zerofleet.naming import model_name
 from zerofleet.presets import PRESETS
 from zerofleet.records import decode_record, encode_record, validate
@@ -58,6 +61,8 @@ class TrainFigures:
     """Length of each of the measurements."""
     samples_per_second: float
     """Trained on, when there is no need to wait."""
+    samples_per_cpu_second: float
+    """The same by the processor's clock: what a busy machine would do if it were idle."""
     step_ms: float
     games_validated_per_second: float
     """Decoded, replayed, encoded and put into the window, on one thread."""
@@ -78,8 +83,10 @@ def measure(game: Game, preset: str, *, seconds: float, games_per_second: float,
     records = _records(game, seed)
     with tempfile.TemporaryDirectory(prefix="zerofleet-bench-") as directory:
         settings = _settings(game, preset, Path(directory), seed)
+        torch.set_num_threads(settings.train.threads)
+        keep_freed_memory()
         window, validated, received = _fill(game, settings, records, seconds)
-        step_s = _steps(game, settings, window, seconds)
+        step_s, step_cpu_s = _steps(game, settings, window, seconds)
         training, fed = asyncio.run(_whole(game, settings, records, seconds=seconds, games_per_second=games_per_second))
     train, network, figures = settings.train, settings.network, training.figures
     elapsed_s = max(figures.busy_s + figures.wait_s, 1e-9)
@@ -93,6 +100,7 @@ def measure(game: Game, preset: str, *, seconds: float, games_per_second: float,
         batch_size=train.batch_size,
         seconds=seconds,
         samples_per_second=round(train.batch_size / step_s, 1),
+        samples_per_cpu_second=round(train.batch_size / step_cpu_s, 1),
         step_ms=round(step_s * 1e3, 2),
         games_validated_per_second=round(validated, 1),
         samples_received_per_second=round(received, 1),
@@ -129,18 +137,18 @@ def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: 
     return window, count / elapsed, window.total / elapsed
 
 
-def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds: float) -> float:
-    """Return the seconds of one step without waiting."""
+def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds: float) -> tuple[float, float]:
+    """Return the seconds of one step without waiting, by the clock on the wall and by the processor's."""
     network = new_network(game.spec(), settings.network, seed=settings.seed)
     device = choose_device(settings.device)
     learner = Learner(game.spec(), network, settings.train, window, seed=settings.seed, device=device)
     for _ in range(_WARM_UP_STEPS):
         learner.step()
-    count, began = 0, time.perf_counter()
+    count, began, cpu = 0, time.perf_counter(), time.process_time()
     while (elapsed := time.perf_counter() - began) < seconds:
         learner.step()  # reads its losses back, so nothing is left on the device
         count += 1
-    return elapsed / count
+    return elapsed / count, (time.process_time() - cpu) / count
 
 
 async def _whole(

@@ -49,7 +49,8 @@ class Accounts:
     """The newest version this run has published; 0 before the first."""
     candidate_samples: int = 0
     """Samples that had been received when it was published."""
-    candidate_step: int = 0
+    candidate_trained: int = 0
+    """Samples that had been trained on by then."""
     marks: tuple[tuple[int, int], ...] = ()
     """(game number in the log, samples before it), ascending: where the window can be filled from."""
 

@@ -118,9 +118,14 @@ class Training:
 
     @property
     def candidate_due(self) -> bool:
-        """Whether enough samples came, and some were trained on, since the last candidate."""
+        """Whether enough samples came since the last candidate, and were trained on as well.
+
+        The latter matters to a learner that is behind: a candidate a few steps from the last one is a wasted match.
+        """
+        wanted = self.settings.train.samples_per_candidate
         received = self.replay.window.total - self.accounts.candidate_samples
-        return received >= self.settings.train.samples_per_candidate and self.learner.state.step > self.accounts.candidate_step
+        trained = self.learner.state.samples_trained - self.accounts.candidate_trained
+        return received >= wanted and trained >= wanted * min(1.0, self.settings.train.max_reuse)
 
     @property
     def checkpoint_due(self) -> bool:
@@ -197,4 +202,4 @@ class Training:
     def _note_candidate(self, version: int) -> None:
         self.accounts.candidate_version = version
         self.accounts.candidate_samples = self.replay.window.total
-        self.accounts.candidate_step = self.learner.state.step
+        self.accounts.candidate_trained = self.learner.state.samples_trained

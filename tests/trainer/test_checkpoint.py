@@ -69,7 +69,7 @@ def test_a_checkpoint_before_the_first_step_can_be_resumed(game, small, tmp_path
 
 
 def test_accounts_come_back(game, small, tmp_path):
-    accounts = Accounts(candidate_version=4, candidate_samples=1234, candidate_step=77, marks=((0, 0), (256, 8000)))
+    accounts = Accounts(candidate_version=4, candidate_samples=1234, candidate_trained=77, marks=((0, 0), (256, 8000)))
     save(tmp_path, game, small, fresh(game, small), accounts)
     assert resumed(tmp_path, game, small)[1].accounts == accounts
 

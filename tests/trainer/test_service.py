@@ -1,15 +1,12 @@
-"""The trainer as a whole: first model, candidates, checkpoints, restart; in one loop, and as a process."""
+"""The trainer as a whole in one loop, on fakes: first model, candidates, checkpoints, restart."""
 
 from __future__ import annotations
 
 import asyncio
 import csv
 import json
-import os
 import random
 import shutil
-import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -27,7 +24,7 @@ from zerofleet.errors import InvalidRequest, Unavailable, VersionSkew
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.promotions import Candidate, CandidateStatus
-from zerofleet.streams import MemoryStream, SqliteStream
+from zerofleet.streams import MemoryStream
 
 NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
 TRAIN = {
@@ -246,59 +243,3 @@ def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
     shutil.rmtree(tmp_path / "replay")
     with pytest.raises(VersionSkew, match="has network"):
         open_training(settings_of(tmp_path, network={**NETWORK, "blocks": 2}), game)
-
-
-def test_history_goes_on_after_a_line_that_a_crash_cut_short(tmp_path):
-    history = open_history(tmp_path)
-    history.write(1, {"losses/total": 1.0})
-    for name in ("trainer.jsonl", "trainer.csv"):
-        with (tmp_path / name).open("a") as file:
-            file.write('{"half')
-    again = open_history(tmp_path)
-    again.write(2, {"losses/total": 0.5})
-    assert [json.loads(line)["step"] for line in (tmp_path / "trainer.jsonl").read_text().splitlines()] == [1, 2]
-    with (tmp_path / "trainer.csv").open() as file:
-        assert [row["step"] for row in csv.DictReader(file)] == ["1", "2"]
-
-
-def test_a_sink_that_fails_is_dropped_and_the_others_go_on(tmp_path):
-    history = open_history(tmp_path)
-
-    class Failing:
-        def write(self, step, row):
-            raise OSError("quota")
-
-        def close(self):
-            """Nothing to close."""
-
-    history._sinks.insert(0, Failing())
-    history.write(1, {})
-    history.write(2, {})
-    assert len((tmp_path / "trainer.jsonl").read_text().splitlines()) == 2
-    assert len(history._sinks) == 2
-
-
-@pytest.mark.slow
-async def test_a_process_trains_ends_on_sigterm_with_a_checkpoint_and_resumes(tmp_path, record):
-    arguments = ["--run-dir", str(tmp_path), "--game", MODEL, "--preset", "tiny", "--announce", str(tmp_path / "ready.json")]
-    for part, values in (("network", NETWORK), ("train", TRAIN)):
-        for name, value in values.items():
-            arguments += [f"--{part}.{name.replace('_', '-')}", str(value)]
-    stream = SqliteStream(tmp_path / "games.db", name="games")
-    await publish(stream, record, range(12))
-    store = ModelStore(tmp_path / "models")
-    for run in (1, 2):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-W", "ignore", "-m", "trainer", *arguments, env={**os.environ, "ZEROFLEET_TRAIN__THREADS": "1"}
-        )
-        async with asyncio.timeout(120):
-            while (await stream.stats()).length or len(store.versions(MODEL)) < 2:
-                assert process.returncode is None
-                await asyncio.sleep(0.05)
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 0
-        checkpoint, _ = load_latest(tmp_path / "replay/checkpoints")
-        assert checkpoint.accounts.candidate_version >= 2
-        assert checkpoint.learner.step > 0
-        await publish(stream, record, range(100 * run, 100 * run + 5))
-    await stream.aclose()

@@ -45,6 +45,7 @@ def train(
         "figure", ">value", title=f"{figures['game']}, preset {preset}: {size}, {figures['threads']} thread(s)"
     )
     table.add_row("samples trained on a second", f"{figures['samples_per_second']:,.0f}")
+    table.add_row("samples trained on a second of CPU time", f"{figures['samples_per_cpu_second']:,.0f}")
     table.add_row("milliseconds a step", f"{figures['step_ms']:.1f}")
     table.add_row("games taken in a second", f"{figures['games_validated_per_second']:,.0f}")
     table.add_row("samples taken in a second", f"{figures['samples_received_per_second']:,.0f}")

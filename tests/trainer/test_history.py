@@ -1,0 +1,87 @@
+"""The history of a run: files that survive a crash, sinks that may fail, extras by setting."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import types
+
+import pytest
+
+from trainer.history import open_history
+from zerofleet.errors import ConfigurationError
+
+
+def test_history_goes_on_after_a_line_that_a_crash_cut_short(tmp_path):
+    history = open_history(tmp_path)
+    history.write(1, {"losses/total": 1.0})
+    for name in ("trainer.jsonl", "trainer.csv"):
+        with (tmp_path / name).open("a") as file:
+            file.write('{"half')
+    again = open_history(tmp_path)
+    again.write(2, {"losses/total": 0.5})
+    assert [json.loads(line)["step"] for line in (tmp_path / "trainer.jsonl").read_text().splitlines()] == [1, 2]
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["1", "2"]
+
+
+def test_a_sink_that_fails_is_dropped_and_the_others_go_on(tmp_path):
+    history = open_history(tmp_path)
+
+    class Failing:
+        def write(self, step, row):
+            raise OSError("quota")
+
+        def close(self):
+            """Nothing to close."""
+
+    history._sinks.insert(0, Failing())
+    history.write(1, {})
+    history.write(2, {})
+    assert len((tmp_path / "trainer.jsonl").read_text().splitlines()) == 2
+    assert len(history._sinks) == 2
+
+
+def test_tensorboard_and_wandb_get_the_same_figures(tmp_path, monkeypatch):
+    seen = []
+
+    class Writer:
+        def __init__(self, directory):
+            seen.append(("open", directory))
+
+        def add_scalar(self, name, value, step):
+            seen.append((name, value, step))
+
+        def close(self):
+            seen.append("closed")
+
+    class Run:
+        def log(self, row, step):
+            seen.append((row, step))
+
+        def finish(self):
+            seen.append("finished")
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=Writer))
+    monkeypatch.setitem(
+        sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: seen.append(given["project"]) or Run())
+    )
+    history = open_history(tmp_path, tensorboard=True, wandb_project="az")
+    history.write(7, {"losses/value": 0.5})
+    history.close()
+    assert seen == [
+        ("open", str(tmp_path / "tensorboard")),
+        "az",
+        ("losses/value", 0.5, 7),
+        ({"losses/value": 0.5}, 7),
+        "finished",
+        "closed",
+    ]
+
+
+@pytest.mark.parametrize(("extra", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
+def test_an_extra_that_is_not_installed_is_named_with_the_cure(tmp_path, monkeypatch, extra, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=rf"pip install 'zerofleet\[{extra}\]'"):
+        open_history(tmp_path, tensorboard=extra == "tensorboard", wandb_project="az" if extra == "wandb" else "")

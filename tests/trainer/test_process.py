@@ -1,0 +1,129 @@
+"""The trainer as a process: signals, crashes at named points, settings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from trainer.checkpoint import load_latest
+from trainer.settings import TrainerSettings
+from trainer.start import choose_device, open_training
+from zerofleet.errors import ConfigurationError
+from zerofleet.game_log import GameLog
+from zerofleet.model_store import ModelStore
+from zerofleet.settings import read_settings
+from zerofleet.streams import SqliteStream
+
+MODEL = "tic_tac_toe"
+READY = "ready.json"
+SMALL = {
+    "network": {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8},
+    "train": {"batch_size": 16, "min_samples": 20, "samples_per_candidate": 60, "window_min": 200},
+}
+
+
+@pytest.fixture
+async def stream(tmp_path):
+    opened = SqliteStream(tmp_path / "games.db", name="games")
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a trainer; with a crash point, one that will kill itself there."""
+
+    async def start_trainer(crash_at=""):
+        arguments = ["--run-dir", str(tmp_path), "--game", MODEL, "--preset", "tiny", "--announce", str(tmp_path / READY)]
+        for part, values in SMALL.items():
+            for name, value in values.items():
+                arguments += [f"--{part}.{name.replace('_', '-')}", str(value)]
+        environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": crash_at}
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-W", "ignore", "-m", "trainer", *arguments, env=environment
+        )
+
+    return start_trainer
+
+
+async def stop_when_idle(process, stream, store):
+    """Wait until every game is taken and a candidate published, then end the process as a platform would."""
+    ready = store.root.parent / READY
+    async with asyncio.timeout(120):
+        while not ready.exists() or (await stream.stats()).length or len(store.versions(MODEL)) < 2:
+            assert process.returncode is None
+            await asyncio.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+@pytest.mark.slow
+async def test_sigterm_ends_it_with_a_checkpoint_from_which_it_goes_on(tmp_path, record, stream, start):
+    store, steps = ModelStore(tmp_path / "models"), []
+    for run in range(2):
+        for number in range(100 * run, 100 * run + 12):
+            await stream.publish(*record(number))
+        await stop_when_idle(await start(), stream, store)
+        checkpoint, _ = load_latest(tmp_path / "replay" / "checkpoints")
+        assert checkpoint.accounts.candidate_version >= 2
+        steps.append(checkpoint.learner.step)
+    assert 0 < steps[0] < steps[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    [
+        "store_after_manifest_before_rename:2",
+        "trainer_after_publish_before_checkpoint",
+        "trainer_after_checkpoint_before_submit",
+    ],
+)
+async def test_killed_while_it_publishes_it_goes_on_with_whole_models_and_every_game_once(
+    tmp_path, record, game, stream, start, point
+):
+    for number in range(12):
+        await stream.publish(*record(number))
+    async with asyncio.timeout(60):
+        assert await (await start(point)).wait() == -signal.SIGKILL
+    (tmp_path / READY).unlink()  # a killed process leaves it behind
+    store = ModelStore(tmp_path / "models")
+    await stop_when_idle(await start(), stream, store)
+    with GameLog.open(tmp_path / "replay", writer=False) as log:
+        assert sorted(log.uids()) == sorted(record(number)[0] for number in range(12))
+    for version in store.versions(MODEL):
+        store.verify(MODEL, version, game=game)
+    assert store.versions(MODEL)[-1] >= 2
+    assert not list((tmp_path / "models" / MODEL).glob(".*.tmp"))
+
+
+@pytest.mark.slow
+async def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, game, start):
+    settings = TrainerSettings(run_dir=tmp_path, game=MODEL, preset="tiny", **SMALL)
+    open_training(settings, game).replay.close()
+    (tmp_path / "replay" / "checkpoints" / "00000001" / "state.safetensors").write_bytes(b"")
+    process = await start()
+    async with asyncio.timeout(60):
+        assert await process.wait() == 2
+
+
+def test_settings_come_from_the_preset_and_can_be_overridden():
+    settings, origins = read_settings(
+        TrainerSettings, ["--train.batch-size", "64"], {"ZEROFLEET_TRAIN__MAX_REUSE": "2", "ZEROFLEET_RUN_DIR": "/tmp/run"}
+    )
+    assert (settings.train.batch_size, settings.train.max_reuse) == (64, 2.0)
+    assert settings.train.window_min == 20_000
+    assert str(settings.model_store) == "/tmp/run/models"
+    assert origins["train.batch_size"] == "command line"
+    assert origins["train.max_reuse"] == "environment"
+
+
+def test_a_gpu_that_is_not_there_is_said_so(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert choose_device("auto").type == "cpu"
+    with pytest.raises(ConfigurationError, match="sees no GPU"):
+        choose_device("cuda")
