@@ -13,7 +13,7 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["unary_method"]
 
 
-def unary_method(behaviour: Callable[[Any, Any], Awaitable[Any]], request: Any, reply: Any) -> grpc.RpcMethodHandler:
+def unary_method(behaviour: Callable[[Any, Any], Awaitable[Any]], request: Any, reply: Any) -> Any:
     """Return the handler of a call that takes message `request` and returns message `reply`.
 
     Bytes that cannot be parsed raise `InvalidRequest` inside the interceptors. (grpc itself would answer UNKNOWN and log
