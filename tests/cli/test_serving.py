@@ -5,12 +5,17 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import psutil
 import pytest
 
 from games.core import make
 from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.evaluators.base import LeafBatch, ModelVersion
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.runs import RunDirectory, RunPaths
-from zerofleet.serving import _started, champion_version, live_address, served
+from zerofleet.serving import _started, champion_version, gatekept, live_address, served
 
 
 @pytest.fixture
@@ -58,3 +63,29 @@ async def test_a_service_that_does_not_start_says_why(run):
     with pytest.raises(Unavailable, match=r"no_such_service could not be started: it ended with 1\n.*No module named"):
         async with _started("no_such_service", run, make("tic_tac_toe")):
             pass
+
+
+@pytest.mark.slow
+async def test_a_server_that_was_borrowed_answers_and_ends(run_with_champion):
+    game = make("tic_tac_toe")
+    before = {child.pid for child in psutil.Process().children()}
+    async with served(RunPaths(run_with_champion), game) as address:
+        assert len({child.pid for child in psutil.Process().children()} - before) == 1
+        async with KServeEvaluator(address, "tic_tac_toe") as evaluator:
+            batch = LeafBatch(np.zeros((1, game.spec().packed_bytes), np.uint8), np.arange(9, dtype=np.int16)[None])
+            answer = await evaluator.evaluate(batch, version=ModelVersion(1))
+            assert answer.version == 1
+        announce(RunPaths(run_with_champion), os.getpid(), address)
+        async with served(RunPaths(run_with_champion), game) as again:
+            assert again == address
+    assert {child.pid for child in psutil.Process().children()} <= before
+    RunPaths(run_with_champion).announce("inference_server").unlink()
+
+
+@pytest.mark.slow
+async def test_a_gatekeeper_that_was_borrowed_knows_the_champion(run_with_champion):
+    borrowed = gatekept(RunPaths(run_with_champion), make("tic_tac_toe"))
+    async with borrowed as address, GatekeeperClient(address) as gatekeeper:
+        champion = await gatekeeper.champion("tic_tac_toe")
+    assert champion is not None
+    assert champion.version == 1

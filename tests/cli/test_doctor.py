@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import subprocess
+from collections import namedtuple
+
+import pytest
+
+from zerofleet.cli import checkup
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.slow
+def test_a_working_machine_passes_every_check(zerofleet, tmp_path):
+    outcome = zerofleet("doctor", "--run-dir", str(tmp_path), "--json")
+    report = outcome.json()
+    assert [check for check in report["checks"] if check["status"] == "fail"] == []
+    assert report["ok"] is True
+    assert outcome.code == 0
+    assert {"Python", "Packages", "Compiler cache", "torch", "Disk", "Unix sockets"} <= {c["name"] for c in report["checks"]}
+
+
+def test_a_failed_check_is_shown_with_advice_and_exit_code_1(zerofleet, monkeypatch):
+    broken = checkup.Finding("Disk", "fail", "full", "free some")
+    monkeypatch.setattr(checkup, "checks", lambda **_: [lambda: broken, checkup.check_port])
+    outcome = zerofleet("doctor")
+    assert outcome.code == 1
+    assert "fail Disk           full" in outcome.out
+    assert "→ free some" in outcome.out
+    assert "1 failed" in outcome.out
+
+
+def test_an_old_python_is_refused():
+    assert checkup.check_python((3, 10, 2)).status == "fail"
+    assert checkup.check_python((3, 11, 0)).status == "ok"
+
+
+def test_another_version_than_the_pinned_one_is_a_warning(tmp_path):
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("# pins\nnumpy==0.1\ntyper==0.2  # old\n")
+    found = checkup.check_packages(constraints)
+    assert found.status == "warn"
+    assert "(tested with 0.1)" in found.detail
+    assert "typer" in found.detail
+    assert checkup.check_packages(tmp_path / "absent").status == "ok"
+
+
+@pytest.mark.parametrize(("free", "status"), [(1 << 20, "fail"), (1 << 40, "ok")])
+def test_a_full_disk_fails(monkeypatch, tmp_path, free, status):
+    monkeypatch.setattr(checkup.shutil, "disk_usage", lambda path: Usage(free, 0, free))
+    assert checkup.check_disk(tmp_path / "not" / "yet").status == status
+
+
+def test_torch_that_does_not_import_fails_with_its_last_words(monkeypatch):
+    ended = subprocess.CompletedProcess([], 1, "", "Traceback\nImportError: libc10.so is missing\n")
+    monkeypatch.setattr(checkup.subprocess, "run", lambda *_, **__: ended)
+    found = checkup.check_torch()
+    assert (found.status, found.detail) == ("fail", "ImportError: libc10.so is missing")
+
+
+async def test_a_stream_that_answers_is_counted(tmp_path):
+    found = await checkup.check_stream(f"sqlite:///{tmp_path}/games.db")
+    assert found.status == "ok"
+    assert "0 games waiting" in found.detail
+
+
+async def test_a_stream_that_does_not_answer_fails_and_hides_the_password(monkeypatch):
+    monkeypatch.setattr(checkup, "STREAM_TIMEOUT_S", 0.2)
+    found = await checkup.check_stream("redis://:secret@127.0.0.1:1/0")
+    assert found.status == "fail"
+    assert "secret" not in found.detail

@@ -1,0 +1,69 @@
+import pytest
+
+from games.core import make
+from zerofleet.cli.match import summarise
+from zerofleet.matches import MatchTerms, Player, SeatTally, Standing
+
+
+def test_two_agents_meet_without_a_run(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("match", "alpha_beta:2", "random", "--game", "tic_tac_toe", "--games", "20", "--seed", "3")
+    outcome = zerofleet(*words, "--json")
+    assert outcome.code == 0
+    said = outcome.json()
+    assert (said["first"], said["second"], said["games"], said["openings"]) == ("alpha_beta:2", "random", 20, 10)
+    assert said["wins"] + said["draws"] + said["losses"] == 20
+    assert said["share"] > 0.7
+    assert said["share_low"] < said["share"] <= said["share_high"]
+    assert [seat["seats"] for seat in said["by_seat"]] == [[1], [2]]
+    assert sum(seat["wins"] for seat in said["by_seat"]) == said["wins"]
+    assert zerofleet(*words, "--json").json() == said
+
+
+def test_the_table_names_seats_points_interval_and_elo(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "20", "--opening-plies", "0")
+    assert outcome.code == 0
+    assert "seat 1 (begins)" in outcome.out
+    assert "seat 2" in outcome.out
+    assert "perfect took" in outcome.out
+    assert "95 % interval" in outcome.out
+    assert "Elo difference +" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("random", "random"), "cannot meet itself"),
+        (("random", "bob"), "no agent is called 'bob'"),
+        (("champion", "random"), "there is no run of tic_tac_toe"),
+        (("random", "perfect", "--opening-plies", "9"), "take fewer"),
+        (("random", "perfect", "--games", "0"), "0 is not in the range"),
+    ],
+)
+def test_what_cannot_be_played_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("match", *words, "--game", "tic_tac_toe")
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+
+
+@pytest.mark.slow
+def test_the_champion_of_a_run_meets_an_agent(zerofleet, run_with_champion):
+    words = ("match", "champion", "random", "--game", "tic_tac_toe", "--games", "7", "--simulations", "16")
+    outcome = zerofleet(*words, "--run-dir", str(run_with_champion), "--json")
+    assert outcome.code == 0
+    said = outcome.json()
+    assert (said["first"], said["games"]) == ("model:1", 8)
+    assert "champion is model:1" in outcome.err
+    refused = zerofleet("match", "champion", "model:1", "--game", "tic_tac_toe", "--run-dir", str(run_with_champion))
+    assert "model:1 cannot meet itself" in refused.err
+
+
+def test_a_clean_sheet_has_no_elo_that_json_could_not_hold():
+    terms = MatchTerms("m", make("tic_tac_toe"), (Player("a"), Player("b")), seed=0, opening_plies=0, max_groups=2)
+    clean = summarise(terms, Standing((1.0, 1.0), {(0, 1): SeatTally(2, 0, 0), (1, 0): SeatTally(2, 0, 0)}))
+    assert clean.elo is None
+    assert clean.elo_high is None
+    assert clean.elo_low > -400

@@ -1,0 +1,72 @@
+"""`.env.example` lists every setting of every service with the value it has when nothing is said.
+
+To write it anew after a setting has changed: `python tests/docs/test_env_example.py`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+
+from gatekeeper.settings import GatekeeperSettings
+from inference_server.settings import ServerSettings
+from selfplay_worker.settings import WorkerSettings
+from trainer.settings import TrainerSettings
+from zerofleet.settings import ENVIRONMENT_PREFIX, ServiceSettings, read_settings
+
+RUN = "/RUN"  # stands for the run directory, `run`, in whatever follows from it
+FILE = Path(__file__).parents[2] / ".env.example"
+CLASSES: tuple[type[ServiceSettings], ...] = (ServerSettings, GatekeeperSettings, TrainerSettings, WorkerSettings)
+HEAD = """\
+# Settings of the services, as environment variables; every line shows what holds when nothing is said.
+# `python -m trainer --print-config` shows what holds now and where each value came from; --help explains each.
+# The same names are options: ZEROFLEET_SEARCH__SIMULATIONS is --search.simulations. Secrets may lie in files:
+# ZEROFLEET_TOKEN_FILE=/run/secrets/token. Settings in groups (SEARCH__, TRAIN__ ...) have the values of the preset.
+"""
+
+
+def expected() -> str:
+    users: dict[str, list[str]] = {}
+    for cls in CLASSES:
+        for name in cls.model_fields:
+            users.setdefault(name, []).append(cls.SERVICE)
+    sections: dict[str, list[str]] = {}
+    for cls in CLASSES:
+        settings, _ = read_settings(cls, ["--run-dir", RUN], {})
+        for name, field in cls.model_fields.items():
+            title = ", ".join(users[name]) if len(users[name]) < len(CLASSES) else "every service"
+            lines = sections.setdefault(title, [])
+            if users[name][0] == cls.SERVICE:
+                about = " ".join((field.description or "").split())
+                lines += ["", *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ")]
+                lines += variables(name, getattr(settings, name))
+    parts = [HEAD]
+    for title in sorted(sections, key=lambda text: (text != "every service", text)):
+        parts += [f"\n# --- {title} ---", *sections[title]]
+    return "\n".join(parts) + "\n"
+
+
+def variables(name: str, value: Any) -> list[str]:
+    if isinstance(value, BaseModel):
+        prefix = f"{ENVIRONMENT_PREFIX}{name.upper()}__"
+        return [f"# {prefix}{key.upper()}=" for key in type(value).model_fields]
+    return [f"# {ENVIRONMENT_PREFIX}{name.upper()}={text(value)}"]
+
+
+def text(value: Any) -> str:
+    if value is None or value == {} or isinstance(value, SecretStr):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).replace(RUN, "run")
+
+
+def test_the_example_names_every_setting_with_the_value_it_has():
+    assert FILE.read_text() == expected()
+
+
+if __name__ == "__main__":
+    FILE.write_text(expected())
