@@ -38,7 +38,7 @@ def test_the_table_names_seats_points_interval_and_elo(zerofleet, tmp_path, monk
         (("random", "bob"), "no agent is called 'bob'"),
         (("champion", "random"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--opening-plies", "9"), "take fewer"),
-        (("random", "perfect", "--games", "0"), "0 is not in the range"),
+        (("random", "perfect", "--games", "0"), "greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_played_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):

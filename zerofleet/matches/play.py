@@ -12,26 +12,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from games import core
 from games.core import Game, State
+from zerofleet.agents import Agent
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.matches.scoreboard import GameResult
 from zerofleet.matches.terms import Pairing, Player
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
 
 __all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games"]
-
-
-class Agent(Protocol):
-    """A classical player; see `zerofleet.agents`."""
-
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
-        """Return a legal action for the player to move."""
-        ...
 
 
 AgentMaker = Callable[[str, Game], Agent]
