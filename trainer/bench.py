@@ -23,11 +23,10 @@ import torch
 
 import games
 from games.core import Game
-from trainer.intake import Intake
-from trainer.judge import Judge
 from trainer.learner import Learner
 from trainer.network import new_network
 from trainer.samples import extract
+from trainer.service import make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import choose_device, open_training
 from trainer.training import Training
@@ -163,17 +162,8 @@ async def _whole(
     ):
         async with aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream:
             awake = asyncio.Event()
-            intake = Intake(
-                stream,
-                training.replay,
-                Judge(game, settings.train, training.replay, lambda: 1),
-                executor=taker,
-                consumer="bench",
-                limit=settings.intake_games,
-                wait_s=settings.intake_wait_s,
-                rng=random.Random(settings.seed),  # noqa: S311 - jitter, not a secret
-                on_samples=awake.set,
-            )
+            rng = random.Random(settings.seed)  # noqa: S311 - jitter, not a secret
+            intake = make_intake(training, stream, executor=taker, rng=rng, on_samples=awake.set)
             async with asyncio.TaskGroup() as group:
                 feeding = group.create_task(
                     _feed(stream, game, settings.seed, games_per_second=games_per_second, seconds=seconds)

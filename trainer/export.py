@@ -135,6 +135,7 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
         network=settings.model_dump(),
         heads=("policy", "value"),
         golden=Golden.of(states, legal, policy, value),
+        torch=torch.__version__,
     )
 
 

@@ -32,7 +32,7 @@ from zerofleet.naming import model_name
 from zerofleet.run_paths import RunPaths
 from zerofleet.streams import GameStream, open_stream
 
-__all__ = ["Conductor", "serve"]
+__all__ = ["Conductor", "make_intake", "serve"]
 
 CHUNK_S = 0.5  # how long the learner may be deaf to a signal
 RETRY_S = 2.0  # pause before a publication the disk refused is tried again
@@ -70,22 +70,29 @@ async def serve(service: Service, settings: TrainerSettings) -> None:
             ):
                 submitter = Submitter(gatekeeper, training.store, model, rng=rng)
                 conductor = Conductor(training, submitter, history, stream, learner_thread)
-                judge = Judge(game, settings.train, training.replay, lambda: training.newest_version)
-                intake = Intake(
-                    stream,
-                    training.replay,
-                    judge,
-                    executor=intake_thread,
-                    consumer=settings.consumer_name,
-                    limit=settings.intake_games,
-                    wait_s=settings.intake_wait_s,
-                    rng=rng,
-                    on_samples=conductor.wake,
-                )
+                intake = make_intake(training, stream, executor=intake_thread, rng=rng, on_samples=conductor.wake)
                 await conductor.run(service, intake)
         finally:
             history.close()
             training.replay.close()
+
+
+def make_intake(
+    training: Training, stream: GameStream, *, executor: Executor, rng: random.Random, on_samples: Callable[[], None]
+) -> Intake:
+    """Return the intake that feeds `training` from `stream`."""
+    settings, replay = training.settings, training.replay
+    return Intake(
+        stream,
+        replay,
+        Judge(training.game, settings.train, replay, lambda: training.newest_version),
+        executor=executor,
+        consumer=settings.consumer_name,
+        limit=settings.intake_games,
+        wait_s=settings.intake_wait_s,
+        rng=rng,
+        on_samples=on_samples,
+    )
 
 
 class Conductor:

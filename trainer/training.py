@@ -83,7 +83,7 @@ class Training:
         self.learner = learner
         self.accounts = accounts
         self.figures = Figures()
-        self._game = game
+        self.game = game
         self._model = model_name(game)
         self._checkpoints = checkpoints
         self._saved_at = time.monotonic()
@@ -154,7 +154,7 @@ class Training:
         parent = self.accounts.candidate_version
         version = export_network(
             self.store,
-            self._game,
+            self.game,
             network,
             self.settings.network,
             lineage=Lineage(parent, self.learner.state.step, len(self.replay.log)),
@@ -172,7 +172,7 @@ class Training:
         self._saved_at = time.monotonic()
         self.accounts.marks = self.replay.marks
         try:
-            save(self._checkpoints, self._game, self.settings.network, self.learner, self.accounts)
+            save(self._checkpoints, self.game, self.settings.network, self.learner, self.accounts)
         except OSError as error:
             log.error("checkpoint.not_written", error=str(error), advice="free space; a restart would repeat steps")
 

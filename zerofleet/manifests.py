@@ -100,6 +100,7 @@ class Manifest:
     network: dict[str, int | float | str | bool]
     heads: tuple[str, ...]
     golden: Golden
+    torch: str = ""  # release that wrote the TorchScript; an older one may not read it
     schema: int = MANIFEST_SCHEMA
     version: int = 0  # given by the store
     files: dict[str, StoredFile] = field(default_factory=dict)  # given by the store

@@ -15,9 +15,7 @@ from trainer import service as service_module
 from trainer.candidates import Submitter
 from trainer.checkpoint import load_latest
 from trainer.history import FIGURES, open_history
-from trainer.intake import Intake
-from trainer.judge import Judge
-from trainer.service import Conductor
+from trainer.service import Conductor, make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.errors import InvalidRequest, Unavailable, VersionSkew
@@ -39,7 +37,8 @@ MODEL = "tic_tac_toe"
 
 
 def settings_of(tmp_path, **changes):
-    given = {"run_dir": tmp_path, "game": MODEL, "preset": "tiny", "network": NETWORK, "train": TRAIN, "report_every_s": 0.05}
+    given = {"run_dir": tmp_path, "game": MODEL, "preset": "tiny", "network": NETWORK, "train": TRAIN}
+    given |= {"report_every_s": 0.05, "intake_wait_s": 0.01, "intake_games": 8}
     return TrainerSettings(**{**given, **changes})
 
 
@@ -80,17 +79,7 @@ class RunningTrainer:
         submitter = Submitter(self.gatekeeper, training.store, MODEL, rng=rng)
         history = open_history(self.settings.run_dir / "metrics")
         conductor = Conductor(training, submitter, history, self.stream, self.learner_thread)
-        intake = Intake(
-            self.stream,
-            training.replay,
-            Judge(game, self.settings.train, training.replay, lambda: training.newest_version),
-            executor=self.intake_thread,
-            consumer="trainer",
-            limit=8,
-            wait_s=0.01,
-            rng=rng,
-            on_samples=conductor.wake,
-        )
+        intake = make_intake(training, self.stream, executor=self.intake_thread, rng=rng, on_samples=conductor.wake)
         self.task = asyncio.ensure_future(conductor.run(self.service, intake))
         return self
 
