@@ -15,6 +15,7 @@ from typer import BadParameter
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from zerofleet import metrics
 from zerofleet.cli.app import BENCHMARKS, COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +141,11 @@ def test_texts_speak_of_the_product_only():
             lines = path.read_text(errors="replace").splitlines()
             found += [f"{name}:{number}: {line.strip()}" for number, line in enumerate(lines, 1) if unwanted.search(line)]
     assert found == []
+
+
+def test_the_operators_page_lists_every_metric_and_no_other():
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "operate.md").read_text(), re.MULTILINE)
+    exposed = {
+        name for service in ("selfplay_worker", "inference_server", "trainer", "gatekeeper") for name in metrics.names(service)
+    }
+    assert {name for name in listed if name.startswith(("zerofleet_", "grpc_"))} == exposed
