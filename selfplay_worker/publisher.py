@@ -88,6 +88,7 @@ class Publisher:
                 continue
             if away:
                 log.info("stream.back", waiting_games=len(self._waiting))
+            log.debug("game.published", game_uid=game.uid)
             crash_point("worker_after_publish")
             self._published.inc()
             return

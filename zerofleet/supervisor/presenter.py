@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from types import TracebackType
 from typing import Self
@@ -65,7 +66,8 @@ class LivePage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._live.__exit__(kind, error, trace)
+        with contextlib.suppress(OSError):  # nobody looks any more
+            self._live.__exit__(kind, error, trace)
 
     def show(self, now: Readings) -> None:
         """Draw a look."""

@@ -247,7 +247,7 @@ def _ladder(now: Readings, full: bool) -> Panel:
         ]
         table.add_row(*(row if full else row[:3]))
     age = f" · champion for {duration(now.champion_age_s)}" if now.champion and full else ""
-    body = table if now.ladder else Text("nobody has played yet", style=LABEL)
+    body = table if any(rung.games for rung in now.ladder) else Text("nobody has played yet", style=LABEL)
     return _panel(f"ladder{age}", body, height=rows + 3)
 
 

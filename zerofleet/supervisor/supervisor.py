@@ -13,6 +13,7 @@ somebody who has gone. What is in the run directory is everything: the same comm
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import sys
@@ -63,7 +64,8 @@ def run(request: RunRequest, console: Console | None = None) -> int:
         plans = plan_fleet(request, directory, chosen, inherited_environment())
         supervisor = Supervisor(request, directory, plans, console)
         failure, last = asyncio.run(supervisor.run())
-    console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
+    with contextlib.suppress(OSError, SystemExit):
+        console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
     if failure is not None:
         sys.stderr.write(f"error: {failure}\n")
         return EXIT_FAILED
@@ -190,8 +192,8 @@ class Supervisor:
         if self._presenter is not None:
             try:
                 act(self._presenter)
-            except OSError:  # the terminal or the pipe was closed; the run is worth more than its picture
-                self._presenter = None
+            except (OSError, SystemExit):  # closed terminal; closed pipe, for which rich wants to leave the process
+                self._presenter = None  # the run is worth more than its picture
 
     def _title(self, header: RunHeader) -> Title:
         return Title(

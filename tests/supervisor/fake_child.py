@@ -1,0 +1,43 @@
+"""A child without a service in it: announces itself, notes what happens to it, and behaves as told.
+
+    fake_child.py NAME NOTES ANNOUNCE BEHAVIOUR
+
+BEHAVIOUR: good, dies (after announcing), refuses (exit code 2), deaf (ignores SIGTERM), dies_once
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+name, notes, announce, behaviour = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+
+
+def note(what: str) -> None:
+    with notes.open("a") as file:
+        file.write(f"{name} {what}\n")
+
+
+def on_sigterm(*_: object) -> None:
+    note("ends")
+    announce.unlink()
+    sys.exit(0)
+
+
+crash = os.environ.get("ZEROFLEET_TEST_CRASH_AT", "nowhere")
+first = not notes.exists() or f"{name} starts" not in notes.read_text()
+signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else on_sigterm)
+note(f"starts crash={crash}")
+if behaviour == "refuses":
+    sys.stderr.write("port 1 is taken; set another\n")
+    sys.exit(2)
+temporary = announce.with_suffix(".tmp")
+temporary.write_text(json.dumps({"pid": os.getpid(), "metrics_port": 0, "address": ""}))
+temporary.replace(announce)
+note("ready")
+if behaviour == "dies" or (behaviour == "dies_once" and first):
+    print(json.dumps({"event": "disk.full", "level": "error", "service": name, "path": "/x"}), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+while True:
+    signal.pause()

@@ -1,0 +1,145 @@
+"""A supervised process: ready, dead, started again, given up, drained."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from zerofleet.supervisor import child as module
+from zerofleet.supervisor.child import Child, ChildPlan, ChildState, GaveUp, log_tail
+
+Plan = Callable[..., ChildPlan]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "KILL_AFTER_GRACE_S", 0.0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something another process does; the file system tells nobody."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - no event crosses from a foreign process
+            await asyncio.sleep(0.01)
+
+
+def lines(notes: Path) -> list[str]:
+    return notes.read_text().splitlines()
+
+
+def starts(notes: Path) -> int:
+    return sum("starts" in line for line in lines(notes))
+
+
+@asynccontextmanager
+async def supervised(plan: ChildPlan) -> AsyncIterator[tuple[Child, list[str]]]:
+    said: list[str] = []
+    child = Child(plan, said.append)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(child.supervise())
+        yield child, said
+        await child.drain()
+        await task
+
+
+def is_ready(child: Child) -> bool:
+    child.look()
+    return child.state is ChildState.READY
+
+
+async def test_a_child_is_ready_when_it_has_announced_itself_and_ends_when_asked(plan: Plan, notes: Path) -> None:
+    async with supervised(plan("trainer", "good")) as (child, said):
+        await until(lambda: is_ready(child))
+    assert child.state is ChildState.ENDED
+    assert child.pid is None
+    assert lines(notes) == ["trainer starts crash=nowhere", "trainer ready", "trainer ends"]
+    assert said == []
+
+
+async def test_an_announcement_of_another_process_is_not_believed(plan: Plan) -> None:
+    made = plan("trainer", "deaf", grace_s=0.05)
+    child = Child(made, lambda _text: None)
+    made.announce.write_text('{"pid": 1, "metrics_port": 0}')
+    assert not is_ready(child)
+
+
+async def test_a_dead_child_is_started_again_and_its_end_is_told(plan: Plan, notes: Path) -> None:
+    async with supervised(plan("trainer", "dies_once")) as (child, said):
+        await until(lambda: child.restarts == 1 and is_ready(child))
+    assert said == ["trainer was killed by SIGKILL; it is started again in 0.01 s"]
+    assert starts(notes) == 2
+
+
+async def test_only_the_first_start_has_a_crash_point(plan: Plan, notes: Path) -> None:
+    async with supervised(plan("trainer", "dies_once", ZEROFLEET_TEST_CRASH_AT="here")) as (child, _):
+        await until(lambda: child.restarts == 1 and is_ready(child))
+    assert [line for line in lines(notes) if "starts" in line] == ["trainer starts crash=here", "trainer starts crash=nowhere"]
+
+
+async def test_a_child_that_keeps_dying_is_given_up_with_the_end_of_its_log(plan: Plan, notes: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(GaveUp, match=r"trainer was killed by SIGKILL 5 times in a row.*trainer\.log") as given_up:
+        await Child(plan("trainer", "dies"), said.append).supervise()
+    assert "error: disk.full path=/x" in str(given_up.value)
+    assert len(said) == 4
+    assert "again in 0.08 s" in said[-1]
+    assert starts(notes) == 5
+
+
+async def test_a_child_that_refuses_to_start_is_given_up_at_once(plan: Plan, notes: Path) -> None:
+    with pytest.raises(GaveUp, match="trainer refused to start") as given_up:
+        await Child(plan("trainer", "refuses"), lambda _text: None).supervise()
+    assert "  port 1 is taken; set another" in str(given_up.value)
+    assert starts(notes) == 1
+
+
+async def test_a_child_that_does_not_end_is_killed_after_its_grace_time(plan: Plan) -> None:
+    async with supervised(plan("trainer", "deaf", grace_s=0.05)) as (child, said):
+        await until(lambda: is_ready(child))
+    assert child.state is ChildState.ENDED
+    assert said == ["trainer did not end within 0.05 s and was killed"]
+
+
+async def test_a_child_that_waits_for_its_restart_is_not_started_once_it_shall_end(
+    plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 30.0)
+    async with supervised(plan("trainer", "dies")) as (child, _):
+        await until(lambda: child.state is ChildState.RESTARTING)
+    assert starts(notes) == 1
+
+
+async def test_cancelling_the_supervision_kills_the_child(plan: Plan) -> None:
+    child = Child(plan("trainer", "deaf"), lambda _text: None)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(child.supervise())
+        await until(lambda: is_ready(child))
+        task.cancel()
+    assert child.pid is None
+
+
+def test_the_tail_of_a_log_is_readable(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    assert log_tail(log) == ["(no log)"]
+    log.write_text("")
+    assert log_tail(log) == ["(empty log)"]
+    log.write_text('plain\n{"event": "store.full", "level": "error", "service": "t", "free": 3}\n[1]\n')
+    assert log_tail(log) == ["plain", "error: store.full free=3", "[1]"]
+    log.write_text("\n".join(map(str, range(1000))))
+    assert log_tail(log, lines=2) == ["998", "999"]
+
+
+def test_a_large_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_LOG_BYTES", 3)
+    log = tmp_path / "a.log"
+    log.write_text("abc")
+    module._limit_log(log)
+    assert log.exists()
+    log.write_text("abcd")
+    module._limit_log(log)
+    assert (tmp_path / "a.log.1").read_text() == "abcd"

@@ -1,0 +1,86 @@
+"""What is asked of a run, and how mistakes in it are answered."""
+
+from pathlib import Path
+
+import pytest
+
+from games.errors import UnknownGame
+from zerofleet.errors import ConfigurationError
+from zerofleet.supervisor import RunRequest, parse_duration, split_settings
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("2d", 172800), ("0.5h", 1800), (" 10s ", 10), ("1h0m5s", 3605)],
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "soon", "5 m", "-3m", "0s", "m", "30x", "1m2h", "nan s", "1e3s"])
+def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a duration; write it as 90s, 30m, 1h30m or 2d"):
+        parse_duration(text)
+
+
+def test_settings_with_a_dot_are_of_services_and_the_others_of_the_game() -> None:
+    assert split_settings(["rows=4", "search.simulations = 50", "trainer.log_level=debug"]) == (
+        {"rows": "4"},
+        {"search.simulations": "50", "trainer.log_level": "debug"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "text"), [(["rows"], "is not NAME=VALUE"), (["=3"], "is not NAME=VALUE"), (["a=1", "a=2"], "a is given twice")]
+)
+def test_an_unreadable_setting_is_named(items: list[str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        split_settings(items)
+
+
+def request(**overrides: str) -> RunRequest:
+    return RunRequest(
+        "tic_tac_toe", Path("r"), preset="tiny", overrides={k.replace("__", "."): v for k, v in overrides.items()}
+    )
+
+
+def test_a_number_of_the_preset_is_overridden() -> None:
+    chosen = request(search__simulations="21", train__batch_size="32").build_preset()
+    assert (chosen.search.simulations, chosen.train.batch_size) == (21, 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("search__simulation", "3", "there is no such setting; did you mean search.simulations"),
+        ("kitchen__sink", "3", "settings begin with gate, inference, network, search, selfplay, train"),
+        ("search__simulations", "many", "--set search.simulations=many: Input should be a valid integer"),
+        ("search__fast_simulations", "900", "a fast search must be the smaller one"),
+    ],
+)
+def test_a_wrong_number_is_refused_before_anything_starts(name: str, value: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        request(**{name: value}).build_preset()
+
+
+def test_settings_of_a_service_are_left_to_it() -> None:
+    request(trainer__anything="x").build_preset()
+
+
+def test_a_run_without_workers_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="needs at least 1"):
+        RunRequest("tic_tac_toe", Path("r"), workers=0)
+
+
+def test_an_unknown_game_is_refused() -> None:
+    with pytest.raises(UnknownGame):
+        RunRequest("chess", Path("r")).build_preset()
+
+
+def test_the_command_asks_for_the_same_again() -> None:
+    asked = RunRequest("connect_four", Path("my runs/a"), {"rows": "4"}, "tiny", 90.0, 2, overrides={"search.simulations": "9"})
+    assert asked.command() == (
+        "zerofleet run connect_four --preset tiny --set rows=4 --set search.simulations=9 "
+        "--run-dir 'my runs/a' --workers 2 --for 90s"
+    )
+    assert "--for" not in asked.command(with_duration=False)

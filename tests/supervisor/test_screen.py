@@ -1,0 +1,212 @@
+"""The page, the lines, the history and the summary: made of readings alone."""
+
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.supervisor import words
+from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.history import History
+from zerofleet.supervisor.lines import progress_line
+from zerofleet.supervisor.presenter import LivePage, PlainLines, presenter
+from zerofleet.supervisor.readings import Match, Readings, ServiceReading
+from zerofleet.supervisor.request import RunRequest
+from zerofleet.supervisor.screen import Event, Title, draw
+from zerofleet.supervisor.summary import summary
+
+TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", 1800.0)
+SERVICES = tuple(
+    ServiceReading(name, ChildState.READY, 700.0, 0, 300 << 20)
+    for name in ("inference_server", "gatekeeper", "trainer", "worker-0")
+)
+
+
+def report(wins: int, draws: int, losses: int, llr: float) -> MatchReport:
+    share = (wins + draws / 2) / (wins + draws + losses)
+    return MatchReport(2, wins, draws, losses, (0, 0, 0, 0, 0), share, share - 0.1, share + 0.1, llr)
+
+
+BUSY = Readings(
+    elapsed_s=751,
+    left_s=1049,
+    games=1204,
+    games_stored=5210,
+    games_per_hour=3610.3,
+    moves=30112,
+    games_active=768,
+    evaluations_per_s=18240.1,
+    mean_batch=384.2,
+    device_busy=0.97,
+    cache_share=0.312,
+    latency_s=0.042,
+    losses={"policy": 1.613, "value": 0.82, "total": 2.43},
+    loss_trend=tuple(3 - 0.1 * i for i in range(20)),
+    step=1820,
+    steps_per_s=4.1,
+    window=80_000,
+    samples=112_300,
+    reuse=2.13,
+    learning_rate=2e-3,
+    lag=3,
+    champion=Champion("connect_four", 5, 3, "ab", 0, "won"),
+    champion_age_s=245,
+    candidates=(
+        Candidate("connect_four", 3, CandidateStatus.REJECTED, report(20, 2, 38, -2.95), "lost"),
+        Candidate("connect_four", 4, CandidateStatus.SUPERSEDED),
+        Candidate("connect_four", 5, CandidateStatus.PROMOTED, report(60, 11, 29, 2.99), "won"),
+        Candidate("connect_four", 6, CandidateStatus.BROKEN, None, "weights are not finite"),
+        Candidate("connect_four", 7, CandidateStatus.PLAYING),
+        Candidate("connect_four", 8, CandidateStatus.QUEUED),
+    ),
+    match=Match(7, 12, 3, 5, 1.2, -2.94, 2.94),
+    ladder=(Rung("model:5", 812, 770, 850, 120), Rung("alpha_beta:5", 640, 600, 690, 60), Rung("random", 0, 0, 0, 200)),
+    services=SERVICES,
+)
+EVENTS = [Event(12.0, "trainer was killed by SIGKILL; it is started again in 0.5 s"), Event(600.0, "candidate 5 " + "x" * 200)]
+
+
+def drawn(now: Readings, columns: int, lines: int, title: Title = TITLE, events: list[Event] | None = None) -> list[str]:
+    console = Console(width=columns, height=lines, file=io.StringIO(), force_terminal=False, record=True)
+    console.print(draw(title, now, events or [], columns=columns, lines=lines))
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (96, 30), (110, 38), (200, 60)])
+@pytest.mark.parametrize("now", [Readings(services=SERVICES), BUSY], ids=["empty", "busy"])
+def test_the_page_fits_the_terminal(columns: int, lines: int, now: Readings) -> None:
+    page = drawn(now, columns, lines, events=EVENTS)
+    assert len(page) <= lines
+    assert all(len(line) <= columns for line in page)
+    edges = {len(line) for line in page if line.startswith(("╭", "│", "╰"))}
+    assert edges == {columns}  # panels end at one edge
+
+
+def test_the_page_says_what_a_person_wants_to_know() -> None:
+    page = "\n".join(drawn(BUSY, 110, 38))
+    for wanted in (
+        "connect_four  laptop",
+        "12:31 of 30:00",
+        "1,204 3,610 /h",
+        "18.2 k /s",
+        "384 positions",
+        "42 ms",
+        "97 %",
+        "31 % of evaluations",
+        "1.613",
+        "80.0 k of 112 k",
+        "2.13 a sample",
+        "7 playing",
+        "68 %  +1.20",
+        "the match ends at llr -2.94 or +2.94",
+        "5 promoted ★",
+        "champion for 4 min",
+        "version 5 ★",
+        "alpha-beta 5",
+        "worker-0 300 MiB",
+        "runs/connect_four-laptop",
+    ):
+        assert wanted in page
+
+
+def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:
+    services = (ServiceReading("trainer", ChildState.RESTARTING, 3.0, 2, 0),)
+    assert any("trainer restarting 2 restarts" in line for line in drawn(Readings(services=services), 110, 38))
+
+
+def test_refused_games_are_seen() -> None:
+    assert any("7 refused" in line for line in drawn(Readings(rejected=7), 110, 38))
+
+
+def test_a_line_holds_what_is_known_and_nothing_else() -> None:
+    assert progress_line(Readings(elapsed_s=65, games=3)) == "1:05  games 3"
+    line = progress_line(BUSY)
+    for wanted in ("games 1,204 (3,610/h)", "evaluations 18.2 k/s in batches of 384", "loss policy 1.613 value 0.820"):
+        assert wanted in line
+    assert "champion 5 (+812 Elo)  match of 7: 12/3/5, llr +1.20" in line
+
+
+def test_history_is_json_lines_without_nan(tmp_path: Path) -> None:
+    history = History(tmp_path / "run.jsonl", lambda _text: None)
+    history.write(Readings())
+    history.write(BUSY)
+    first, second = (json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "run.jsonl").read_text().splitlines())
+    assert first["evaluations_per_s"] is None
+    assert (second["games"], second["champion_elo"], second["loss_policy"]) == (1204, 812, 1.613)
+
+
+def test_a_disk_that_refuses_history_is_said_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    history = History(tmp_path / "absent" / "run.jsonl", said.append)
+    history.write(BUSY)
+    history.write(BUSY)
+    (tmp_path / "absent").mkdir()
+    history.write(BUSY)
+    assert len(said) == 1
+    assert "cannot be written: No such file or directory; the run goes on without its history" in said[0]
+    assert (tmp_path / "absent" / "run.jsonl").read_text().count("\n") == 1
+
+
+def test_the_summary_names_what_came_out_and_what_to_do_next() -> None:
+    text = summary(RunRequest("connect_four", Path("runs/a"), {"rows": "4"}, "laptop", 1800.0), BUSY)
+    for wanted in (
+        "1,204 in this session, 5,210 stored in the run",
+        "1,820 steps on 112,300 samples; policy loss 1.613, value loss 0.820",
+        "version 5, 812 Elo (95 % interval 770 to 850; random is 0), 120 rated games",
+        "alpha-beta of depth 5 has 640 Elo",
+        "60 won, 11 drawn, 29 lost against 2 (66 % of points, llr +2.99)",
+        "zerofleet play connect_four --set rows=4 --run-dir runs/a",
+        "zerofleet run connect_four --preset laptop --set rows=4 --run-dir runs/a --for 1800s",
+    ):
+        assert wanted in text
+
+
+def test_the_summary_of_a_run_that_came_to_nothing_is_honest() -> None:
+    text = summary(RunRequest("connect_four", Path("runs/a")), Readings(elapsed_s=3))
+    assert "not yet: no network was promoted" in text
+    assert "none yet" in text
+
+
+def test_plain_lines_tell_events_at_once_and_progress_now_and_then() -> None:
+    out = io.StringIO()
+    shown = presenter(Console(file=out, width=60), TITLE)
+    assert isinstance(shown, PlainLines)
+    with shown:
+        for second in range(25):
+            shown.show(Readings(elapsed_s=float(second), games=second))
+        shown.tell(61, "trainer was killed [by SIGKILL]")
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "zerofleet run of connect_four, preset laptop, in runs/connect_four-laptop"
+    assert lines[1:] == ["0:01  games 1", "0:11  games 11", "0:21  games 21", "1:01  trainer was killed [by SIGKILL]"]
+
+
+def test_a_terminal_gets_the_live_page() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=110, height=40, _environ={"TERM": "xterm"})
+    shown = presenter(console, TITLE)
+    assert isinstance(shown, LivePage)
+    with shown:
+        shown.show(BUSY)
+        shown.tell(3.0, "something happened")
+    assert "something happened" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (7.25, "7.2"), (384.2, "384"), (1204, "1.20 k"), (18240, "18.2 k"), (112300, "112 k"), (3.41e6, "3.41 M")],
+)
+def test_numbers_keep_three_digits(number: float, text: str) -> None:
+    assert words.compact(number) == text
+
+
+def test_words_for_times_and_sizes() -> None:
+    assert [words.clock(s) for s in (0, 61, 3661, -1)] == ["0:00", "1:01", "1:01:01", "0:00"]
+    assert [words.duration(s) for s in (42, 600, 7200)] == ["42 s", "10 min", "2.0 h"]
+    assert [words.memory(n) for n in (0, 300 << 20, 3 << 30)] == [words.UNKNOWN, "300 MiB", "3.0 GiB"]
+    assert [words.share(0.314), words.share(math.nan)] == ["31 %", words.UNKNOWN]
+    assert words.sparkline([1, 2, 3, math.nan], 2) == "▁█"
+    assert words.sparkline([1], 5) == ""
+    assert words.sparkline([2, 2], 5) == "▁▁"

@@ -1,0 +1,179 @@
+"""The supervisor with children that are no services: order of the end, what is told, what is refused."""
+
+import asyncio
+import errno
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from zerofleet.errors import ConfigurationError, RunDirectoryError
+from zerofleet.presets import preset
+from zerofleet.runs import RunDirectory, RunPaths
+from zerofleet.supervisor import RunRequest, run
+from zerofleet.supervisor import child as child_module
+from zerofleet.supervisor import supervisor as module
+from zerofleet.supervisor.child import ChildPlan, GaveUp
+from zerofleet.supervisor.fleet import plan_fleet
+from zerofleet.supervisor.leftovers import end_leftovers
+from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.supervisor import Supervisor
+
+Plan = Callable[..., ChildPlan]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5)
+
+
+@asynccontextmanager
+async def supervising(
+    directory: RunDirectory, plans: Sequence[ChildPlan], out: io.StringIO, duration_s: float | None = None
+) -> AsyncIterator[asyncio.Task[tuple[GaveUp | None, Readings]]]:
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", duration_s=duration_s)
+    supervisor = Supervisor(request, directory, plans, Console(file=out, width=100))
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        yield group.create_task(supervisor.run())
+
+
+async def until_ready(notes: Path, children: int) -> None:
+    while not (notes.exists() and notes.read_text().count("ready") >= children):  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.01)
+
+
+def ends(notes: Path) -> list[str]:
+    return [line.split()[0] for line in notes.read_text().splitlines() if line.endswith("ends")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_drains_against_the_stream_of_data(
+    directory: RunDirectory, plan: Plan, notes: Path, number: signal.Signals
+) -> None:
+    names = ["inference", "gatekeeper", "trainer", "worker-0", "worker-1"]
+    out = io.StringIO()
+    async with supervising(directory, [plan(name, "good") for name in names], out) as ended:
+        await until_ready(notes, len(names))
+        os.kill(os.getpid(), number)
+    assert ended.result()[0] is None
+    assert sorted(ends(notes)[:2]) == ["worker-0", "worker-1"]
+    assert ends(notes)[2:] == ["trainer", "gatekeeper", "inference"]
+    assert f"{number.name}: finishing the games in hand" in out.getvalue()
+
+
+@pytest.mark.slow
+async def test_a_second_signal_kills_what_has_not_ended(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+    out = io.StringIO()
+    async with supervising(directory, [plan("trainer", "deaf", grace_s=600.0)], out) as ended:
+        await until_ready(notes, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended.result()[0] is None
+    assert "SIGINT again: killing what has not ended" in out.getvalue()
+
+
+@pytest.mark.slow
+async def test_a_run_ends_by_itself_when_its_time_is_up(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+    out = io.StringIO()
+    async with supervising(directory, [plan("trainer", "good")], out, duration_s=0.5) as ended:
+        pass
+    failure, last = ended.result()
+    assert failure is None
+    assert last.services[0].name == "trainer"
+    assert "the time is up; finishing" in out.getvalue()
+    assert (directory.paths.metrics / "run.jsonl").read_text().count("\n") == 1
+
+
+@pytest.mark.slow
+async def test_a_child_that_is_given_up_ends_the_run_and_the_others(
+    directory: RunDirectory, plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "FIRST_PAUSE_S", 0.01)
+    out = io.StringIO()
+    async with supervising(directory, [plan("inference", "good"), plan("trainer", "dies")], out) as ended:
+        pass
+    failure, _ = ended.result()
+    assert failure is not None
+    assert "trainer was killed by SIGKILL 5 times in a row" in str(failure)
+    assert out.getvalue().count("it is started again") == 4
+    assert ends(notes) == ["inference"]
+
+
+@pytest.mark.slow
+async def test_a_run_outlives_the_terminal_it_was_started_from(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+    class ClosedTerminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if "SIGTERM" in text:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().write(text)
+
+    async with supervising(directory, [plan("trainer", "good")], ClosedTerminal()) as ended:
+        await until_ready(notes, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.result()[0] is None
+    assert ends(notes) == ["trainer"]
+
+
+def test_a_run_of_another_game_or_in_use_is_refused_before_anything_starts(directory: RunDirectory) -> None:
+    root = directory.paths.root
+    with pytest.raises(RunDirectoryError, match=f"in use by process {os.getpid()}"):
+        run(RunRequest("tic_tac_toe", root, preset="tiny"))
+    directory.close()
+    with pytest.raises(RunDirectoryError, match="is a run of tic_tac_toe, not of connect_four"):
+        run(RunRequest("connect_four", root, preset="tiny"))
+
+
+def test_a_full_disk_is_refused_before_anything_starts(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory.close()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=3 << 20))
+    with pytest.raises(ConfigurationError, match=r"3 MiB are free on the disk of .*, a run needs at least 200 MiB; free some"):
+        module.run(RunRequest("tic_tac_toe", directory.paths.root, preset="tiny"))
+
+
+def test_every_service_gets_its_directory_addresses_threads_and_seed(directory: RunDirectory) -> None:
+    request = RunRequest(
+        "tic_tac_toe",
+        directory.paths.root,
+        preset="tiny",
+        workers=2,
+        overrides={"search.simulations": "9", "trainer.log_level": "debug"},
+    )
+    plans = {p.name: p for p in plan_fleet(request, directory, preset(request.build_game(), "tiny"), {"HOME": "/h"})}
+    assert list(plans) == ["inference_server", "gatekeeper", "trainer", "worker-0", "worker-1"]
+    for made in plans.values():
+        assert made.command[:3] == (sys.executable, "-m", made.kind)
+        assert made.environment["HOME"] == "/h"
+        assert made.environment["ZEROFLEET_SEARCH__SIMULATIONS"] == "9"
+        assert made.environment["OMP_NUM_THREADS"] == "1"
+        options = dict(zip(made.command[3::2], made.command[4::2], strict=True))
+        assert options["--parent-pid"] == str(os.getpid())
+        assert ("--log_level" in options) == (made.name == "trainer")
+    worker = plans["worker-1"].command
+    assert worker[worker.index("--worker-id") + 1] == "worker-1"
+    assert worker[worker.index("--run-seed") + 1] == "5"
+
+
+@pytest.mark.slow
+def test_services_left_by_a_killed_supervisor_are_ended_first(tmp_path: Path, notes: Path) -> None:
+    paths = RunPaths(tmp_path)
+    paths.services.mkdir()
+    announce = paths.announce("trainer")
+    program = str(Path(__file__).with_name("fake_child.py"))
+    with subprocess.Popen([sys.executable, "-S", program, "trainer", str(notes), str(announce), "good"]) as left:
+        asyncio.run(asyncio.wait_for(until_ready(notes, 1), timeout=20))
+        paths.announce("stranger").write_text(f'{{"pid": {os.getpid()}}}')  # a number that belongs to somebody else now
+        paths.announce("broken").write_text("{")
+        assert end_leftovers(paths) == [left.pid]
+    assert ends(notes) == ["trainer"]
+    assert end_leftovers(paths) == []
