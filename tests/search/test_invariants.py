@@ -82,7 +82,7 @@ class Driver:
             block.begin(slot, seed=self.seed, versions=versions, opening=[choice % 7][: choice % 2], hold=choice % 3 == 0)
         elif status == FINISHED:
             played = block.take(slot)
-            assert len(played.moves) > 0
+            assert len(played.moves) > 0 or played.resigned_seat is not None
         elif status == WAITING and command == "play":
             root = block._arena.nodes[slot, 0]
             own = block._arena.edges[slot, : root["edge_count"]]

@@ -1,0 +1,46 @@
+"""Memory of a worker's search: 512 games of 400 simulations a move, measured in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from search_bench import CONNECT_FOUR
+
+from zerofleet.search import SearchBlock, SearchSettings
+
+MIB = 1 << 20
+
+
+@pytest.mark.slow
+def test_512_games_of_400_simulations_take_less_than_500_mb():
+    process = Path(__file__).with_name("memory_process.py")
+    done = subprocess.run(
+        [sys.executable, str(process), "512", "400", "3"], capture_output=True, text=True, check=True, timeout=240
+    )
+    figures = json.loads(done.stdout)
+    assert figures["moves"] >= 512 * 3
+    assert figures["peak_bytes"] < 500_000_000
+
+
+def test_the_arrays_of_a_block_grow_with_games_and_simulations():
+    sizes = {
+        (slots, simulations): SearchBlock(CONNECT_FOUR, SearchSettings(simulations=simulations), slots=slots).nbytes
+        for slots in (8, 64)
+        for simulations in (50, 400)
+    }
+    assert 7 < sizes[64, 50] / sizes[8, 50] <= 8
+    assert 4 < sizes[64, 400] / sizes[64, 50] < 8
+    assert sizes[64, 400] < 64 * 150 * 1024
+    assert (
+        SearchBlock(CONNECT_FOUR, SearchSettings(simulations=50, cache_positions=1000), slots=8).nbytes
+        > sizes[8, 50] + 1024 * 44
+    )
+
+
+def test_an_empty_block_takes_little_memory_whatever_it_may_grow_to():
+    block = SearchBlock(CONNECT_FOUR, SearchSettings(simulations=100_000), slots=64)
+    assert block.nbytes > 500 * MIB
+    block.begin(0, seed=0, versions=[1, 1])
+    assert len(block.advance().batch) == 1
