@@ -5,6 +5,7 @@ Every sequence is played out to its last move; nothing is counted in bulk. A fin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,9 @@ from games.core import Game, State
 from games.positions import copy_state, legal, new_state
 
 __all__ = ["PlyCount", "count_positions", "count_sequences", "perft"]
+
+
+_PARTS_FROM_PLY = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +36,42 @@ def perft(game: Game, depth: int, seed: int = 0) -> list[int]:
     return [count.total for count in count_sequences(game, depth, seed)]
 
 
-def count_sequences(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
-    """Count the legal move sequences of 1, 2, .. `depth` plies from the starting position."""
+def count_sequences(
+    game: Game, depth: int, seed: int = 0, *, progress: Callable[[int, int], None] | None = None
+) -> list[PlyCount]:
+    """Count the legal move sequences of 1, 2, .. `depth` plies from the starting position.
+
+    Args:
+        game: The rules.
+        depth: Length of the longest sequences.
+        seed: Decides the starting position, if chance does.
+        progress: Called with the parts done and their number, part by part. Between parts an interrupt is heard.
+    """
     spec = game.spec()
     stack = np.zeros((depth + 1, spec.state_size), dtype=spec.state_dtype)
     listed = np.empty((depth + 1, spec.max_legal), dtype=np.int16)
     counts = np.zeros((depth + 1, 2), dtype=np.int64)
-    start = new_state(game, seed)
-    for action in legal(game, start) if depth > 0 else []:  # one call a move, so that an interrupt is heard in between
-        stack[1] = start
-        core.play(game, stack[1], action)
-        _count(game, stack, listed, counts, 1)
+    parts_from = min(_PARTS_FROM_PLY, depth)
+    parts = [new_state(game, seed)]
+    for ply in range(parts_from):
+        counts[ply] += len(parts), _count_finished(game, np.stack(parts)) if parts else 0
+        parts = [child for parent in parts for child in _children(game, parent)]
+    for done, part in enumerate(parts, start=1):
+        stack[parts_from] = part
+        _count(game, stack, listed, counts, parts_from)
+        if progress is not None:
+            progress(done, len(parts))
     return [PlyCount(ply, int(counts[ply, 0]), int(counts[ply, 1])) for ply in range(1, depth + 1)]
+
+
+def _children(game: Game, state: State) -> list[State]:
+    """Return the positions after each legal move."""
+    children = []
+    for action in legal(game, state):
+        child = state.copy()
+        core.play(game, child, action)
+        children.append(child)
+    return children
 
 
 @lean

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+import games
+from zerofleet.cli.bench_perft import run
+
+
+def test_the_counts_come_with_the_speed():
+    figures = run("connect_four", 6, {"rows": 4, "columns": "5"})
+    assert figures["counts"] == [5, 25, 125, 625, 3120, 15500]
+    assert figures["finished"] == [0] * 6
+    assert figures["parameters"] == {"rows": "4", "columns": "5", "connect": "4"}
+    assert figures["positions"] == sum(figures["counts"])
+    assert figures["positions_per_second"] > 0
+
+
+def test_bad_parameters_are_refused():
+    with pytest.raises(games.InvalidParameters):
+        run("connect_four", 3, {"rows": 1})
+    with pytest.raises(games.UnknownGame):
+        run("ludo", 3)
+
+
+def test_json_has_the_fields_that_scripts_read(zerofleet):
+    figures = zerofleet("bench", "perft", "tic_tac_toe", "--depth", "3", "--json").json()
+    assert figures["counts"] == [9, 72, 504]
+    assert figures["positions_per_second"] > 0
+
+
+def test_the_table_shows_every_length(zerofleet):
+    outcome = zerofleet("bench", "perft", "connect_four", "--depth", "4", "--set", "columns=25")
+    assert outcome.code == 0
+    assert "connect_four_columns25" in outcome.out
+    assert "390,625" in outcome.out
+    assert "positions a second" in outcome.out
+
+
+def test_a_depth_of_nothing_is_refused(zerofleet):
+    assert zerofleet("bench", "perft", "tic_tac_toe", "--depth", "0").code == 2

@@ -1,0 +1,79 @@
+"""`zerofleet bench perft`: are the rules right, and how fast are they."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+import games
+from games.core import Game
+from games.perft import PlyCount, count_sequences
+from zerofleet.cli import screen
+from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
+from zerofleet.naming import model_name
+
+__all__ = ["perft", "run"]
+
+
+def run(game_name: str, depth: int, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Count the move sequences of a game by length and time it.
+
+    Args:
+        game_name: As `games.make` knows it.
+        depth: Length of the longest sequences, in plies.
+        parameters: Of the game, where they differ from the defaults.
+
+    Returns:
+        `game` and `parameters`, `depth`, `counts` (sequences of 1, 2, .. plies), `finished` (those of them that end the
+        game), `positions` (all sequences together), `seconds` and `positions_per_second`, without the time to compile.
+
+    Raises:
+        UnknownGame: No such game.
+        InvalidParameters: A parameter is unknown or out of range.
+    """
+    return _measure(games.make(game_name, **(parameters or {})), depth)
+
+
+def _measure(game: Game, depth: int) -> dict[str, Any]:
+    count_sequences(game, 2)  # compiles, or loads what was compiled before
+    with screen.meter("counting") as meter:
+        began = time.perf_counter()
+        counts = count_sequences(game, depth, progress=lambda done, parts: meter.advance(1, f"of {parts} parts"))
+        seconds = time.perf_counter() - began
+    positions = sum(count.total for count in counts)
+    return {
+        "game": game.spec().name,
+        "parameters": games.parameters_text(game),
+        "depth": depth,
+        "counts": [count.total for count in counts],
+        "finished": [count.finished for count in counts],
+        "positions": positions,
+        "seconds": round(seconds, 6),
+        "positions_per_second": round(positions / seconds),
+    }
+
+
+def perft(
+    game: GameName,
+    *,
+    depth: Annotated[int, typer.Option("--depth", metavar="N", min=1, help="Length of the longest sequences, in plies.")] = 6,
+    parameters: Parameters = None,
+    json: Json = False,
+) -> None:
+    """Count the sequences of legal moves by length: a check of the rules, and their speed on one core.
+
+    Every sequence is played out to its last move. Connect Four on 6 x 7 begins 7, 49, 343, 2401, 16807, 117649, 823536.
+    """
+    made = chosen_game(game, parameters)
+    figures = _measure(made, depth)
+    if json:
+        screen.emit_json(figures)
+        return
+    rows = screen.table(">plies", ">sequences", ">of them finished", title=model_name(made))
+    for count in map(PlyCount, range(1, depth + 1), figures["counts"], figures["finished"]):
+        rows.add_row(str(count.ply), f"{count.total:,}", f"{count.finished:,}")
+    screen.out().print(rows)
+    screen.out().print(f"{figures['positions_per_second']:,} positions a second, {figures['seconds']:.2f} s")
