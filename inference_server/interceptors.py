@@ -1,11 +1,9 @@
-"""Around every call: count it, ask for the token where models are changed, turn errors into status codes."""
+"""Who may change models: holders of the token, or without one whoever is on this machine."""
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,26 +11,13 @@ import grpc
 
 from zerofleet import metrics
 from zerofleet.evaluators.control import TOKEN_HEADERS
-from zerofleet.grpc_errors import ErrorInterceptor
 
-__all__ = ["ErrorBoundary", "MetricsInterceptor", "TokenInterceptor"]
+__all__ = ["TokenInterceptor"]
 
 TOKEN_HEADER = TOKEN_HEADERS[0]
 
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
-
-
-class MetricsInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Counts unary calls and their time under the names of py-grpc-prometheus. Stands outermost."""
-
-    async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Wrap the handler of one call; called by grpc."""
-        handler = await continuation(handler_call_details)
-        if handler is None or handler.unary_unary is None:
-            return handler
-        _, service, method = handler_call_details.method.split("/", 2)
-        return _rewrapped(handler, _counted(handler.unary_unary, ("UNARY", service, method)))
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
@@ -69,41 +54,6 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
             return f"this call needs the token in the metadata {TOKEN_HEADER}"
         presented = given[0].encode() if isinstance(given[0], str) else given[0]
         return None if hmac.compare_digest(presented, self._token) else f"the token in {TOKEN_HEADER} is not the right one"
-
-
-class ErrorBoundary(ErrorInterceptor):
-    """The one table of errors, for our services; health and reflection come with grpc and speak for themselves."""
-
-    async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Wrap the handler of one call; called by grpc."""
-        if handler_call_details.method.startswith("/grpc."):
-            return await continuation(handler_call_details)
-        return await super().intercept_service(continuation, handler_call_details)
-
-
-def _counted(behaviour: Behaviour, labels: tuple[str, str, str]) -> Behaviour:
-    started = metrics.GRPC_STARTED.labels(*labels)
-    handling = metrics.GRPC_HANDLING.labels(*labels)
-
-    async def call(request: Any, context: Any) -> Any:
-        started.inc()
-        began_s = time.monotonic()
-        code = "UNKNOWN"
-        try:
-            reply = await behaviour(request, context)
-            code = "OK"
-        except asyncio.CancelledError:
-            code = "CANCELLED"
-            raise
-        except grpc.aio.AbortError:
-            code = grpc.StatusCode(context.code()).name
-            raise
-        finally:
-            handling.observe(time.monotonic() - began_s)
-            metrics.GRPC_HANDLED.labels(*labels, code).inc()
-        return reply
-
-    return call
 
 
 def _rewrapped(handler: Any, behaviour: Behaviour) -> Any:

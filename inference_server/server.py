@@ -17,16 +17,19 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from inference_server import kserve
+from inference_server import evaluation, kserve
+from inference_server.analysis import Analyst
 from inference_server.backend import TorchBackend
 from inference_server.batcher import Batcher
 from inference_server.data_plane import DataPlane
-from inference_server.interceptors import ErrorBoundary, MetricsInterceptor, TokenInterceptor
+from inference_server.interceptors import TokenInterceptor
 from inference_server.queueing import RequestQueue
 from inference_server.registry import Loader, Registry
 from inference_server.settings import ServerSettings
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
+from zerofleet.grpc_errors import ErrorInterceptor
+from zerofleet.grpc_metrics import CallMetrics
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import MAX_MESSAGE_BYTES
@@ -94,16 +97,19 @@ async def serve(service: Service, settings: ServerSettings) -> None:
 async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
     token = settings.token.get_secret_value() if settings.token else None
     server = grpc.aio.server(
-        interceptors=[MetricsInterceptor(), TokenInterceptor(kserve.ADMIN_METHODS, token), ErrorBoundary()],
+        interceptors=[CallMetrics(), TokenInterceptor(kserve.ADMIN_METHODS, token), ErrorInterceptor()],
         options=_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_calls,
     )
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
-    server.add_generic_rpc_handlers([kserve.handler(servicer)])
+    analyst = Analyst(plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches)
+    server.add_generic_rpc_handlers([kserve.handler(servicer), evaluation.handler(analyst)])
     health_servicer = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
-        reflection.enable_server_reflection([kserve.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        reflection.enable_server_reflection(
+            [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server
+        )
     address = _bind(server, settings.address)
     await server.start()
     await health_servicer.set("", _SERVING)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr
 
 from zerofleet.presets import InferenceSettings
-from zerofleet.run_paths import RunPaths
 from zerofleet.settings import ServiceSettings
 
 __all__ = ["Precision", "ServerSettings"]
@@ -52,10 +51,3 @@ class ServerSettings(ServiceSettings):
     """Largest search of the evaluation service."""
     max_searches: int = Field(default=16, ge=1)
     """Searches of the evaluation service at once; further ones are refused as overload."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _listen_in_the_run_directory(cls, values: Any) -> Any:
-        if isinstance(values, dict) and not values.get("address"):
-            return {**values, "address": RunPaths(Path(values.get("run_dir", "run"))).inference_address}
-        return values

@@ -31,7 +31,7 @@ class CallMetrics(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignor
         codec = {"request_deserializer": handler.request_deserializer, "response_serializer": handler.response_serializer}
         if handler.unary_unary is not None:
             return grpc.unary_unary_rpc_method_handler(_unary(handler.unary_unary, ("UNARY", service, method)), **codec)
-        if handler.unary_stream is not None:
+        if handler.unary_stream is not None and not service.startswith("grpc."):  # health's Watch is no generator
             labels = ("SERVER_STREAMING", service, method)
             return grpc.unary_stream_rpc_method_handler(_stream(handler.unary_stream, labels), **codec)
         return handler

@@ -231,7 +231,7 @@ async def test_requests_beyond_the_concurrency_wait_here(address, servant):
     await server.start()
     async with evaluator(f"127.0.0.1:{port}", concurrency=2, max_rows=1) as client, asyncio.TaskGroup() as group:
         task = group.create_task(client.evaluate(batch(6), version=V1))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while running < 2:  # noqa: ASYNC110 - turns of the loop, not a pause
                 await asyncio.sleep(0)
         release.set()

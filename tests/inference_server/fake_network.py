@@ -41,7 +41,7 @@ class FakeNetwork:
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         self.batches.append([len(rows) for rows in states])
         all_states, all_legal = np.concatenate(states), np.concatenate(legal)
         if (error := self.fault(all_states)) is not None:
@@ -67,7 +67,7 @@ class FakeLoader:
 
     def load(self, path, manifest, *, max_batch: int) -> FakeNetwork:
         self.loading.set()
-        assert self.hold.wait(10)
+        assert self.hold.wait(60)
         assert path.is_file()
         if manifest.version in self.broken:
             raise CorruptModel(f"version {manifest.version} is broken on purpose")
@@ -84,7 +84,7 @@ class Wire:
     stub: service_pb2_grpc.GRPCInferenceServiceStub
     channel: grpc.aio.Channel
 
-    async def infer(self, states: np.ndarray, legal: np.ndarray, *, version: str = "", timeout_s: float = 10.0):
+    async def infer(self, states: np.ndarray, legal: np.ndarray, *, version: str = "", timeout_s: float = 60.0):
         """Send positions and return version and value of the reply."""
         reply = await self.stub.ModelInfer(infer_request(states, legal, version=version), timeout=timeout_s)
         value = np.frombuffer(reply.raw_output_contents[1], "<f4").reshape(len(states), 2)
@@ -106,7 +106,7 @@ def infer_request(states: np.ndarray, legal: np.ndarray, *, version: str = "", m
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until `condition` holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - turns of the loop, not a pause
             await asyncio.sleep(0)
 

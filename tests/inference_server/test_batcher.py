@@ -31,7 +31,7 @@ class Echo:
 
     def evaluate(self, states, legal):
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         self.batches.append([len(rows) for rows in states])
         rows = np.concatenate(states)
         if self.poison is not None and (rows[:, 0] == self.poison).any():
@@ -62,7 +62,7 @@ async def occupy(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) -> asyn
     """Start a request that holds the device until the gate opens."""
     echo.gate.clear()
     task = group.create_task(ask(batcher, echo, 99))
-    assert await asyncio.to_thread(echo.entered.wait, 10)
+    assert await asyncio.to_thread(echo.entered.wait, 60)
     return task
 
 
@@ -169,7 +169,7 @@ async def occupy_slow(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) ->
     """As `occupy`, with a request large enough not to wait for company."""
     echo.gate.clear()
     group.create_task(ask(batcher, echo, 99, rows=60))
-    assert await asyncio.to_thread(echo.entered.wait, 10)
+    assert await asyncio.to_thread(echo.entered.wait, 60)
 
 
 async def test_the_report_counts_what_the_device_did(batcher, echo):

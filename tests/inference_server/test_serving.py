@@ -24,7 +24,7 @@ SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.Health
 
 
 async def health_of(wire, name: str) -> int:
-    reply = await health_pb2_grpc.HealthStub(wire.channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=10)
+    reply = await health_pb2_grpc.HealthStub(wire.channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=60)
     return reply.status
 
 
@@ -97,7 +97,7 @@ async def test_a_retired_version_answers_what_was_queued_and_nothing_more(wire, 
     loader.gate.clear()
     async with ModelControl(wire.server.address) as control, asyncio.TaskGroup() as group:
         running = group.create_task(wire.infer(states, legal, version="1"))
-        assert await asyncio.to_thread(loader.entered.wait, 10)
+        assert await asyncio.to_thread(loader.entered.wait, 60)
         queued = group.create_task(wire.infer(states, legal, version="1"))
         await until(lambda: wire.waiting_rows() == 4)
         await control.serve(MODEL, [2])
@@ -130,7 +130,7 @@ async def test_a_load_does_not_hold_up_evaluations(wire, publish, loader, positi
     loader.loading.clear()
     async with ModelControl(wire.server.address) as control, asyncio.TaskGroup() as group:
         change = group.create_task(control.serve(MODEL, [2]))
-        assert await asyncio.to_thread(loader.loading.wait, 10)
+        assert await asyncio.to_thread(loader.loading.wait, 60)
         assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
         loader.hold.set()
         await change
@@ -140,11 +140,11 @@ async def test_a_load_does_not_hold_up_evaluations(wire, publish, loader, positi
 async def test_without_versions_a_load_takes_the_champion_or_else_the_newest(wire, publish, store):
     newest = [publish(), publish()][-1]
     load = messages.RepositoryModelLoadRequest(model_name=MODEL)
-    await wire.stub.RepositoryModelLoad(load, timeout=10)
+    await wire.stub.RepositoryModelLoad(load, timeout=60)
     async with ModelControl(wire.server.address) as control:
         assert await control.loaded() == {MODEL: [newest]}
         store.write_champion(MODEL, 2, epoch=1, reason="test")
-        await wire.stub.RepositoryModelLoad(load, timeout=10)
+        await wire.stub.RepositoryModelLoad(load, timeout=60)
         assert await control.loaded() == {MODEL: [2]}
 
 
@@ -163,7 +163,7 @@ async def test_a_load_that_asks_for_something_else_is_refused(wire, parameters, 
     request = messages.RepositoryModelLoadRequest(model_name=MODEL)
     for name, text in parameters.items():
         request.parameters[name].string_param = text
-    code, details = await refusal(wire.stub.RepositoryModelLoad(request, timeout=10))
+    code, details = await refusal(wire.stub.RepositoryModelLoad(request, timeout=60))
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert says in details
 
@@ -347,7 +347,7 @@ async def test_a_draining_server_answers_what_it_took_and_turns_away_the_rest(wi
     loader.gate.clear()
     async with asyncio.TaskGroup() as group:
         running = group.create_task(wire.infer(states, legal))
-        assert await asyncio.to_thread(loader.entered.wait, 10)
+        assert await asyncio.to_thread(loader.entered.wait, 60)
         draining = group.create_task(wire.server.drain(10.0))
         await until(lambda: wire.server.plane.draining)
         assert not wire.server.plane.ready()

@@ -21,6 +21,7 @@ KEEPALIVE_TIME_MS = 30_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 FIRST_RECONNECT_MS = 100
 MAX_RECONNECT_MS = 2_000
+CONNECT_TIMEOUT_MS = 5_000
 
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -28,7 +29,8 @@ _OPTIONS = (
     ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.initial_reconnect_backoff_ms", FIRST_RECONNECT_MS),
-    ("grpc.min_reconnect_backoff_ms", FIRST_RECONNECT_MS),
+    # Despite its name also the time a connection may take: set low, a busy machine never finishes a handshake.
+    ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS),
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
     # Connections are not shared with other channels of the process, nor is their memory of failures.

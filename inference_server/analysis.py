@@ -1,0 +1,171 @@
+"""Opinions on positions, for people: moves in, named moves with priors, visits and values out.
+
+The network is asked through the data plane like by any worker; the search is the one self-play uses, on a block of one
+game. Compiled steps run on threads, so that a long search does not hold up evaluations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import games
+from games import core, positions
+from games.core import Game, State
+from inference_server.data_plane import DataPlane
+from inference_server.registry import ServedVersion
+from zerofleet import metrics
+from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
+from zerofleet.evaluation_client import MoveOpinion, Opinion
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.naming import model_name
+from zerofleet.search import RootAnalysis, SearchBlock, SearchSettings, step
+from zerofleet.search.block import LAST_SEED
+
+__all__ = ["Analyst", "Question"]
+
+# One game alone would ask for one position at a time; more in flight cost little strength.
+LEAVES_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A position and how much to think about it."""
+
+    game: str
+    parameters: Mapping[str, str]
+    moves: Sequence[str]
+    """From the start, in the game's notation."""
+    version: int
+    """0: the newest that is served."""
+    simulations: int
+    """0: the network alone."""
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """A position and how it came about."""
+
+    game: Game
+    state: State
+    actions: list[int]
+
+    @property
+    def to_move(self) -> int:
+        return int(core.to_move(self.game, self.state))
+
+
+class Analyst:
+    """Answers questions with the served models."""
+
+    def __init__(self, plane: DataPlane, *, max_simulations: int, max_searches: int) -> None:
+        self._plane = plane
+        self._max_simulations = max_simulations
+        self._max_searches = max_searches
+        self._searches = 0
+
+    async def opinion(self, question: Question, *, patience_s: float | None = None) -> Opinion:
+        """Return what a model thinks of a position.
+
+        Raises `GameError` for an unknown game or an illegal move, `InvalidRequest`, `ModelNotFound`, `Overloaded`,
+        `Unavailable`. Cancellation: the search ends with its present step.
+        """
+        game = games.make(question.game, **question.parameters)
+        served = self._plane.find(model_name(game), str(question.version) if question.version else "")
+        self._check(question)
+        position = await asyncio.to_thread(_position, game, question.moves)
+        if core.is_over(game, position.state):
+            value = positions.final_scores(game, position.state)
+            return Opinion(served.version, position.to_move, value, (), (), is_over=True)
+        evaluator = _PlaneEvaluator(self._plane, served, patience_s)
+        if question.simulations == 0:
+            return await _network_alone(position, evaluator, served.version)
+        if self._searches >= self._max_searches:
+            metrics.INFERENCE_REFUSED.labels(reason="searches").inc()
+            raise Overloaded(f"{self._searches} searches are under way, which is the limit; try again later")
+        self._searches += 1
+        try:
+            return await _searched(position, evaluator, served.version, question)
+        finally:
+            self._searches -= 1
+
+    def _check(self, question: Question) -> None:
+        if question.simulations > self._max_simulations:
+            raise InvalidRequest(f"{question.simulations} simulations are too many, want 0 to {self._max_simulations}")
+        if question.seed > LAST_SEED:
+            raise InvalidRequest(f"seed {question.seed} is too large, want 0 to {LAST_SEED}")
+
+
+class _PlaneEvaluator:
+    """The data plane as an `Evaluator` of one version, which stays even if it is retired meanwhile."""
+
+    def __init__(self, plane: DataPlane, served: ServedVersion, patience_s: float | None) -> None:
+        self._plane = plane
+        self._served = served
+        self._ends_s = math.inf if patience_s is None else time.monotonic() + patience_s
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        """See `Evaluator.evaluate`."""
+        left_s = self._ends_s - time.monotonic()
+        if left_s <= 0:
+            raise Unavailable("the deadline passed during the search; allow more time or ask for fewer simulations")
+        states, legal = batch.states.copy(), batch.legal.copy()  # read on the device thread
+        answer = await self._plane.evaluate(self._served, states, legal, patience_s=None if left_s == math.inf else left_s)
+        return Evaluation(answer.policy, answer.value, version)
+
+
+def _position(game: Game, moves: Sequence[str]) -> _Position:
+    actions = positions.read_moves(game, " ".join(moves))
+    return _Position(game, positions.replay(game, actions), actions)
+
+
+async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, version: int) -> Opinion:
+    spec = position.game.spec()
+    legal = np.full((1, spec.max_legal), -1, dtype=np.int16)
+    count = core.legal_actions(position.game, position.state, legal[0])
+    states = positions.encode_for(position.game, position.state, position.to_move)[None]
+    answer = await evaluator.evaluate(LeafBatch(states, legal), version=ModelVersion(version))
+    moves = [
+        MoveOpinion(position.game.action_name(position.state, int(action)), int(action), float(prior), 0, None)
+        for action, prior in zip(legal[0, :count], answer.policy[0, :count], strict=True)
+    ]
+    value = np.roll(answer.value[0], position.to_move)  # from the mover first to seat order
+    ranked = tuple(sorted(moves, key=lambda move: -move.prior))
+    return Opinion(version, position.to_move, tuple(value.tolist()), ranked, (), is_over=False)
+
+
+async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: int, question: Question) -> Opinion:
+    leaves = max(1, min(LEAVES_AT_ONCE, question.simulations // LEAVES_AT_ONCE))
+    settings = SearchSettings.for_play(question.simulations).model_copy(update={"leaves_per_game": leaves})
+    versions = [version] * position.game.spec().num_players
+    block = await asyncio.to_thread(SearchBlock, position.game, settings, slots=1)
+    await asyncio.to_thread(block.begin, 0, seed=question.seed, versions=versions, opening=position.actions, hold=True)
+    while not block.waiting():
+        await asyncio.to_thread(block.advance)  # the step below finds its leaves ready
+        await step(block, evaluator)
+    return _opinion(position, block.analysis(0))
+
+
+def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:
+    game, state = position.game, position.state
+    order = np.lexsort((-analysis.priors, -analysis.visits))
+    moves = tuple(
+        MoveOpinion(
+            game.action_name(state, int(analysis.actions[i])),
+            int(analysis.actions[i]),
+            float(analysis.priors[i]),
+            int(analysis.visits[i]),
+            float(analysis.values[i]) if analysis.visits[i] else None,
+        )
+        for i in order
+    )
+    names = positions.move_names(game, [*position.actions, *analysis.principal_variation])
+    line = tuple(names[len(position.actions) :])
+    value = tuple(float(v) for v in analysis.value)
+    return Opinion(analysis.version, analysis.to_move, value, moves, line, is_over=False)
