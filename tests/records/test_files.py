@@ -64,6 +64,7 @@ for i in range(3):
     [
         ("here", "0\n", -signal.SIGKILL),
         ("here:3", "0\n1\n2\n", -signal.SIGKILL),
+        ("nowhere,here:2", "0\n1\n", -signal.SIGKILL),
         ("nowhere", "0\n1\n2\n", 0),
         ("", "0\n1\n2\n", 0),
     ],
