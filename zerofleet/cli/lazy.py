@@ -11,24 +11,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
 __all__ = ["Command", "lazy_group", "load"]
 
 
 class _Quiet:
-    """Says of an option's type what its help shows; a flag takes no value, so it has none to show."""
+    """Says of an option's type what its help shows: nothing for a flag, which takes no value, and for a named argument."""
 
-    def __init__(self) -> None:
-        self._shown = TyperOption.display_type_rich
+    def __init__(self, owner: type[TyperOption] | type[TyperArgument]) -> None:
+        self._shown = owner.display_type_rich
 
-    def __get__(self, option: TyperOption | None, owner: type) -> Any:
-        return (lambda ctx: None) if option is not None and option.is_flag else self._shown.__get__(option, owner)
+    def __get__(self, parameter: Any, owner: type) -> Any:
+        if parameter is not None and (getattr(parameter, "is_flag", False) or isinstance(parameter, TyperArgument)):
+            return lambda ctx: None
+        return self._shown.__get__(parameter, owner)
 
 
-# typer 0.29 writes <bool> beside every flag, --help included, and has no setting against it.
-TyperOption.display_type_rich = _Quiet()  # type: ignore[method-assign, assignment]
+# typer 0.29 writes <bool> beside every flag and <str> beside GAME, and has no setting against it.
+for _class in (TyperOption, TyperArgument):
+    _class.display_type_rich = _Quiet(_class)  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, slots=True)
