@@ -79,6 +79,16 @@ def test_a_cache_saves_evaluations_among_games_and_within_one():
     assert asked[1 << 14] < asked[0] / 2
 
 
+@pytest.mark.parametrize(("entries", "held"), [(0, 1), (1, 2), (2, 2), (3, 4), (1000, 1024)])
+def test_a_cache_has_a_power_of_two_of_entries_and_the_smallest_works(entries, held):
+    block = SearchBlock(TIC_TAC_TOE, SearchSettings(simulations=20, cache_positions=entries), slots=2)
+    assert len(block._cache.keys) == held
+    for slot in range(2):
+        block.begin(slot, seed=0, versions=[1, 1])
+    drive(block)
+    assert (block.counters.cache_hits > 0) == (entries > 0)  # the games are twins
+
+
 def test_two_versions_do_not_share_cached_evaluations():
     settings = SearchSettings(simulations=30, cache_positions=1 << 14, dirichlet_fraction=0.0)
     block = SearchBlock(TIC_TAC_TOE, settings, slots=2)

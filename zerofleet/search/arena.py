@@ -98,7 +98,7 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
     spec = game.spec()
     nodes, legal, players = settings.node_capacity, spec.max_legal, spec.num_players
     plies, rows = spec.max_plies, slots * settings.leaves_per_game
-    entries = 1 << (settings.cache_positions - 1).bit_length() if settings.cache_positions else 1
+    entries = 1 << max(1, (settings.cache_positions - 1).bit_length()) if settings.cache_positions else 1  # 1: no cache
     arena = Arena(
         slots=np.zeros(slots, dtype=slot_dtype(players)),
         words=np.zeros((slots, 1), dtype=np.uint64),
