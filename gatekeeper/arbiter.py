@@ -253,7 +253,8 @@ class Arbiter:
     async def _close_matches(self, version: int, *, rated: bool) -> None:
         for board in self._ledger.boards("gate"):
             if board.terms.players[0].version == version:
-                await self._ledger.close_match(board.terms.match_id, rated=rated)
+                rated_groups = self._referee.standing(board).groups if rated else 0
+                await self._ledger.close_match(board.terms.match_id, rated_groups=rated_groups)
 
     async def _tidy_up(self) -> None:
         """Finish what a killed process had decided and not written down."""

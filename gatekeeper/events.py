@@ -79,11 +79,11 @@ class GameEnded(_Line):
 
 
 class MatchClosed(_Line):
-    """A match is over; `rated` says whether its games count for the ladder."""
+    """A match is over; its first `rated_groups` groups of games count for the ladder."""
 
     event: Literal["closed"] = "closed"
     match_id: str
-    rated: bool
+    rated_groups: int
 
 
 class Tallied(_Line):

@@ -109,7 +109,7 @@ class Ladder:
         if self._pointer.epoch != epoch:
             return
         for board in boards:
-            await self._ledger.close_match(board.terms.match_id, rated=True)
+            await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _missing(self) -> list[MatchTerms]:
         """Return the matches that have not been played to their end."""
@@ -152,7 +152,7 @@ class Ladder:
         for board in self._ledger.boards("ladder"):
             first = board.terms.players[0]
             if first.version is not None and (champion is None or first.version != champion.version):
-                await self._ledger.close_match(board.terms.match_id, rated=True)
+                await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _playable_rungs(self) -> list[str]:
         """Return the classical rungs that this game has, weakest first."""

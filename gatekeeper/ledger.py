@@ -99,10 +99,10 @@ class Ledger:
         if self._board(result.match_id).is_new(result):
             await self._commit(events.GameEnded(**asdict(result)))
 
-    async def close_match(self, match_id: str, *, rated: bool) -> None:
-        """End a match; its games count for the ladder if `rated`. Raises `Unavailable`. Cancellation: as `submit`."""
+    async def close_match(self, match_id: str, *, rated_groups: int) -> None:
+        """End a match; so many groups of it count for the ladder. Raises `Unavailable`. Cancellation: as `submit`."""
         if match_id in self._boards:
-            await self._commit(events.MatchClosed(match_id=match_id, rated=rated))
+            await self._commit(events.MatchClosed(match_id=match_id, rated_groups=rated_groups))
 
     def boards(self, purpose: Purpose) -> list[Scoreboard]:
         """Return the boards of the open matches of a kind."""
@@ -113,7 +113,7 @@ class Ledger:
         found = dict(self._tallies)
         for purpose, board in self._boards.values():
             if purpose == "ladder":
-                _add(found, _tally(board))
+                _add(found, _tally(board, board.groups))
         return [tally for tally in found.values() if tally.games]
 
     def games_between(self, first: str, second: str) -> int:
@@ -144,8 +144,7 @@ class Ledger:
             case events.MatchClosed(match_id=match_id):
                 _, board = self._boards.pop(match_id)
                 board.close()
-                if event.rated:
-                    _add(self._tallies, _tally(board))
+                _add(self._tallies, _tally(board, event.rated_groups))
             case events.Tallied():
                 _add(self._tallies, Tally(event.first, event.second, event.points, event.games))
 
@@ -187,8 +186,8 @@ def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
     )
 
 
-def _tally(board: Scoreboard) -> Tally:
-    standing, (first, second) = board.standing(), board.terms.players
+def _tally(board: Scoreboard, groups: int) -> Tally:
+    standing, (first, second) = board.standing(groups), board.terms.players
     return Tally(first.name, second.name, standing.share * standing.games, standing.games)
 
 

@@ -82,10 +82,14 @@ class Referee:
         for board in self._ledger.boards("gate"):
             candidate, champion = board.terms.players
             if candidate.version == version and champion.version is not None:
-                outcome = decide(board, self._rule)
-                standing = outcome.standing if outcome else board.standing()
+                standing = self.standing(board)
                 return match_report(champion.version, standing, self._rule.log_likelihood_ratio(standing))
         return None
+
+    def standing(self, board: Scoreboard) -> Standing:
+        """Return where a match stands; what came in after its decision does not count."""
+        outcome = decide(board, self._rule)
+        return outcome.standing if outcome else board.standing()
 
     def _terms(self, version: int, champion: Champion) -> MatchTerms:
         seed = np.random.SeedSequence([self._settings.seed, version, champion.version]).generate_state(1, np.uint64)

@@ -13,7 +13,7 @@ EVENTS = [
         reason="weak: ünïcode\nand a new line",
         report=MatchReport(3, 1, 2, 3, (0, 1, 1, 1, 0), 0.5, 0.25, 0.75, -3.0),
     ),
-    MatchClosed(match_id="gate/1/3/2", rated=False),
+    MatchClosed(match_id="gate/1/3/2", rated_groups=0),
 ]
 
 

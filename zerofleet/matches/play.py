@@ -10,15 +10,17 @@ matches may be played together.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from games import core
+from games import core, positions
 from games.core import Game, State
 from zerofleet.agents import Agent
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.fakes import uniform_policy
 from zerofleet.matches.scoreboard import GameResult
 from zerofleet.matches.terms import Pairing, Player
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
@@ -86,6 +88,7 @@ async def play_games(
     Raises what the evaluator and the agents raise; games under way are then lost, play their pairings again.
     Cancellation: likewise. The iterator reads `pairings` between awaits only.
     """
+    await asyncio.to_thread(_warm_up, game)
     block = SearchBlock(game, settings.search(), slots=settings.slots)
     tables: dict[int, _Table] = {}
     agents = _Agents(game, make_agent)
@@ -111,6 +114,19 @@ async def play_games(
                 moves=tuple(int(move) for move in played.moves),
                 scores=played.scores,
             )
+
+
+@functools.lru_cache(typed=True)
+def _warm_up(game: Game) -> None:
+    """Load, or the first time compile, what a game needs, by playing one: so that the event loop need not stand still."""
+    settings = MatchSettings(simulations=2, cache_positions=2).search()
+    block, players = SearchBlock(game, settings, slots=1), game.spec().num_players
+    block.begin(0, seed=0, versions=[1, *[EXTERNAL] * (players - 1)])
+    while not block.finished():
+        leaves = block.advance().batch
+        block.absorb(uniform_policy(leaves.legal), np.zeros((len(leaves), players), dtype=np.float32))
+        for slot in block.waiting():
+            block.play(slot, positions.legal(game, block.state(slot))[0])
 
 
 def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:
