@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
+
+from games.compiled import compiled
 
 GAME = """
 from typing import NamedTuple
@@ -98,6 +102,53 @@ def test_what_was_compiled_for_a_game_does_not_disturb_a_process_without_it(tmp_
     run(mine, COUNT, **cache)
     count = "from games import make, perft; print(perft.perft(make('tic_tac_toe'), 3))"
     assert run(tmp_path, count, **cache) == "[9, 72, 504]"
+
+
+COUNT_LINES = """
+from games import make, perft
+print(perft.perft(make("tic_tac_toe"), 3), sum(perft._count.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 0"
+    for file in (tmp_path / "cache").rglob("*.nb[ic]"):
+        file.write_bytes(file.read_bytes()[:100] if file.suffix == ".nbc" else b"not a pickle")
+    assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 0"
+    assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 1"
+
+
+@pytest.mark.slow
+def test_the_code_of_older_sources_is_removed(tmp_path: Path) -> None:
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "countdown.py").write_text(GAME)
+    kept = []
+    for bonus in ("0", "1"):
+        (tmp_path / "countdown_end.py").write_text(END.replace("BONUS", bonus))
+        run(tmp_path, COUNT, **cache)
+        kept.append({file.name for file in (tmp_path / "cache").rglob("*.nbc")})
+    assert len(kept[0]) == len(kept[1])
+    assert any(name.startswith("perft._count-") for name in kept[0] - kept[1])
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(IndexDataCacheFile, "save", full)
+    assert compiled(twice)(21) == 42
+
+
+def twice(number: int) -> int:
+    return 2 * number
+
+
+def test_a_function_without_a_file_is_compiled_but_not_kept() -> None:
+    typed: dict[str, Callable[[int], int]] = {}
+    exec("def thrice(number):\n    return 3 * number\n", typed)
+    assert compiled(typed["thrice"])(14) == 42
 
 
 PLAY = """

@@ -1,0 +1,114 @@
+"""The disk cache of compiled functions: numba's, made safe for many processes and for edits anywhere.
+
+numba keeps one index for each function and numbers the files it lists. That fails this project in four ways:
+
+- The key does not cover the functions that a function calls: after an edit of a rule, the old one went on answering.
+  Here the key holds a hash of every source that the code may reach.
+- The index names the game classes themselves: no process could read it that cannot import all of them. Here it is text.
+- Two processes that save at once may give two functions the same number, and later load one as the other. Here every
+  key has files of its own, named by a hash of the key.
+- A file that cannot be read or written ends the program. Here the function is compiled again, and not kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba.core import types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+__all__ = ["CodeCache"]
+
+_RULES_FOLDER = Path(__file__).parent
+_DIGITS = 16
+
+
+class CodeCache(FunctionCache):
+    """What one function was compiled to, for each combination of argument types."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Raises `RuntimeError` if there is no place for the files, as for a function typed at a prompt."""
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._folder = Path(inspect.getfile(function)).parent
+        _hash_of(self._folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for a signature, or None if that is not known or cannot be read."""
+        target_context.refresh()
+        key = self._index_key(sig, target_context.codegen())
+        try:
+            data = self._file(key).load(key)  # type: ignore[no-untyped-call]
+            return None if data is None else self._impl.rebuild(target_context, data)
+        except Exception:  # truncated, foreign, not readable: whatever it is, compiling anew is right
+            self._remove(key, keep="")
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature, if it can be kept and there is room."""
+        if not self._impl.check_cachable(data):
+            return
+        key = self._index_key(sig, data.codegen)
+        try:
+            self._impl.locator.ensure_cache_path()
+            self._file(key).save(key, self._impl.reduce(data))  # type: ignore[no-untyped-call]
+        except OSError:  # a full disk, a folder that may not be written: the program runs without the cache
+            return
+        self._remove(key, keep=_digest(key[1]))
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[str, str]:
+        """Return what the code was compiled for, and what it was compiled from."""
+        _, processor, *code = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        classes = _games_in(sig)
+        files = [getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes]
+        folders = {_RULES_FOLDER, self._folder, *(Path(file).parent for file in files if file)}
+        names = [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]
+        return repr((str(sig), names, processor)), repr((code, [_hash_of(folder) for folder in sorted(folders)]))
+
+    def _file(self, key: tuple[str, str]) -> IndexDataCacheFile:
+        return IndexDataCacheFile(  # type: ignore[no-untyped-call]
+            cache_path=self._cache_path,
+            filename_base=f"{self._base()}{_digest(key[0])}.{_digest(key[1])}",
+            source_stamp=None,  # the key tells old from new
+        )
+
+    def _base(self) -> str:
+        return f"{self._impl.filename_base}."
+
+    def _remove(self, key: tuple[str, str], *, keep: str) -> None:
+        """Remove what was compiled for the same types from other sources than `keep`."""
+        prefix = f"{self._base()}{_digest(key[0])}."
+        for path in Path(self._cache_path).glob(f"{prefix}*.nb[ic]"):
+            if not keep or not path.name.startswith(f"{prefix}{keep}."):
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError:
+                    return
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _games_in(signature: Any) -> list[type]:
+    """Return the tuple classes among the argument types of a compiled signature."""
+    arguments = signature if isinstance(signature, tuple) else signature.args
+    return [a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)]  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _hash_of(folder: Path) -> str:
+    """Return a hash of the sources in a folder as they were when its first function was decorated.
+
+    Taken then, for a function may be compiled long after it was imported, and its file edited in between.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
