@@ -1,0 +1,168 @@
+"""A whole run as processes, driven and watched from outside: `zerofleet run` by its command line, its lines and its files."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from zerofleet.crashpoints import VARIABLE
+from zerofleet.game_log import GameLog
+from zerofleet.model_store import ModelStore
+from zerofleet.records import decode_record, validate
+from zerofleet.runs import RunPaths
+from zerofleet.streams import SqliteStream, open_stream
+
+MODEL = "tic_tac_toe"
+START = "from zerofleet.cli import main; main()"
+# A loop that is whole and small: a candidate every few seconds on two cores.
+SMALL = (
+    "train.min_samples=300",
+    "train.samples_per_candidate=600",
+    "train.batch_size=64",
+    "gate.max_pairs=6",
+    "gate.ladder_games=2",
+    "gate.ladder_depth=1",
+    "selfplay.slots=16",
+    "selfplay_worker.log_level=debug",
+)
+
+
+class Run:
+    """A `zerofleet run` that is going on. Its lines are read as they come."""
+
+    def __init__(self, process: asyncio.subprocess.Process, root: Path) -> None:
+        self.process = process
+        self.paths = RunPaths(root)
+        self.lines: list[str] = []
+
+    async def until(self, pattern: str, times: int = 1) -> str:
+        """Read until a line matches for the n-th time from here on; return it."""
+        while (line := await self.line()) is not None:
+            if re.search(pattern, line):
+                times -= 1
+                if not times:
+                    return line
+        raise AssertionError(f"the run ended without a line {pattern!r}:\n" + "\n".join(self.lines))
+
+    async def line(self) -> str | None:
+        """Return the next line, None at the end."""
+        assert self.process.stdout is not None
+        raw = await self.process.stdout.readline()
+        if not raw:
+            return None
+        self.lines.append(raw.decode().rstrip())
+        return self.lines[-1]
+
+    async def rest(self) -> str:
+        """Read to the end; return everything that was printed."""
+        while await self.line() is not None:
+            pass
+        await self.process.wait()
+        return "\n".join(self.lines)
+
+    def pid(self, service: str) -> int:
+        """Return the process id a service has announced."""
+        return int(json.loads(self.paths.announce(service).read_bytes())["pid"])
+
+    async def pid_once_announced(self, service: str) -> int:
+        """Return the process id of a service, waiting until it is ready."""
+        while True:
+            try:
+                return self.pid(service)
+            except (OSError, ValueError):
+                await asyncio.sleep(0.05)
+
+    async def end(self, number: signal.Signals = signal.SIGINT) -> str:
+        """Ask the run to end; return everything that was printed."""
+        self.process.send_signal(number)
+        return await self.rest()
+
+
+StartRun = Callable[..., AbstractAsyncContextManager[Run]]
+
+
+@pytest.fixture
+def start_run(tmp_path: Path) -> StartRun:
+    """Return a starter of runs in one directory: `async with start_run(crash_at="...") as run`."""
+
+    @asynccontextmanager
+    async def start(*arguments: str, crash_at: str = "", timeout_s: float = 150.0) -> AsyncIterator[Run]:
+        root = tmp_path / "run"
+        words = ["run", MODEL, "--preset", "tiny", "--run-dir", str(root), *arguments]
+        for item in SMALL:
+            words += ["--set", item]
+        environment = {**os.environ, **({VARIABLE: crash_at} if crash_at else {}), "PYTHONUNBUFFERED": "1"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            START,
+            *words,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                yield Run(process, root)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+
+    return start
+
+
+def published_uids(paths: RunPaths) -> Counter[str]:
+    """Return the games that workers saw the stream take, from their logs."""
+    uids: Counter[str] = Counter()
+    for log in paths.logs.glob("worker-*.log"):
+        for line in log.read_text(errors="replace").splitlines():
+            if '"game.published"' in line:
+                uids[json.loads(line)["game_uid"]] += 1
+    return uids
+
+
+@pytest.fixture
+def check_promises() -> Callable[[RunPaths], Awaitable[int]]:
+    """Return the check of a run directory that nobody uses: nothing lost, nothing twice, a sound champion."""
+    return _check_promises
+
+
+async def _check_promises(paths: RunPaths) -> int:
+    """Check that every published game is counted once and the champion is sound; return the number of stored games.
+
+    A worker that is killed right after a publication has not written its line: the store may hold games that no log
+    names, and never the other way round.
+    """
+    published = published_uids(paths)
+    assert max(published.values()) == 1
+    with GameLog.open(paths.replay, writer=False) as log:
+        stored = Counter(log.uids())
+        for logged in log.scan():
+            validate(decode_record(logged.payload))
+    assert max(stored.values()) == 1
+    stream = open_stream(paths.stream_url, name="games")
+    assert isinstance(stream, SqliteStream)
+    try:
+        assert (await stream.stats()).dead == 0
+        waiting = {delivery.uid for delivery in await stream.consume(consumer="test", limit=100_000, block_s=0)}
+    finally:
+        await stream.aclose()
+    lost = published.keys() - stored.keys() - waiting
+    assert not lost, f"{len(lost)} of {len(published)} published games are neither stored nor waiting"
+    store = ModelStore(paths.models)
+    champion = store.champion(MODEL)
+    assert champion is not None
+    store.verify(MODEL, champion.version)
+    epochs = [entry.epoch for entry in store.history(MODEL)]
+    assert epochs == sorted(set(epochs))
+    return len(stored)

@@ -1,0 +1,95 @@
+"""The whole loop by its command line: it learns, ends, goes on, and refuses what it must."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zerofleet.model_store import ModelStore
+from zerofleet.runs import read_header
+
+pytestmark = pytest.mark.slow
+
+StartRun = Callable[..., AbstractAsyncContextManager[Any]]
+CheckPromises = Callable[..., Any]
+
+
+async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
+    start_run: StartRun, check_promises: CheckPromises, tmp_path: Path
+) -> None:
+    root = tmp_path / "run"
+    async with start_run("--seed", "7") as run:
+        await run.until(r"candidate 1 promoted: first champion")
+        await run.until(r"candidate \d+ promoted against")
+        text = await run.end()
+    assert run.process.returncode == 0, text
+    assert "SIGINT: finishing the games in hand" in text
+    assert f"zerofleet play tic_tac_toe --run-dir {root}" in text
+    assert "zerofleet run tic_tac_toe --preset tiny --set train.min_samples=300" in text
+    assert not list((root / "services").iterdir())
+    stored = await check_promises(run.paths)
+    champion = ModelStore(root / "models").champion("tic_tac_toe")
+
+    async with start_run() as run:
+        await run.until(r"candidate \d+ (promoted|rejected) against")
+        text = await run.end()
+    assert run.process.returncode == 0, text
+    assert "first champion" not in text
+    assert read_header(root).seed == 7
+    assert await check_promises(run.paths) > stored
+    later = ModelStore(root / "models").champion("tic_tac_toe")
+    assert champion is not None
+    assert later is not None
+    assert (later.version, later.epoch) >= (champion.version, champion.epoch)
+
+
+async def test_a_run_with_a_time_ends_by_itself(start_run: StartRun) -> None:
+    async with start_run("--for", "3s") as run:
+        text = await run.rest()
+    assert run.process.returncode == 0, text
+    assert "the time is up; finishing" in text
+    assert "  ran for " in text
+    assert "--for 3s" in text
+
+
+async def test_a_run_in_use_is_refused_and_the_first_goes_on(start_run: StartRun, check_promises: CheckPromises) -> None:
+    async with start_run() as run:
+        await run.until("candidate 1 promoted")
+        async with start_run() as second:
+            text = await second.rest()
+        assert second.process.returncode == 2
+        assert f"in use by process {run.process.pid}" in text
+        await run.until(r"candidate [2-9] ")
+        text = await run.end(signal.SIGTERM)
+    assert run.process.returncode == 0, text
+    await check_promises(run.paths)
+
+
+def refused(*arguments: str) -> str:
+    """Return what `zerofleet run` says when it refuses, checking that it does so in one line with exit code 2."""
+    command = [sys.executable, "-c", "from zerofleet.cli import main; main()", "run", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> None:
+    where = ("--run-dir", str(tmp_path / "r"))
+    assert "'soon' is not a duration" in refused("tic_tac_toe", "--for", "soon", *where)
+    assert "no game is called 'chess'" in refused("chess", *where)
+    assert "did you mean search.simulations" in refused("tic_tac_toe", "--set", "search.simulation=3", *where)
+    assert not (tmp_path / "r").exists()
+
+
+async def test_a_service_that_refuses_to_start_ends_the_run_with_its_words(start_run: StartRun) -> None:
+    async with start_run("--set", "trainer.device=moon") as run:
+        text = await run.rest()
+    assert run.process.returncode == 1
+    assert "error: trainer refused to start" in text
+    assert "got 'moon'" in text
