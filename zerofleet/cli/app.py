@@ -65,8 +65,22 @@ COMMANDS = {
             "zerofleet match model:3 model:7 --game connect_four --games 100 --json",
         ),
     ),
-    "models": Command("zerofleet.cli.models:app", "List, check, promote and roll back models", _LOOK),
-    "games": Command("zerofleet.cli.games:app", "List stored games and replay one", _LOOK),
+    "models": Command(
+        "zerofleet.cli.models:app",
+        "List, check, promote and roll back models",
+        _LOOK,
+        (
+            "zerofleet models list connect_four",
+            "zerofleet models show connect_four 7",
+            "zerofleet models promote connect_four 7 --reason 'better endgames'",
+        ),
+    ),
+    "games": Command(
+        "zerofleet.cli.games:app",
+        "List stored games and replay one",
+        _LOOK,
+        ("zerofleet games list connect_four", "zerofleet games show connect_four UID"),
+    ),
     "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
     "doctor": Command(
         "zerofleet.cli.doctor:doctor",

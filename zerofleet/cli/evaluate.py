@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from games.core import Game
@@ -71,22 +72,32 @@ async def _ask(address: str, game: Game, names: list[str], question: dict[str, i
 
 def _show(opinion: Opinion, simulations: int) -> None:
     console = screen.out()
-    budget = f"{simulations} simulations" if simulations else "the network alone"
     if opinion.is_over:
-        console.print(f"the game is over: {', '.join(f'{score:+g}' for score in opinion.value)}")
+        scores = (Text.assemble(player_name(seat), f" {score:+g}") for seat, score in enumerate(opinion.value))
+        console.print(Text("the game is over: ") + Text("   ").join(scores))
         return
-    line = player_name(opinion.to_move)
-    line.append(" to move  ", style="")
-    line.append_text(screen.value_bar(opinion.value[opinion.to_move]))
-    line.append(f" {opinion.value[opinion.to_move]:+.3f}", style="bold")
+    budget = f"{simulations} simulations" if simulations else "the network alone"
+    value = opinion.value[opinion.to_move]
+    line = Text.assemble(player_name(opinion.to_move), " to move  ", screen.value_bar(value), (f" {value:+.3f}", "bold"))
     line.append(f"  model {opinion.model_version}, {budget}", style="dim")
     console.print(line)
     console.print()
+    console.print(_searched_moves(opinion) if simulations else _moves(opinion))
+    if opinion.principal_variation:
+        console.print(f"\nexpected line: {' '.join(opinion.principal_variation)}")
+
+
+def _moves(opinion: Opinion) -> Table:
+    rows = screen.table("move", ">prior", "")
+    for move in opinion.moves:
+        rows.add_row(move.move, f"{move.prior:.1%}", screen.share_bar(move.prior))
+    return rows
+
+
+def _searched_moves(opinion: Opinion) -> Table:
     rows = screen.table("move", ">prior", ">visits", ">value", "")
     for move in opinion.moves:
         bar = screen.value_bar(move.value, cells=10) if move.value is not None else Text()
         value = f"{move.value:+.3f}" if move.value is not None else ""
-        rows.add_row(move.move, f"{move.prior:.1%}", f"{move.visits:,}" if simulations else "", value, bar)
-    console.print(rows)
-    if opinion.principal_variation:
-        console.print(f"\nexpected line: {' '.join(opinion.principal_variation)}")
+        rows.add_row(move.move, f"{move.prior:.1%}", f"{move.visits:,}", value, bar)
+    return rows

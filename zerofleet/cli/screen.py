@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "table", "value_bar"]
+__all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
 
 PLAIN_LINE_INTERVAL_S = 5.0  # how often a long task speaks when nobody watches a terminal
 PIPE_COLUMNS = 1000  # wide enough that no table is ever cut
@@ -80,6 +80,11 @@ def value_bar(value: float, cells: int = BAR_CELLS) -> Text:
     bar = Text("█" * filled, style="bright_white")
     bar.append("░" * (cells - filled), style="bright_black")
     return bar
+
+
+def share_bar(share: float, cells: int = BAR_CELLS) -> Text:
+    """Draw a share in [0, 1], empty for 0."""
+    return Text("█" * round(max(0.0, min(1.0, share)) * cells), style="bright_white")
 
 
 class Meter:

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from games.core import make
+from zerofleet.runs import RunPaths
+from zerofleet.serving import served
+
+
+@pytest.fixture(scope="module")
+def address(run_with_champion: Path):
+    """Return the address of a server with the champion of the run."""
+    with asyncio.Runner() as runner:
+        borrowed = served(RunPaths(run_with_champion), make("tic_tac_toe"))
+        yield runner.run(borrowed.__aenter__())
+        runner.run(borrowed.__aexit__(None, None, None))
+
+
+@pytest.mark.slow
+def test_the_network_alone_names_every_move_with_its_prior(zerofleet, address):
+    outcome = zerofleet("evaluate", "tic_tac_toe", "--moves", "b2,a1", "--address", address)
+    assert outcome.code == 0
+    assert "2 . X .\n1 O . ." in outcome.out
+    assert "X to move" in outcome.out
+    assert "model 1, the network alone" in outcome.out
+    assert "visits" not in outcome.out
+
+
+@pytest.mark.slow
+def test_a_search_finds_the_win_and_says_it_in_json(zerofleet, address):
+    words = ("evaluate", "tic_tac_toe", "--moves", "a1 a3 b1 b3", "--simulations", "64", "--address", address, "--json")
+    answer = zerofleet(*words).json()
+    assert answer["after"] == ["a1", "a3", "b1", "b3"]
+    assert answer["model_version"] == 1
+    assert answer["moves"][0]["move"] == "c1"
+    assert answer["moves"][0]["value"] == 1.0
+    assert answer["principal_variation"] == ["c1"]
+    assert answer["to_move"] == 0
+    assert sum(move["prior"] for move in answer["moves"]) == pytest.approx(1, abs=1e-2)
+
+
+@pytest.mark.slow
+def test_a_finished_game_has_scores_instead(zerofleet, address):
+    outcome = zerofleet("evaluate", "tic_tac_toe", "--moves", "a1,a3,b1,b3,c1", "--address", address)
+    assert "the game is over: X +1   O -1" in outcome.out
+
+
+@pytest.mark.slow
+def test_a_server_is_started_where_none_is_up(zerofleet, run_with_champion):
+    outcome = zerofleet("evaluate", "tic_tac_toe", "--run-dir", str(run_with_champion), "--simulations", "16")
+    assert outcome.code == 0
+    assert "model 1, 16 simulations" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--moves", "a1,a1"), "move 2: 'a1' is not a legal move"),
+        (("--moves", "a1,z9"), "move 2: 'z9' is not a legal move"),
+        (("--model", "7"), "7"),
+        (("--address", "127.0.0.1:1"), "127.0.0.1:1 does not answer"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_clear_line(zerofleet, run_with_champion, words, said):
+    where = () if "--address" in words else ("--run-dir", str(run_with_champion))
+    outcome = zerofleet("evaluate", "tic_tac_toe", *words, *where)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
