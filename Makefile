@@ -7,7 +7,7 @@ RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check test test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check triton test test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,7 +36,10 @@ check: venv ## formatting, lint, types, import rules, generated stubs, YAML
 	git diff --exit-code -- zerofleet/wire
 	$(BIN)/yamllint --strict .
 
-test: venv ## all tests; TEST_ARGS="-k trees" for some
+triton: venv ## install a real Triton for the tests, in an environment of its own
+	$(BIN)/python tests/contract/triton.py
+
+test: venv triton ## all tests; TEST_ARGS="-k trees" for some
 	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
 
 test-fast: venv ## the tests that take less than a quarter of a second each
