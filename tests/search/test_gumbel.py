@@ -91,6 +91,17 @@ def test_without_variates_the_search_does_not_depend_on_the_seed():
     assert compiled_tree(block, 0) == compiled_tree(block, 1) == compiled_tree(block, 2)
 
 
+def test_fast_searches_sample_as_well():
+    settings = SearchSettings(
+        simulations=20, fast_simulations=3, full_search_share=0.01, root_policy="gumbel", gumbel_considered=3
+    )
+    block = searched_block(CONNECT_FOUR, settings, [()] * 30)
+    trees = [compiled_tree(block, slot) for slot in range(30)]
+    fast = [tuple(edge["visits"] for edge in tree["edges"]) for tree in trees if tree["visits"] == 4]
+    assert len(fast) > 25
+    assert len(set(fast)) > 5
+
+
 def test_variates_vary_the_actions_considered():
     settings = SearchSettings(simulations=3, root_policy="gumbel", gumbel_considered=3)
     block = searched_block(CONNECT_FOUR, settings, [()] * 30)

@@ -13,13 +13,16 @@ from zerofleet.search import SearchBlock, SearchSettings
 MIB = 1 << 20
 
 
+def figures_of_a_process(slots, simulations, moves):
+    command = [sys.executable, str(Path(__file__).with_name("memory_process.py")), *map(str, (slots, simulations, moves))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=250)
+    return json.loads(done.stdout)
+
+
 @pytest.mark.slow
 def test_512_games_of_400_simulations_take_less_than_500_mb():
-    process = Path(__file__).with_name("memory_process.py")
-    done = subprocess.run(
-        [sys.executable, str(process), "512", "400", "3"], capture_output=True, text=True, check=True, timeout=240
-    )
-    figures = json.loads(done.stdout)
+    figures_of_a_process(1, 2, 1)  # compiles, should nobody have done so: the compiler's memory is not what is measured
+    figures = figures_of_a_process(512, 400, 3)
     assert figures["moves"] >= 512 * 3
     assert figures["peak_bytes"] < 500_000_000
 

@@ -17,7 +17,8 @@ class SearchSettings(BaseModel):
     simulations: int = Field(default=100, ge=1, le=100_000)
     """Visits of the root before a move is chosen; visits of a reused subtree count."""
     fast_simulations: int = Field(default=20, ge=1, le=100_000)
-    """Visits of a move that is not searched in full. Such a move is played without noise and is no policy target."""
+    """Visits of a move that is not searched in full. Such a move is played without Dirichlet noise and is no policy target;
+    a Gumbel root still draws its variates, which are how it samples a move."""
     full_search_share: float = Field(default=1.0, gt=0.0, le=1.0)
     """Share of moves searched in full: playout-cap randomisation (Wu 2019, section 3.1). 1 turns it off."""
 
