@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -119,7 +120,9 @@ def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSet
     logs.configure(settings.log_level, settings.log_format, settings.SERVICE)
     if settings.parent_pid and not _end_with(settings.parent_pid):
         return EXIT_FAILED
-    return asyncio.run(serve_until_drained(main, settings))
+    code = asyncio.run(serve_until_drained(main, settings))
+    gc.freeze()  # what lives now is left to the kernel: collecting a process with torch in it takes over a second
+    return code
 
 
 async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
