@@ -36,7 +36,7 @@ def test_a_table_in_a_pipe_is_not_cut(capsys):
 
 @pytest.mark.parametrize(("value", "filled"), [(-1.0, 0), (0.0, 10), (1.0, 20), (7.0, 20)])
 def test_a_value_bar_is_as_long_as_the_value_is_high(value, filled):
-    assert screen.value_bar(value).plain == "█" * filled + "░" * (20 - filled)
+    assert screen.value_bar(value).plain == "━" * filled + "─" * (20 - filled)
 
 
 def test_a_long_task_speaks_in_plain_lines_when_nobody_watches(monkeypatch, capsys):

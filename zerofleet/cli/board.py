@@ -8,7 +8,7 @@ from rich.text import Text
 
 from games.core import Game, State
 
-__all__ = ["MARKS", "PLAYER_STYLES", "colour_board", "player_name"]
+__all__ = ["MARKS", "PLAYER_STYLES", "colour_board", "player_name", "player_style"]
 
 MARKS = "XO#*+%"  # the marks games draw, by seat
 PLAYER_STYLES = ("bold yellow", "bold red", "bold cyan", "bold green", "bold magenta", "bold blue")
@@ -27,7 +27,12 @@ def colour_board(game: Game, state: State) -> Text:
 
 def player_name(seat: int) -> Text:
     """Return the mark of a seat in its colour."""
-    return Text(MARKS[seat % len(MARKS)], style=PLAYER_STYLES[seat % len(PLAYER_STYLES)])
+    return Text(MARKS[seat % len(MARKS)], style=player_style(seat))
+
+
+def player_style(seat: int) -> str:
+    """Return the colour of a seat."""
+    return PLAYER_STYLES[seat % len(PLAYER_STYLES)]
 
 
 def _style(piece: str) -> str:

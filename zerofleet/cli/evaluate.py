@@ -13,7 +13,7 @@ from rich.text import Text
 from games.core import Game
 from games.positions import move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
-from zerofleet.cli.board import colour_board, player_name
+from zerofleet.cli.board import colour_board, player_name, player_style
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, Seed, chosen_game
 from zerofleet.cli.runs import find_run
 from zerofleet.evaluation_client import EvaluationClient, Opinion
@@ -78,7 +78,8 @@ def _show(opinion: Opinion, simulations: int) -> None:
         return
     budget = f"{simulations} simulations" if simulations else "the network alone"
     value = opinion.value[opinion.to_move]
-    line = Text.assemble(player_name(opinion.to_move), " to move  ", screen.value_bar(value), (f" {value:+.3f}", "bold"))
+    bar = screen.value_bar(value, style=player_style(opinion.to_move))
+    line = Text.assemble(player_name(opinion.to_move), " to move  ", bar, (f" {value:+.3f}", "bold"))
     line.append(f"  model {opinion.model_version}, {budget}", style="dim")
     console.print(line)
     console.print()

@@ -74,17 +74,15 @@ def table(*columns: str, title: str | None = None) -> Table:
     return made
 
 
-def value_bar(value: float, cells: int = BAR_CELLS) -> Text:
-    """Draw a value in [-1, 1]: the share of the bar that is light belongs to the player the value is for."""
+def value_bar(value: float, cells: int = BAR_CELLS, *, style: str = "cyan") -> Text:
+    """Draw a value in [-1, 1]: the thick share of the bar belongs to the player the value is for."""
     filled = round((max(-1.0, min(1.0, value)) + 1) / 2 * cells)
-    bar = Text("█" * filled, style="bright_white")
-    bar.append("░" * (cells - filled), style="bright_black")
-    return bar
+    return Text.assemble(("━" * filled, style), ("─" * (cells - filled), "bright_black"))
 
 
 def share_bar(share: float, cells: int = BAR_CELLS) -> Text:
     """Draw a share in [0, 1], empty for 0."""
-    return Text("█" * round(max(0.0, min(1.0, share)) * cells), style="bright_white")
+    return Text("━" * round(max(0.0, min(1.0, share)) * cells), style="cyan")
 
 
 class Meter:

@@ -21,7 +21,7 @@ from games.positions import final_scores, move_names, replay
 from zerofleet.agents.alpha_beta import search_moves
 from zerofleet.cli import screen
 from zerofleet.cli.analyst import best_move, ranked
-from zerofleet.cli.board import colour_board, player_name
+from zerofleet.cli.board import colour_board, player_name, player_style
 from zerofleet.search import RootAnalysis
 
 __all__ = ["Adviser", "Opponent", "Session"]
@@ -151,13 +151,8 @@ class Session:
     def _evaluation_line(self, analysis: RootAnalysis, title: str) -> Text:
         """Return the evaluation bar from the person's point of view."""
         value = float(analysis.value[self._seat])
-        line = Text("you ")
-        line.append_text(player_name(self._seat))
-        line.append(" ")
-        line.append_text(screen.value_bar(value))
-        line.append(f" {value:+.2f}", style="bold")
-        line.append(f"  {title}", style="dim")
-        return line
+        bar = screen.value_bar(value, style=player_style(self._seat))
+        return Text.assemble("you ", player_name(self._seat), " ", bar, (f" {value:+.2f}", "bold"), (f"  {title}", "dim"))
 
     def _show_result(self, state: State) -> None:
         scores = final_scores(self._game, state)
