@@ -211,3 +211,9 @@ def _quick_retries(monkeypatch):
     monkeypatch.setattr("gatekeeper.arbiter.FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr("gatekeeper.arbiter.MAX_PAUSE_S", 0.005)
     monkeypatch.setattr("gatekeeper.ladder.PAUSE_S", 0.001)
+
+
+@pytest.fixture
+def fakes():
+    """Return the classes of the fakes, for tests that make their own."""
+    return Models, FakeInference

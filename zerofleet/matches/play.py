@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 
@@ -88,7 +89,7 @@ async def play_games(
     Raises what the evaluator and the agents raise; games under way are then lost, play their pairings again.
     Cancellation: likewise. The iterator reads `pairings` between awaits only.
     """
-    await asyncio.to_thread(_warm_up, game)
+    await asyncio.to_thread(_warm_up, cast("Hashable", game))
     block = SearchBlock(game, settings.search(), slots=settings.slots)
     tables: dict[int, _Table] = {}
     agents = _Agents(game, make_agent)
@@ -117,7 +118,7 @@ async def play_games(
 
 
 @functools.lru_cache(typed=True)
-def _warm_up(game: Game) -> None:
+def _warm_up(game: Any) -> None:
     """Load, or the first time compile, what a game needs, by playing one: so that the event loop need not stand still."""
     settings = MatchSettings(simulations=2, cache_positions=2).search()
     block, players = SearchBlock(game, settings, slots=1), game.spec().num_players
