@@ -153,6 +153,8 @@ class RedisBackend:
         return stream
 
     async def age(self, seconds: float) -> None:
+        if not await self._client.exists(self.name) or not await self._client.xinfo_groups(self.name):
+            return
         for row in await self._client.xpending_range(self.name, "trainer", "-", "+", 10_000):
             idle_ms = row["time_since_delivered"] + int(1000 * seconds)
             await self._client.xclaim(self.name, "trainer", row["consumer"], 0, [row["message_id"]], idle=idle_ms, justid=True)

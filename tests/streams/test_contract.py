@@ -208,6 +208,20 @@ async def test_publisher_cancelled_while_it_waits_has_published_nothing(make_bac
     assert await stream.consume(consumer="a", limit=1, block_s=0.02) == []
 
 
+async def test_publisher_cancelled_at_any_moment_ends(make_backend: MakeBackend) -> None:
+    """Clients have been seen to forget a cancellation that arrives together with an answer."""
+    stream = make_backend(high_water=1, poll_s=0.001).open()
+    await publish(stream, 0)
+    for turn in range(60):
+        waiting = asyncio.ensure_future(publish(stream, 1))
+        await asyncio.wait([waiting], timeout=0.001 + turn * 5e-5)
+        waiting.cancel()
+        done, _ = await asyncio.wait([waiting], timeout=5)
+        assert done
+        assert waiting.cancelled()
+    assert (await stream.stats()).length == 1
+
+
 # -- cancellation --------------------------------------------------------------------------------------------------
 
 

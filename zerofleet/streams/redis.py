@@ -7,8 +7,10 @@ Nothing is trimmed: XTRIM and MAXLEN would take unread and pending entries. An a
 Redis 6.2; run it with `appendonly yes` and `maxmemory-policy noeviction`, or a restart loses what it had accepted. While
 Redis is away calls try again with backoff and jitter, and say so in the log once.
 
-A worker needs `+xadd +xlen ~games`; a trainer also `+xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel
-+eval +time +multi +exec ~games:dead`.
+Rights: a worker needs
+~games +xadd +xlen
+and a trainer
+~games ~games:dead +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import structlog
 from redis import exceptions as failures
 
 from zerofleet.crashpoints import crash_point
-from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable
+from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable, ZerofleetError
 from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings, StreamStats, require_publishable
 from zerofleet.streams.redis_client import connect, shown_address
 
@@ -38,15 +40,15 @@ PAGE = 1000  # ids a command
 MALFORMED = "malformed"
 """Reason of a dead letter that somebody else wrote into the stream without `uid` and `payload`."""
 
-# Entry out of the stream and among the dead, in one step and at most once. KEYS: stream, dead. ARGV: id, group, reason,
-# deliveries, dead_limit.
+# Entry out of the stream and among the dead, in one step and at most once. XADD comes first: it fails when Redis has no
+# memory, and then nothing has happened. KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit.
 BURY = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
+if #found > 0 then
+    redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[5], '*', 'reason', ARGV[3], 'deliveries', ARGV[4], unpack(found[1][2]))
+    redis.call('XDEL', KEYS[1], ARGV[1])
+end
 redis.call('XACK', KEYS[1], ARGV[2], ARGV[1])
-if #found == 0 then return 0 end
-redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[5], '*', 'reason', ARGV[3], 'deliveries', ARGV[4], unpack(found[1][2]))
-redis.call('XDEL', KEYS[1], ARGV[1])
-return 1
 """
 
 AWAY = (
@@ -212,9 +214,11 @@ class RedisStream:
         return length
 
     async def _remove(self, entry_ids: Sequence[str]) -> None:
-        async with self._client.pipeline(transaction=True) as commands:
-            commands.xack(self._key, self._group, *entry_ids)
+        # No MULTI: inside one, a Redis without memory refuses even the commands that would free some. XDEL goes first, as
+        # a pending entry that is gone is dropped when it is claimed, while one acknowledged and not deleted stays for ever.
+        async with self._client.pipeline(transaction=False) as commands:
             commands.xdel(self._key, *entry_ids)
+            commands.xack(self._key, self._group, *entry_ids)
             await commands.execute()
 
     async def _bury(self, entry_id: str, reason: str, deliveries: int) -> None:
@@ -222,7 +226,7 @@ class RedisStream:
         await self._client.eval(BURY, 2, self._key, self._dead_key, *arguments)
 
     async def _stats(self) -> StreamStats:
-        async with self._client.pipeline(transaction=True) as commands:
+        async with self._client.pipeline(transaction=False) as commands:
             commands.xlen(self._key)
             commands.xlen(self._dead_key)
             commands.time()
@@ -268,34 +272,49 @@ class RedisStream:
         """Call once, with Redis's errors turned into ours; a missing consumer group is made."""
         try:
             try:
-                result = await call()
+                result = await _heeding_cancellation(call)
             except failures.ResponseError as error:
                 if not _is_missing_group(error):
                     raise
                 await self._make_group()
-                result = await call()
-        except REFUSED as error:
-            raise PermissionRefused(
-                f"Redis at {self._address} refuses this client: {error}; check user and password"
-            ) from error
-        except AWAY as error:
-            raise self._gone(error) from error
-        except failures.ResponseError as error:
-            if str(error).startswith(AWAY_TEXTS):
-                raise self._gone(error) from error
-            raise ConfigurationError(
-                f"Redis at {self._address}, key {self._key!r}: {error}; want Redis 6.2 or newer and a key of our own"
-            ) from error
+                result = await _heeding_cancellation(call)
+        except (failures.RedisError, OSError) as error:
+            raise self._in_our_words(error) from error
         if self._away:
             self._away = False
             log.info("stream.back", address=self._address)
         return result
 
-    def _gone(self, error: Exception) -> Unavailable:
+    def _in_our_words(self, error: Exception) -> ZerofleetError:
+        # What happens while connecting arrives wrapped in a ConnectionError.
+        cause = error.__cause__ if isinstance(error.__cause__, (*REFUSED, ConfigurationError)) else error
+        if isinstance(cause, ConfigurationError):
+            return cause
+        if isinstance(cause, REFUSED):
+            return PermissionRefused(f"Redis at {self._address} refuses this client: {cause}; check user and password")
+        if not isinstance(error, AWAY) and not str(error).startswith(AWAY_TEXTS):
+            return ConfigurationError(
+                f"Redis at {self._address}, key {self._key!r}: {error}; want Redis 6.2 or newer and a key of our own"
+            )
         if not self._away:
             self._away = True
             log.warning("stream.away", address=self._address, error=str(error), why="trying again until it answers")
         return Unavailable(f"Redis at {self._address} is away: {error}; is it running?")
+
+
+async def _heeding_cancellation(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Await `call`; raises `CancelledError` even if the client forgot that it was cancelled meanwhile.
+
+    redis-py sends by `asyncio.wait_for`, which in Python 3.11 drops a cancellation that arrives just when it is done
+    (python/cpython#86296). A publisher waiting for room would then wait on for ever.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0  # above 0 while a cancelled task cleans up
+    try:
+        return await call()
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 def _is_missing_group(error: Exception) -> bool:

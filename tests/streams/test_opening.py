@@ -1,0 +1,120 @@
+"""Addresses of streams, and SQLite files that are not streams."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
+from zerofleet.streams import GameStream, RedisStream, SqliteStream, open_stream
+
+
+async def uids(stream: GameStream) -> list[str]:
+    return [delivery.uid for delivery in await stream.consume(consumer="a", limit=10, block_s=0.0)]
+
+
+async def test_sqlite_address_names_a_file_and_streams_in_it_are_separate(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.db'}"
+    games, others = open_stream(url, name="games"), open_stream(url, name="others")
+    await games.publish("game-0", b"x")
+    assert await uids(others) == []
+    assert (await others.stats()).length == 0
+    delivery = (await games.consume(consumer="a", limit=1, block_s=0.0))[0]
+    await others.acknowledge([delivery.entry_id])
+    await others.dead_letter(delivery, reason="not theirs")
+    assert (await games.stats()).length == 1
+    await games.aclose()
+    await others.aclose()
+    assert (tmp_path / "games.db").is_file()
+
+
+async def test_sqlite_address_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stream = open_stream("sqlite:///games.db?high_water=5&idle_s=0.5", name="games")
+    assert isinstance(stream, SqliteStream)
+    await stream.publish("game-0", b"x")
+    await stream.aclose()
+    assert (tmp_path / "games.db").is_file()
+
+
+async def test_redis_addresses_connect_to_nothing_yet() -> None:
+    for url in ("redis://host:6379/1", "rediss://user:secret@host/0", "unix:///run/redis.sock?db=2"):
+        stream = open_stream(url, name="games")
+        assert isinstance(stream, RedisStream)
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "text"),
+    [
+        ("", "games", "want sqlite:///FILE"),
+        ("games.db", "games", "want sqlite:///FILE"),
+        ("sqlite:///", "games", "want sqlite:///FILE"),
+        ("sqlite://games.db", "games", "want sqlite:///FILE"),
+        ("kafka://host", "games", "begins with 'kafka'"),
+        ("redis://host/0?colour=red", "games", "colour"),
+        ("sqlite:///games.db?high_water=none", "games", "high_water"),
+        ("sqlite:///games.db?high_water=0", "games", "high_water"),
+        ("redis://host/0?tls_ca_file=/etc/ca.pem", "games", "not rediss://"),
+        ("rediss://host/0?tls_ca_file=/missing/ca.pem", "games", "no such file"),
+        ("redis://host/0?password_file=/missing/password", "games", "password file /missing/password"),
+        ("redis://host:port/0", "games", "stream address redis://host:port"),
+        ("redis://host/0", "", "stream name"),
+        ("redis://host/0", "games:dead", "stream name"),
+        ("redis://host/0", "{games}", "stream name"),
+    ],
+)
+def test_bad_address_is_told(url: str, name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        open_stream(url, name=name)
+
+
+def test_secret_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        open_stream("redis://user:sesame@host:port/0", name="games")
+    assert "sesame" not in str(refused.value)
+
+
+async def test_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "games.db"
+    path.write_text("a letter, not a database; " * 100)
+    stream = SqliteStream(path, name="games")
+    with pytest.raises(RunDirectoryError, match="is not a game stream"):
+        await stream.publish("game-0", b"x")
+    await stream.aclose()
+    assert path.read_text().startswith("a letter")
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE songs (title TEXT)", "PRAGMA user_version = 7"])
+async def test_foreign_database_and_other_version_are_told(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "games.db"
+    database = sqlite3.connect(path)
+    database.execute(statement)
+    database.commit()
+    database.close()
+    stream = SqliteStream(path, name="games")
+    with pytest.raises(RunDirectoryError, match="not a game stream; this program reads 1"):
+        await stream.stats()
+    await stream.aclose()
+
+
+async def test_directory_that_is_missing_is_told(tmp_path: Path) -> None:
+    stream = SqliteStream(tmp_path / "missing" / "games.db", name="games")
+    with pytest.raises(Unavailable, match="unable to open"):
+        await stream.stats()
+    await stream.aclose()
+
+
+async def test_full_disk_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:
+    stream = SqliteStream(tmp_path / "games.db", name="games")
+    await stream.publish("game-0", b"x")
+    await stream._run(lambda: stream._database().execute("PRAGMA max_page_count = 20"))
+    with pytest.raises(Unavailable, match="full"):
+        await stream.publish("game-1", bytes(500_000))
+    assert await uids(stream) == ["game-0"]
+    await stream._run(lambda: stream._database().execute("PRAGMA max_page_count = 100000"))
+    await stream.publish("game-1", bytes(500_000))
+    assert await uids(stream) == ["game-1"]
+    await stream.aclose()

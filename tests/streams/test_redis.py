@@ -1,0 +1,307 @@
+"""What is particular to Redis: it goes away and comes back, wants a password, is full, or holds what others wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import redis.asyncio
+from structlog.testing import capture_logs
+
+from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable
+from zerofleet.streams import GameStream, RedisStream, StreamSettings, open_stream
+from zerofleet.streams import redis as redis_module
+
+
+class Server(Protocol):
+    url: str
+    socket: Path
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def client(self) -> redis.asyncio.Redis: ...
+
+
+MakeServer = Callable[..., Server]
+WORKER_RIGHTS = "~games +xadd +xlen"
+TRAINER_RIGHTS = (
+    "~games ~games:dead +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time"
+)
+NO_PATIENCE = StreamSettings(retry_for_s=0.0)
+
+
+async def take(stream: GameStream, block_s: float = 0.0) -> list[str]:
+    return [delivery.uid for delivery in await stream.consume(consumer="a", limit=100, block_s=block_s)]
+
+
+# -- away ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_redis_that_is_down_at_the_start_is_waited_for(make_redis_server: MakeServer) -> None:
+    server = make_redis_server()
+    stream = RedisStream(server.url, name="games")
+    with capture_logs() as logs:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+            publishing = tasks.create_task(stream.publish("game-0", b"x"))
+            while not logs:  # noqa: ASYNC110  (the log is what a person would watch)
+                await asyncio.sleep(0)
+            assert not publishing.done()
+            await asyncio.to_thread(server.start)
+    assert [entry["event"] for entry in logs] == ["stream.away", "stream.back"]
+    assert str(server.socket) in logs[0]["address"]
+    assert "No such file" in logs[0]["error"]
+    assert await take(stream) == ["game-0"]
+    await stream.aclose()
+
+
+async def test_call_gives_up_when_redis_stays_away(make_redis_server: MakeServer) -> None:
+    stream = RedisStream(make_redis_server().url, name="games", settings=NO_PATIENCE)
+    for call in (stream.publish("game-0", b"x"), stream.stats(), stream.acknowledge(["1-0"]), stream.dead()):
+        with pytest.raises(Unavailable, match="is it running"):
+            await call
+    await stream.aclose()
+
+
+async def test_consumer_of_an_absent_redis_waits_as_for_an_empty_stream(make_redis_server: MakeServer) -> None:
+    stream = RedisStream(make_redis_server().url, name="games", settings=NO_PATIENCE)
+    loop = asyncio.get_running_loop()
+    before_s = loop.time()
+    assert await take(stream, block_s=0.1) == []
+    assert 0.09 <= loop.time() - before_s < 5.0
+    await stream.aclose()
+
+
+@pytest.mark.slow
+async def test_restart_pauses_both_sides_and_loses_nothing(make_redis_server: MakeServer) -> None:
+    server = make_redis_server()
+    server.start()
+    publisher, consumer = RedisStream(server.url, name="games"), RedisStream(server.url, name="games")
+    total = 150
+    got: dict[str, bytes] = {}
+    moments = {total // 3: asyncio.Event(), 2 * total // 3: asyncio.Event()}
+
+    async def publish() -> None:
+        for number in range(total):
+            await publisher.publish(f"game-{number}", f"payload {number}".encode())
+            if moment := moments.get(number):
+                moment.set()
+
+    async def consume() -> None:
+        while len(got) < total:
+            deliveries = await consumer.consume(consumer="trainer-0", limit=7, block_s=1.0)
+            got.update({delivery.uid: delivery.payload for delivery in deliveries})
+            await consumer.acknowledge([delivery.entry_id for delivery in deliveries])
+
+    async def restart() -> None:
+        for moment in moments.values():
+            await moment.wait()
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for part in (publish, consume, restart):
+            tasks.create_task(part())
+    assert got == {f"game-{number}": f"payload {number}".encode() for number in range(total)}
+    while await take(consumer):  # copies of games whose answer was lost
+        pass
+    await publisher.aclose()
+    await consumer.aclose()
+
+
+@pytest.mark.slow
+async def test_redis_that_lost_everything_gets_a_new_group(make_redis_server: MakeServer) -> None:
+    server = make_redis_server("--appendonly", "no")
+    server.start()
+    stream = RedisStream(server.url, name="games")
+    await stream.publish("game-0", b"x")
+    assert await take(stream) == ["game-0"]
+    server.kill()
+    server.start()
+    await stream.publish("game-1", b"x")
+    assert await take(stream) == ["game-1"]
+    await stream.aclose()
+
+
+@pytest.mark.slow
+async def test_redis_without_memory_makes_publishers_wait_and_can_still_be_emptied(make_redis_server: MakeServer) -> None:
+    server = make_redis_server("--maxmemory-policy", "noeviction")
+    server.start()
+    admin = server.client()
+    stream, impatient = RedisStream(server.url, name="games"), RedisStream(server.url, name="games", settings=NO_PATIENCE)
+    for number in range(3):
+        await stream.publish(f"game-{number}", b"x")
+    assert await take(impatient) == ["game-0", "game-1", "game-2"]
+    await admin.config_set("maxmemory", 1)
+
+    deliveries = await stream.consume(consumer="a", limit=3, block_s=0.0)
+    with pytest.raises(Unavailable, match="memory"):
+        await impatient.dead_letter(deliveries[0], reason="moves")
+    with pytest.raises(Unavailable, match="memory"):
+        await impatient.publish("game-3", b"x")
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(stream.publish("game-3", b"x"))
+        await stream.acknowledge([delivery.entry_id for delivery in deliveries[1:]])
+        assert (await stream.stats()).length == 1
+        done, _ = await asyncio.wait([waiting], timeout=0.03)
+        assert not done
+        await admin.config_set("maxmemory", 0)
+    await stream.dead_letter(deliveries[0], reason="moves")
+    assert await take(stream) == ["game-3"]
+    stats = await stream.stats()
+    assert (stats.length, stats.dead) == (1, 1)
+    for client in (stream, impatient, admin):
+        await client.aclose()
+
+
+# -- refused -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_password_comes_from_a_file_that_may_change(make_redis_server: MakeServer, tmp_path: Path) -> None:
+    server = make_redis_server("--requirepass", "open sesame")
+    server.start()
+    file = tmp_path / "password"
+    file.write_text("wrong\n")
+    stream = open_stream(f"{server.url}?password_file={file}&retry_for_s=0", name="games")
+    with pytest.raises(PermissionRefused, match="check user and password") as refused:
+        await stream.publish("game-0", b"x")
+    assert "wrong" not in str(refused.value)
+    file.write_text("open sesame\n")
+    await stream.publish("game-0", b"x")
+    assert await take(stream) == ["game-0"]
+    await stream.aclose()
+
+    anonymous = RedisStream(server.url, name="games")
+    with pytest.raises(PermissionRefused):
+        await anonymous.consume(consumer="a", limit=1, block_s=10.0)
+    await anonymous.aclose()
+
+
+@pytest.mark.slow
+async def test_users_need_no_more_than_the_documented_rights(make_redis_server: MakeServer, tmp_path: Path) -> None:
+    server = make_redis_server()
+    server.start()
+    admin = server.client()
+    for user, rights in (("worker", WORKER_RIGHTS), ("trainer", TRAINER_RIGHTS)):
+        assert rights in redis_module.__doc__.replace("\n", " ")
+        await admin.execute_command("ACL", "SETUSER", user, "on", ">pw", "resetkeys", "-@all", *rights.split())
+    file = tmp_path / "password"
+    file.write_text("pw")
+    worker, trainer = (
+        open_stream(f"unix://{user}@{server.socket}?password_file={file}&max_deliveries=1", name="games")
+        for user in ("worker", "trainer")
+    )
+    for number in range(3):
+        await worker.publish(f"game-{number}", b"x")
+    with pytest.raises(PermissionRefused):
+        await worker.consume(consumer="a", limit=1, block_s=0.0)
+
+    deliveries = await trainer.consume(consumer="a", limit=10, block_s=0.0)
+    await trainer.acknowledge([deliveries[0].entry_id])
+    await trainer.dead_letter(deliveries[1], reason="moves")
+    again = open_stream(f"unix://trainer@{server.socket}?password_file={file}&max_deliveries=1", name="games")
+    assert await take(again) == []
+    assert [letter.reason for letter in await again.dead()] == ["poison", "moves"]
+    assert (await again.stats()).length == 0
+    for stream in (worker, trainer, again):
+        await stream.aclose()
+    await admin.aclose()
+
+
+@pytest.mark.slow
+async def test_tls_needs_the_right_authority(make_redis_server: MakeServer, tmp_path: Path) -> None:
+    key, certificate = make_certificate(tmp_path)
+    tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(certificate)]
+    server = make_redis_server("--tls-port", "0", *tls, "--tls-auth-clients", "no")
+    server.start()
+    admin = server.client()
+    port = await free_tls_port(admin)
+    url = f"rediss://localhost:{port}/0?retry_for_s=0"
+    trusting = open_stream(f"{url}&tls_ca_file={certificate}", name="games")
+    await trusting.publish("game-0", b"x")
+    assert await take(trusting) == ["game-0"]
+    doubting = open_stream(url, name="games")
+    with pytest.raises(Unavailable, match=r"(?i)certificate"):
+        await doubting.publish("game-1", b"x")
+    for stream in (trusting, doubting, admin):
+        await stream.aclose()
+
+
+def make_certificate(directory: Path) -> tuple[Path, Path]:
+    """Return key and self-signed certificate of localhost."""
+    key, certificate = directory / "key.pem", directory / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return key, certificate
+
+
+async def free_tls_port(admin: redis.asyncio.Redis) -> int:
+    """Have the server listen for TLS on a port that nobody uses; Redis itself knows no port 0 in that sense."""
+    while True:
+        listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        port: int = listener.sockets[0].getsockname()[1]
+        listener.close()
+        await listener.wait_closed()
+        try:
+            await admin.config_set("tls-port", port)
+        except redis.asyncio.RedisError:
+            continue
+        return port
+
+
+async def test_key_that_holds_something_else_is_told(redis_server: Server) -> None:
+    client = redis_server.client()
+    await client.set("not-a-stream", "text")
+    stream = RedisStream(redis_server.url, name="not-a-stream", settings=NO_PATIENCE)
+    for call in (stream.publish("game-0", b"x"), take(stream), stream.stats()):
+        with pytest.raises(ConfigurationError, match="a key of our own"):
+            await call
+    await client.delete("not-a-stream")
+    await client.aclose()
+    await stream.aclose()
+
+
+# -- what others wrote -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields", [{"something": "else"}, {"uid": "game-0"}, {"payload": b"x"}, {"uid": b"\xff\xfe", "payload": b"x"}]
+)
+async def test_malformed_entry_goes_to_the_dead_and_stops_nobody(redis_server: Server, fields: dict[Any, Any]) -> None:
+    client = redis_server.client()
+    stream = RedisStream(redis_server.url, name="mixed")
+    await client.xadd("mixed", fields)
+    await stream.publish("game-1", b"x")
+    assert await take(stream) == ["game-1"]
+    assert [letter.reason for letter in await stream.dead()] == ["malformed"]
+    assert (await stream.stats()).length == 1
+    await client.delete("mixed", "mixed:dead")
+    await client.aclose()
+    await stream.aclose()
+
+
+async def test_entry_trimmed_by_somebody_is_passed_over(redis_server: Server) -> None:
+    client = redis_server.client()
+    before = RedisStream(redis_server.url, name="trimmed")
+    for number in range(3):
+        await before.publish(f"game-{number}", b"x")
+    await take(before)
+    await client.xtrim("trimmed", maxlen=1, approximate=False)
+    after = RedisStream(redis_server.url, name="trimmed")
+    assert await take(after) == ["game-2"]
+    assert (await after.stats()).pending == 1
+    await client.delete("trimmed")
+    await client.aclose()
+    await before.aclose()
+    await after.aclose()
