@@ -46,6 +46,7 @@ class TestTemperature:
         assert all(late)
         assert not all(early)
 
+    @pytest.mark.slow
     def test_one_plays_in_proportion_to_visits(self):
         settings = SearchSettings(simulations=50, dirichlet_fraction=0.0)
         tree = compiled_tree(searched_block(CONNECT_FOUR, settings, [()]), 0)

@@ -65,6 +65,7 @@ NOISY = SearchSettings(simulations=150, forced_playouts=2.0, reuse_subtree=False
 
 
 def forced_roots():
+    """Yield a block, a slot of it, and the slot's tree, searched with noise and forced playouts."""
     block = searched_block(CONNECT_FOUR, NOISY, [(3,), (3, 3), (0, 1), (2, 4, 4)] * 5)
     for slot in range(20):
         yield block, slot, compiled_tree(block, slot)
@@ -87,8 +88,8 @@ def test_without_noise_nothing_is_forced():
 def test_pruning_takes_as_many_forced_playouts_as_puct_allows():
     """Wu 2019, 3.2: up to n_forced, but PUCT of the child must not pass that of the best; single playouts go."""
     pruned = 0
-    for _, slot, tree in forced_roots():
-        weights = pruned_weights(slot)
+    for block, slot, tree in forced_roots():
+        weights = pruned_weights(block, slot)
         edges, mover = tree["edges"], tree["to_move"]
         factor = exploration(rules_of(NOISY), tree["visits"])
 
@@ -111,9 +112,8 @@ def test_pruning_takes_as_many_forced_playouts_as_puct_allows():
     assert pruned > 50
 
 
-def pruned_weights(slot):
-    """Play the searched move of that slot of `forced_roots`, and return its target in visits by edge."""
-    block = searched_block(CONNECT_FOUR, NOISY, [(3,), (3, 3), (0, 1), (2, 4, 4)] * 5)
+def pruned_weights(block, slot):
+    """Play a move in a searched slot, and return the target its history has, in visits by edge."""
     ply = len(block.moves(slot))
     block.play(slot, 6)
     history = block._history

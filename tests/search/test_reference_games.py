@@ -75,6 +75,7 @@ def assert_same_search(move, wanted):
         np.testing.assert_array_equal(move.visits, weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.spec().name)
 def test_whole_games_equal_the_reference(game, kind):
