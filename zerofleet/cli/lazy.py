@@ -26,7 +26,14 @@ class _Quiet:
     def __get__(self, parameter: Any, owner: type) -> Any:
         if parameter is not None and (getattr(parameter, "is_flag", False) or isinstance(parameter, TyperArgument)):
             return lambda ctx: None
-        return self._shown.__get__(parameter, owner)
+        shown = self._shown.__get__(parameter, owner)
+        return shown if parameter is None else lambda ctx: _plain_type(shown(ctx))
+
+
+def _plain_type(text: str | None) -> str | None:
+    """Return `N` for `<int range>` and the like; the bounds stand beside it."""
+    plain = (text or "").strip("<>").removesuffix(" range")
+    return {"int": "N", "float": "X", "str": "TEXT", "path": "PATH"}.get(plain, plain)
 
 
 # typer 0.29 writes <bool> beside every flag and <str> beside GAME, and has no setting against it.
