@@ -15,7 +15,7 @@ import structlog
 from selfplay_worker.ledger import FinishedGame
 from zerofleet import metrics
 from zerofleet.crashpoints import crash_point
-from zerofleet.errors import Overloaded, Unavailable
+from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.streams import GameStream
 
 __all__ = ["Publisher"]
@@ -86,6 +86,10 @@ class Publisher:
                 await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
                 pause_s = min(MAX_PAUSE_S, pause_s * 2)
                 continue
+            except InvalidRequest as error:  # no stream will ever take it; the games behind it shall not suffer
+                metrics.GAMES_ABANDONED.labels(reason="refused").inc()
+                log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
+                return
             if away:
                 log.info("stream.back", waiting_games=len(self._waiting))
             log.debug("game.published", game_uid=game.uid)

@@ -9,7 +9,7 @@ import pytest
 import games
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
-from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.promotions import Champion
 from zerofleet.testing import UniformEvaluator
@@ -22,6 +22,8 @@ class MemoryStream:
         self.published: dict[str, bytes] = {}
         self.calls = 0
         self.away = False
+        self.refuses: set[int] = set()
+        """Numbers of the calls that are refused for good."""
         self.open = asyncio.Event()
         self.open.set()
         self.reached: asyncio.Queue[int] = asyncio.Queue()
@@ -29,6 +31,8 @@ class MemoryStream:
     async def publish(self, uid: str, payload: bytes) -> None:
         self.calls += 1
         await self.open.wait()
+        if self.calls in self.refuses:
+            raise InvalidRequest("the game is too large")
         if self.away:
             self.reached.put_nowait(-1)
             raise Unavailable("the stream is away")

@@ -212,6 +212,17 @@ async def test_a_stream_that_is_away_gets_every_game_in_the_end(
     assert sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values()) - before == len(stream.published)
 
 
+async def test_a_game_that_no_stream_takes_is_counted_and_holds_nobody_up(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    before = value_of(metrics.GAMES_ABANDONED.labels(reason="refused"))
+    stream.refuses = {2, 3}
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        await stream.until(5)
+    assert value_of(metrics.GAMES_ABANDONED.labels(reason="refused")) - before == 2
+
+
 async def test_sigterm_publishes_what_is_finished_and_counts_what_is_not(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
