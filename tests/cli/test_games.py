@@ -1,0 +1,151 @@
+"""`zerofleet games` on stored games, beside a writer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import games
+from zerofleet.cli.game_view import render_game, view_moves
+from zerofleet.cli.screen import out
+from zerofleet.game_log import GameLog
+from zerofleet.records import decode_record, encode_record, validate
+from zerofleet.records.samples import random_game
+from zerofleet.runs import RunDirectory
+
+GAME = games.make("tic_tac_toe")
+
+
+def uid(number):
+    return f"{number:04x}" + "ab" * 14
+
+
+def payload(number, **changes):
+    played = replace(random_game(GAME, number, version=number + 1), **changes)
+    return encode_record(played, worker_id="worker-0", uid=uid(number), finished_at_ms=1_800_000_000_000)
+
+
+def open_run(root):
+    return RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1)
+
+
+@pytest.fixture
+def run(tmp_path):
+    root = tmp_path / "run"
+    with open_run(root) as opened, GameLog.open(opened.paths.replay, writer=True) as log:
+        log.append([(uid(number), payload(number)) for number in range(30)])
+        yield root  # the writer is still there
+
+
+def test_list_shows_the_newest_games_first(zerofleet, run):
+    listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(run), "--limit", "3", "--json").json()
+    assert listed["total"] == 30
+    assert [row["uid"] for row in listed["games"]] == [uid(29), uid(28), uid(27)]
+    first = listed["games"][0]
+    record = decode_record(payload(29))
+    assert (first["index"], first["plies"], first["versions"]) == (29, len(record.moves), [30, 30])
+    assert first["scores"] == list(record.scores)
+    assert first["finished_at"] == "2027-01-15 08:00:00"
+    text = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(run))
+    assert text.code == 0
+    assert uid(29) in text.out
+    assert uid(5) not in text.out
+    assert "20 of 30 games" in text.err
+
+
+def test_show_replays_every_move_with_its_search(zerofleet, run):
+    shown = zerofleet("games", "show", "tic_tac_toe", uid(7), "--run-dir", str(run))
+    assert shown.code == 0
+    stored = validate(decode_record(payload(7)))
+    for view in view_moves(stored):
+        assert f"{view.ply + 1:>3}. {'XO'[view.player]}  {view.move}" in shown.out
+    assert GAME.draw(stored.states[-1]) in shown.out
+    assert f"over after {len(stored.movers)} moves" in shown.out
+
+
+def test_show_as_json_has_visits_and_targets_of_every_move(zerofleet, run):
+    shown = zerofleet("games", "show", "tic_tac_toe", uid(7)[:6], "--run-dir", str(run), "--json").json()
+    stored = validate(decode_record(payload(7)))
+    assert shown["uid"] == uid(7)
+    assert [move["move"] for move in shown["moves"]] == games.move_names(GAME, list(stored.record.moves))
+    for move, searched in zip(shown["moves"], stored.record.searched, strict=True):
+        assert move["visits"] == sum(searched.visits)
+        assert sum(action["target"] for action in move["actions"]) == pytest.approx(1.0, abs=1e-5)
+        assert move["value"] == pytest.approx(searched.root_value[move["player"]], abs=1e-6)
+        assert [a["visits"] for a in move["actions"]] == sorted(searched.visits, reverse=True)
+
+
+def test_one_move_can_be_shown_alone(zerofleet, run):
+    shown = zerofleet("games", "show", "tic_tac_toe", uid(7), "--ply", "2", "--run-dir", str(run))
+    assert "  2. O" in shown.out
+    assert "  1. X" not in shown.out
+    too_far = zerofleet("games", "show", "tic_tac_toe", uid(7), "--ply", "10", "--run-dir", str(run))
+    assert too_far.code == 2
+    assert "there is no move 10" in too_far.err
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("zzzz", "is not a uid"),
+        ("000", "want 4 to 32 hex digits"),
+        ("ab" * 17, "is not a uid"),
+        ("ffff", "no stored game"),
+        ("ff" * 16, "no stored game"),
+    ],
+)
+def test_uid_that_means_no_game_is_told(zerofleet, run, text, complaint):
+    refused = zerofleet("games", "show", "tic_tac_toe", text, "--run-dir", str(run))
+    assert refused.code == 2
+    assert complaint in refused.err
+
+
+def test_uid_that_means_several_games_is_told(zerofleet, tmp_path):
+    with open_run(tmp_path / "run") as opened, GameLog.open(opened.paths.replay, writer=True) as log:
+        log.append([("abcd" + f"{number:028x}", payload(number)) for number in range(5)])
+    refused = zerofleet("games", "show", "tic_tac_toe", "abcd", "--run-dir", str(tmp_path / "run"))
+    assert refused.code == 2
+    assert "5 games have uids beginning with abcd" in refused.err
+
+
+def test_run_without_games_is_told(zerofleet, tmp_path):
+    with open_run(tmp_path / "run") as opened:
+        (opened.paths.root / "replay").mkdir(exist_ok=True)
+    listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json").json()
+    assert listed == {"total": 0, "games": []}
+
+
+def test_moves_without_a_search_and_resignations_are_drawn():
+    played = random_game(GAME, 3)
+    loser = 3 % 2
+    stored = validate(
+        decode_record(
+            payload(
+                3,
+                moves=played.moves[:3],
+                searched=(replace(played.searched[1], model_version=4, flags=2),),
+                scores=tuple(np.where(np.arange(2) == loser, -1.0, 1.0)),
+                resigned_seat=loser,
+            )
+        )
+    )
+    views = view_moves(stored)
+    assert [view.value is None for view in views] == [True, False, True]
+    assert views[1].notes == ("fast search", "would resign")
+    with out().capture() as captured:
+        for part in render_game(stored):
+            out().print(part)
+    assert "not searched" in captured.get()
+    assert "player 2 resigned after 3 moves" in captured.get()
+
+
+def test_worker_clock_out_of_range_is_shown_as_unknown(zerofleet, tmp_path):
+    record = decode_record(payload(0))
+    record.finished_at_ms = 2**62
+    with open_run(tmp_path / "run") as opened, GameLog.open(opened.paths.replay, writer=True) as log:
+        log.append([(uid(0), record.SerializeToString())])
+    listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json")
+    assert json.loads(listed.out)["games"][0]["finished_at"] == "?"
