@@ -2,15 +2,20 @@
 
 `TorchBackend.load` makes a stored version ready to answer; `TorchModule.evaluate` runs on the device thread alone.
 
-Settings measured on a 2-core machine with the residual networks of the presets (positions a second, one thread):
+Settings measured with the residual networks of the presets (positions a second of processor time, one thread of a 2-core
+machine with native bfloat16, batch 512):
 
-    2 x 32 channels, batch 256    as stored 28,000   frozen, channels last 47,000   optimised for inference too 69,000
-    4 x 64 channels, batch 256    as stored  6,000   frozen, channels last  8,700   optimised for inference too 10,300
-    the same in bfloat16          2 x 32: 98,000     4 x 64: 19,000                 (a processor with native bfloat16)
+                                                  2 x 32 channels    4 x 64 channels
+    as stored                                              17,600              3,700
+    and freed memory kept                                  50,400              8,400
+    and frozen, channels last                              46,800              9,200
+    and optimised for inference                            58,700              9,700
+    the same in bfloat16                                   93,600             19,500
 
-so a CPU gets the last form. Two threads on two cores nearly double that on an otherwise idle machine and fall to a
-fraction of one thread beside other busy processes, since each waits for the other at every layer; hence one thread by
-default. On a GPU: half precision, channels last, pinned buffers, copies that do not block.
+so a CPU gets all of them, and bfloat16 where it is asked for. Batches of 128 reach nine tenths of the best speed. Two
+threads on two cores nearly double it on an otherwise idle machine, and fall to a fraction of one thread beside other busy
+processes, since each waits for the other at every layer; hence one thread by default. On a GPU: half precision, channels
+last, pinned buffers, copies that do not block.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names on the wire: models, versions and tensors, spelt in one place.
 
-A model is named after its game: `connect_four`, or `connect_four_rows6_columns25` when parameters differ from their
+A model is named after its game: `connect_four`, or `connect_four_rows5_columns25` when parameters differ from their
 defaults. A name becomes a directory and a Triton model, so it is checked wherever it comes in from outside.
 """
 

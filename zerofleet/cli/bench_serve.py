@@ -11,7 +11,7 @@ import json as json_format
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,11 +91,26 @@ class Peer:
         self._process.stdin.write(f"{seconds}\n".encode())
         line = await self._process.stdout.readline()
         if not line:
-            await self._process.wait()
-            said = self._log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
-            raise Unavailable(f"a process of the benchmark ended with {self._process.returncode}: {' / '.join(said)}")
+            raise await self._ended()
         answer: dict[str, Any] = json_format.loads(line)
         return answer
+
+    async def outlives(self, work: Awaitable[Any]) -> None:
+        """Wait for `work`, or raise `Unavailable` when the process ends before."""
+        done, ended = asyncio.ensure_future(work), asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                raise await self._ended()
+            done.result()
+        finally:
+            done.cancel()
+            ended.cancel()
+
+    async def _ended(self) -> Unavailable:
+        code = await self._process.wait()
+        said = self._log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+        return Unavailable(f"a process of the benchmark ended with {code}: {' / '.join(said)}")
 
     def cpu_s(self) -> float:
         """Return the processor time it has used."""
@@ -200,7 +215,8 @@ class Bench:
     async def _load_model(self) -> None:
         async with open_channel(self._address) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            await stub.ServerLive(messages.ServerLiveRequest(), timeout=START_TIMEOUT_S, wait_for_ready=True)
+            live = stub.ServerLive(messages.ServerLiveRequest(), timeout=START_TIMEOUT_S, wait_for_ready=True)
+            await self.server.outlives(live)
         async with ModelControl(self._address, store=self._directory / "models") as control:
             await control.serve(self._model, [VERSION])
 

@@ -1,0 +1,60 @@
+"""`python -m inference_server.bare_loop`: what the device gives when nothing stands before it.
+
+Loads the newest stored version as the server does, with the server's settings, and evaluates batches of real positions
+in a loop. For each number of seconds that comes in as a line, a line of JSON goes out: positions and seconds by batch
+size. `zerofleet bench serve` starts it beside the server and lets the two take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from inference_server.backend import TorchBackend, TorchModule
+from inference_server.settings import ServerSettings
+from zerofleet import logs
+from zerofleet.encodings import sample_positions
+from zerofleet.model_checks import MODEL_FILE
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+from zerofleet.settings import load_settings
+
+__all__ = ["main"]
+
+BATCHES = (64, 128, 256, 512, 1024)
+_GAMES = 64
+
+
+def main() -> int:
+    """Answer one line of standard input after another; return the exit code."""
+    settings = load_settings(ServerSettings, sys.argv[1:])
+    logs.configure("warning", settings.log_format, "bare_loop")
+    game = settings.build_game()
+    store, model = ModelStore(settings.model_store), model_name(game)
+    version = store.versions(model)[-1]
+    backend = TorchBackend(settings.device, settings.precision, settings.inference.threads)
+    path = store.directory(model, version) / MODEL_FILE
+    module = backend.load(path, store.verify(model, version), max_batch=max(BATCHES))
+    states, legal = sample_positions(game, games=_GAMES, seed=0)
+    for line in sys.stdin:
+        found = {rows: _measure(module, states, legal, rows=rows, seconds=float(line) / len(BATCHES)) for rows in BATCHES}
+        sys.stdout.write(json.dumps({str(rows): figures for rows, figures in found.items()}) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _measure(module: TorchModule, states: np.ndarray, legal: np.ndarray, *, rows: int, seconds: float) -> list[float]:
+    """Return positions evaluated in batches of `rows`, and the seconds that took."""
+    batch = [np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]
+    count, began_s = 0, time.perf_counter()
+    while (elapsed_s := time.perf_counter() - began_s) < seconds:
+        module.evaluate(*batch)
+        count += rows
+    return [count, elapsed_s]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

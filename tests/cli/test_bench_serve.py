@@ -1,0 +1,33 @@
+"""`zerofleet bench serve` on the smallest network."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerofleet.cli.bench_serve import _fill
+
+
+def test_positions_are_counted_by_the_size_of_their_batch():
+    assert _fill({1: 8, 2: 4, 3: 4, 4: 3, 64: 1, 65: 0}) == {"1": 0.0769, "2": 0.0769, "4": 0.2308, "64": 0.6154}
+    assert _fill({}) == {}
+
+
+@pytest.mark.slow
+def test_json_has_the_fields_that_scripts_read(zerofleet):
+    figures = zerofleet("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--json").json()
+    assert figures["game"] == "tic_tac_toe"
+    assert figures["raw_positions_per_second"] > 0
+    assert figures["served_positions_per_second"] > 0
+    assert figures["ratio"] == pytest.approx(
+        figures["served_positions_per_second"] / figures["raw_positions_per_second"], rel=0.01
+    )
+    assert figures["mean_batch"] >= 1
+    assert sum(figures["batch_fill"].values()) == pytest.approx(1.0, abs=0.01)
+    assert 0 < figures["latency_ms"]["p50"] <= figures["latency_ms"]["p95"] <= figures["latency_ms"]["p99"]
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_is_named(zerofleet):
+    outcome = zerofleet("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--precision", "float16")
+    assert outcome.code != 0
+    assert "float16 needs a GPU" in outcome.err
