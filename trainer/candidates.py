@@ -10,13 +10,19 @@ import structlog
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.model_store import ModelStore
+from zerofleet.presets import TrainSettings
 
-__all__ = ["Submitter"]
+__all__ = ["Submitter", "samples_between_candidates"]
 
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 5.0
 
 log = structlog.get_logger()
+
+
+def samples_between_candidates(samples: int, settings: TrainSettings) -> int:
+    """Return how many samples must come after a candidate made at `samples` before the next one."""
+    return max(settings.samples_per_candidate, int(settings.candidate_growth * samples))
 
 
 class Submitter:

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from games.core import Game
+from trainer.candidates import samples_between_candidates
 from trainer.checkpoint import Accounts, save
 from trainer.export import Lineage, export_network
 from trainer.learner import Learner, StepReport
@@ -122,7 +123,7 @@ class Training:
 
         The latter matters to a learner that is behind: a candidate a few steps from the last one is a wasted match.
         """
-        wanted = self.settings.train.samples_per_candidate
+        wanted = samples_between_candidates(self.accounts.candidate_samples, self.settings.train)
         received = self.replay.window.total - self.accounts.candidate_samples
         trained = self.learner.state.samples_trained - self.accounts.candidate_trained
         return received >= wanted and trained >= wanted * min(1.0, self.settings.train.max_reuse)

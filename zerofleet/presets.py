@@ -75,7 +75,10 @@ class TrainSettings(_Part):
     window_max: int = Field(default=2_000_000, ge=1)
     """Samples held in memory at most."""
     samples_per_candidate: int = Field(default=20_000, ge=1)
-    """New samples received between two candidates."""
+    """New samples received between two candidates, at least."""
+    candidate_growth: float = Field(default=0.1, ge=0)
+    """Share by which the samples of a run grow between two candidates, at least: progress is by orders of magnitude, and a
+    candidate that saw hardly more than the champion is a wasted match. 0 keeps `samples_per_candidate` for ever."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of the learner."""
 
@@ -103,13 +106,14 @@ class GateSettings(_Part):
     opening_plies: int = Field(default=4, ge=0)
     """Random plies from which each pair of games starts."""
     max_pairs: int = Field(default=100, ge=1)
-    """Pairs after which the test ends undecided; the candidate is then promoted if it has the larger share."""
+    """Pairs after which the test ends undecided; the champion then stays, so that `alpha` holds."""
     share: float = Field(default=0.55, gt=0, lt=1)
     """Share of points that promotes in mode `share`."""
-    elo0: float = -10.0
-    """Null hypothesis of the sequential test: the candidate is worth this much more than the champion."""
-    elo1: float = 25.0
-    """Alternative hypothesis."""
+    elo0: float = -25.0
+    """A candidate worth this much against the champion passes the sequential test with probability `alpha` at most."""
+    elo1: float = 50.0
+    """A candidate worth this much fails it with probability `beta`, and more often only where `max_pairs` ends it early.
+    The closer the two, the longer a match: see docs/decisions/0005-gate-statistics.md."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     beta: float = Field(default=0.05, gt=0, lt=0.5)
     ladder_games: int = Field(default=20, ge=0)
@@ -175,7 +179,8 @@ def _tic_tac_toe(name: str) -> Preset:
             average_decay=0.99,
         ),
         selfplay=SelfPlaySettings(lanes=2, slots=64 if name == "tiny" else 128),
-        gate=GateSettings(simulations=16, opening_plies=2, max_pairs=20 if name == "tiny" else 50, ladder_games=10),
+        # Good players draw: "not weaker" is then all that can be shown, and a candidate that always draws passes.
+        gate=GateSettings(simulations=16, opening_plies=2, max_pairs=50, elo0=-50.0, elo1=25.0, ladder_games=10),
     )
 
 
@@ -187,7 +192,7 @@ def _board_game(name: str) -> Preset:
             network=NetworkSettings(blocks=1, channels=16),
             train=TrainSettings(min_samples=1_000, samples_per_candidate=4_000, average_decay=0.99),
             selfplay=SelfPlaySettings(lanes=2, slots=64),
-            gate=GateSettings(simulations=16, max_pairs=20, ladder_games=6, ladder_depth=2),
+            gate=GateSettings(simulations=16, max_pairs=20, elo0=-50.0, elo1=50.0, ladder_games=6, ladder_depth=2),
         )
     if name == "laptop":
         return Preset(name=name, search=_SELF_PLAY, selfplay=SelfPlaySettings(lanes=3, slots=256))
@@ -199,6 +204,6 @@ def _board_game(name: str) -> Preset:
             batch_size=1024, min_samples=50_000, window_min=250_000, window_max=20_000_000, samples_per_candidate=250_000
         ),
         selfplay=SelfPlaySettings(lanes=3, slots=1024),
-        gate=GateSettings(simulations=100, max_pairs=400),
+        gate=GateSettings(simulations=100, max_pairs=400, elo0=-10.0, elo1=25.0),
         inference=InferenceSettings(max_batch=4096),
     )
