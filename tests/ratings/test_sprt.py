@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from games.core import make
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets import preset
 from zerofleet.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo
 from zerofleet.ratings.likelihood import misfit
 
@@ -140,3 +142,14 @@ def test_scores_between_the_five_get_a_place_of_their_own():
     counts, scores = histogram(np.array([0.5, 1.0 / 3.0, 1.0 / 3.0, 1.0]))
     assert scores == pytest.approx([0.0, 0.25, 1.0 / 3.0, 0.5, 0.75, 1.0])
     assert counts.tolist() == [0, 0, 2, 1, 0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", [LEVEL_FIELD, np.array([0.2, 0.05, 0.5, 0.05, 0.2])], ids=["drawish", "decisive"])
+def test_the_error_rate_of_the_laptop_preset_holds_with_its_last_pair(field):
+    gate, runs = preset(make("connect_four"), "laptop").gate, 3_000
+    test = Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta)
+    passed, _, _ = simulate(
+        test, field_with_mean(share_from_elo(gate.elo0), field), runs=runs, max_pairs=gate.max_pairs, seed=8
+    )
+    assert passed <= allowed(gate.alpha, runs)

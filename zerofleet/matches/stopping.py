@@ -74,7 +74,7 @@ class ShareOfPoints:
 
 @dataclass(frozen=True, slots=True)
 class SequentialTest:
-    """The sequential test; undecided at the last group, the first player passes with the larger share."""
+    """The sequential test; undecided at the last group, the first player does not pass: more games would have to show it."""
 
     sprt: Sprt
 
@@ -86,7 +86,7 @@ class SequentialTest:
         if verdict is not Verdict.CONTINUE:
             return Decision(verdict is Verdict.STRONGER, f"{verdict.value}: {text}")
         if is_last:
-            return Decision(standing.share > 0.5, f"undecided at the last game: {text}")
+            return Decision(False, f"undecided at the last game: {text}")
         return None
 
     def log_likelihood_ratio(self, standing: Standing) -> float:
