@@ -37,7 +37,7 @@ check: venv ## formatting, lint, types, import rules, generated stubs, YAML
 	$(BIN)/yamllint --strict .
 
 triton: venv ## install a real Triton for the tests, in an environment of its own
-	$(BIN)/python tests/contract/triton.py
+	$(BIN)/python tests/contract/triton_server.py
 
 test: venv triton ## all tests; TEST_ARGS="-k trees" for some
 	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)

@@ -29,7 +29,7 @@ from zerofleet.presets import NetworkSettings
 assert games
 sys.path.insert(0, str(Path(__file__).parent))
 
-import triton  # noqa: E402 - it stands beside this file
+import triton_server  # noqa: E402 - it stands beside this file
 
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
 TOKEN = "s3cret"
@@ -116,7 +116,7 @@ def _target_running(kind: str, folder: Path, *, guarded: bool = False) -> Iterat
         started = zerofleet_running(store.root, folder / "log", *(["--token", TOKEN] if guarded else []))
     else:
         restricted = f"--grpc-restricted-protocol=model-repository:x-zerofleet-token={TOKEN}"
-        started = triton.running(store.root, folder / "log", *([restricted] if guarded else []))
+        started = triton_server.running(store.root, folder / "log", *([restricted] if guarded else []))
     with started as address:
         yield Target(kind, address, store)
 

@@ -3,7 +3,7 @@
 Its Python backend needs numpy 1.x, so it lives in a virtual environment of its own, made on first use: the folder named
 by TRITON_VENV, else one that is already in /var/tmp, else .cache/triton-venv of this checkout. To make it by hand:
 
-    python tests/contract/triton.py
+    python tests/contract/triton_server.py
 """
 
 from __future__ import annotations
