@@ -65,7 +65,7 @@ def text(value: Any) -> str:
 
 
 def test_the_example_names_every_setting_with_the_value_it_has():
-    assert FILE.read_text() == expected()
+    assert FILE.read_text() == expected(), "settings have changed: run python tests/docs/test_env_example.py"
 
 
 if __name__ == "__main__":
