@@ -110,3 +110,19 @@ async def test_killed_consumer_loses_nothing(url: str, tmp_path: Path, point: st
     stats = await stream.stats()
     assert (stats.length, stats.dead) == (0, 1)
     await stream.aclose()
+
+
+@pytest.mark.slow
+async def test_many_processes_publish_at_once(url: str) -> None:
+    publishers = [
+        subprocess.Popen([sys.executable, "-c", PUBLISHER, url, str(first)], stdout=subprocess.DEVNULL)  # noqa: ASYNC220
+        for first in (0, 10, 20, 30)
+    ]
+    stream = open_stream(url, name="games")
+    got: list[str] = []
+    while len(got) < 40 and (deliveries := await stream.consume(consumer="trainer-0", limit=7, block_s=60.0)):
+        got += [delivery.uid for delivery in deliveries]
+        await stream.acknowledge([delivery.entry_id for delivery in deliveries])
+    assert sorted(got) == sorted(f"game-{number}" for number in range(40))
+    assert [publisher.wait() for publisher in publishers] == [0] * 4
+    await stream.aclose()

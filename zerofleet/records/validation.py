@@ -86,6 +86,7 @@ def validate(record: GameRecord) -> ValidatedGame:
     _check_header(record, reject)
     game, spec = _find_game(record, reject)
     _check_seats(record, spec, reject)
+    _check_counts(record, spec, reject)
     claims = _claims(record, spec, reject)
     out = _workspace(len(claims.moves), len(claims.actions), spec)
     fault, where = replay(game, claims, out)
@@ -164,12 +165,15 @@ def _check_seats(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
         reject("resignation", "resigned in a control game, where nobody may resign")
 
 
-def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
-    """Flatten the repeated fields of a record into arrays, checking the lengths that relate them."""
+def _check_counts(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
     if len(record.moves) > spec.max_plies:
         reject("moves", f"{len(record.moves)} moves, {record.game} ends after {spec.max_plies} at the latest")
     if len(record.searched) > len(record.moves):
         reject("search", f"{len(record.searched)} searched moves in a game of {len(record.moves)} moves")
+
+
+def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
+    """Flatten the repeated fields of a record into arrays, checking the lengths that relate them."""
     rows: list[tuple[int, int, int, int, bool]] = []
     actions: list[int] = []
     visits: list[int] = []
