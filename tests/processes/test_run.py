@@ -23,20 +23,22 @@ async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
     start_run: StartRun, check_promises: CheckPromises, tmp_path: Path
 ) -> None:
     root = tmp_path / "run"
-    async with start_run("--seed", "7") as run:
+    # A gate that lets nearly everything pass: what is tested is the way there, not whether so small a loop gets stronger.
+    lenient = ("--set", "gate.mode=share", "--set", "gate.share=0.2")
+    async with start_run("--seed", "7", *lenient) as run:
         await run.until(r"candidate 1 promoted: first champion")
         await run.until(r"candidate \d+ promoted against")
         text = await run.end()
     assert run.process.returncode == 0, text
     assert "SIGINT: finishing the games in hand" in text
     assert f"zerofleet play tic_tac_toe --run-dir {root}" in text
-    assert "zerofleet run tic_tac_toe --preset tiny --set train.min_samples=300" in text
+    assert "zerofleet run tic_tac_toe --preset tiny --set gate.mode=share" in text
     assert not list((root / "services").iterdir())
     stored = await check_promises(run.paths)
     champion = ModelStore(root / "models").champion("tic_tac_toe")
 
-    async with start_run() as run:
-        await run.until(r"candidate \d+ (promoted|rejected) against")
+    async with start_run(*lenient) as run:
+        await run.until(r"candidate \d+ promoted against")
         text = await run.end()
     assert run.process.returncode == 0, text
     assert "first champion" not in text
