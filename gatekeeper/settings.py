@@ -33,8 +33,9 @@ class GatekeeperSettings(ServiceSettings):
     token: SecretStr | None = None
     """Secret the inference server asks for before it loads or unloads models."""
 
-    match_slots: int = Field(default=128, ge=1)
-    """Games of a gate match at once. The inference server shares its time by open positions, so this over the games of all
+    match_slots: int = Field(default=64, ge=1)
+    """Games of a gate match at once. More fill larger requests, but are lost when the test decides early. The inference
+    server shares its time by open positions, so this over the games of all
     workers is about the share of it that a match takes."""
     ladder_slots: int = Field(default=16, ge=1)
     """Games of the ladder at once."""

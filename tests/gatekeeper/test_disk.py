@@ -1,0 +1,73 @@
+import asyncio
+import threading
+
+import pytest
+
+from gatekeeper.disk import Disk
+
+MODEL = "tic_tac_toe"
+
+
+async def test_work_and_its_consequence_happen_both_or_not_at_all():
+    seen = []
+    with Disk() as disk:
+        assert await disk.commit(lambda: 7, seen.append) == 7
+        with pytest.raises(OSError, match="full"):
+            await disk.commit(_fail, seen.append)
+    assert seen == [7]
+
+
+def _fail():
+    raise OSError("full")
+
+
+async def test_cancellation_waits_for_the_disk_and_comes_after_the_consequence():
+    began, may_end, seen = threading.Event(), threading.Event(), []
+
+    def slow():
+        began.set()
+        may_end.wait()
+        return "written"
+
+    with Disk() as disk:
+        task = asyncio.ensure_future(disk.commit(slow, seen.append))
+        await asyncio.to_thread(began.wait)
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert seen == ["written"]
+
+
+async def test_jobs_run_one_after_another_in_their_order():
+    order = []
+    with Disk() as disk:
+        await asyncio.gather(*(disk.run(lambda i=i: order.append(i)) for i in range(20)))
+    assert order == list(range(20))
+
+
+async def test_a_caller_who_leaves_during_a_promotion_does_not_split_disk_and_memory(open_gate, monkeypatch):
+    began, may_end = threading.Event(), threading.Event()
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        version, _ = gate.models.publish()
+        write = gate.pointer._write
+
+        def slow(*arguments):
+            began.set()
+            may_end.wait()
+            return write(*arguments)
+
+        monkeypatch.setattr(gate.pointer, "_write", slow)
+        call = asyncio.ensure_future(gate.client.promote(MODEL, version, reason="impatient"))
+        await asyncio.to_thread(began.wait)
+        call.cancel()
+        await asyncio.wait({call})
+        watching = gate.pointer.watch()
+        assert (await anext(watching)).version == 1
+        may_end.set()
+        assert (await anext(watching)).version == version
+        assert gate.models.store.champion(MODEL).version == version
