@@ -9,6 +9,7 @@ from rich.console import Console
 from games.core import make
 from games.positions import new_state, replay
 from zerofleet.cli import board, screen
+from zerofleet.cli.game_view import GameRow, list_table
 
 
 def test_json_goes_to_standard_output_as_one_document(capsys):
@@ -63,3 +64,11 @@ def test_boards_of_every_game_keep_their_picture():
     for name in ("tic_tac_toe", "connect_four"):
         game = make(name)
         assert board.colour_board(game, new_state(game)).plain == game.draw(new_state(game)).rstrip()
+
+
+def test_a_narrow_list_of_games_keeps_a_uid_that_can_be_asked_for():
+    row = GameRow(7, "0123456789abcdef" * 2, 9, (1.0, -1.0), "played out", (1, 2), 9, "a1", "worker-0", "2026-01-01")
+    console = Console(file=io.StringIO(), width=80)
+    console.print(list_table([row], is_narrow=True))
+    assert "0123456789ab " in console.file.getvalue()
+    assert "worker-0" not in console.file.getvalue()

@@ -15,10 +15,12 @@ from zerofleet.cli.board import colour_board, player_name, player_style
 from zerofleet.records import ValidatedGame
 from zerofleet.search.played import FULL_SEARCH, WOULD_RESIGN
 
-__all__ = ["GameRow", "MoveView", "SearchedAction", "list_table", "render_game", "summarise", "view_moves"]
+__all__ = ["WIDE_COLUMNS", "GameRow", "MoveView", "SearchedAction", "list_table", "render_game", "summarise", "view_moves"]
 
 SHOWN_ACTIONS = 8  # of a searched move, the most visited first
 FIRST_MOVES = 8  # in a line of the list
+NARROW_UID_DIGITS = 12
+WIDE_COLUMNS = 150  # of a terminal that holds a line of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,15 @@ def summarise(index: int, stored: ValidatedGame) -> GameRow:
     )
 
 
-def list_table(rows: list[GameRow]) -> Table:
-    """Return the rows as a table."""
-    table = screen.table(">game", "uid", ">plies", "result", "ending", "models", "moves", "worker", "finished")
+def list_table(rows: list[GameRow], *, is_narrow: bool = False) -> Table:
+    """Return the rows as a table; a narrow one leaves out the last columns and shortens uids, which `games show` takes so."""
+    extra = () if is_narrow else ("models", "moves", "worker", "finished")
+    table = screen.table(">game", "uid", ">plies", "result", "ending", *extra)
     for row in rows:
         models = " ".join(str(version) if version else "-" for version in row.versions)
-        result = _result(row.scores)
-        where = (row.opening, row.worker, row.finished_at)
-        table.add_row(f"{row.index:,}", row.uid, str(row.plies), result, row.ending, models, *where)
+        more = () if is_narrow else (models, row.opening, row.worker, row.finished_at)
+        shown_uid = row.uid[:NARROW_UID_DIGITS] if is_narrow else row.uid
+        table.add_row(f"{row.index:,}", shown_uid, str(row.plies), _result(row.scores), row.ending, *more)
     return table
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from zerofleet.cli import screen
-from zerofleet.cli.game_view import list_table, render_game, summarise, view_moves
+from zerofleet.cli.game_view import WIDE_COLUMNS, list_table, render_game, summarise, view_moves
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.cli.runs import find_run
 from zerofleet.errors import InvalidRequest, RecordRejected
@@ -48,7 +48,7 @@ def list_(
     if json:
         screen.emit_json({"total": total, "games": [asdict(row) for row in rows]})
         return
-    screen.out().print(list_table(rows))
+    screen.out().print(list_table(rows, is_narrow=screen.out().width < WIDE_COLUMNS))
     screen.note(f"{len(rows)} of {total:,} games")
 
 
