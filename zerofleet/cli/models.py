@@ -74,7 +74,8 @@ def list_(game_name: GameName, *, run_dir: RunDir = None, parameters: Parameters
     Verdicts and ratings come from the run's gatekeeper while it is up; the champions are known without it.
     """
     game, paths = _open(game_name, run_dir, parameters)
-    rows = list_models(paths, game, asyncio.run(_ask(paths, game)))
+    said = asyncio.run(_ask(paths, game))
+    rows = list_models(paths, game, said)
     if json:
         screen.emit_json([asdict(row) for row in rows])
         return
@@ -84,6 +85,8 @@ def list_(game_name: GameName, *, run_dir: RunDir = None, parameters: Parameters
         numbers = (f"{row.train_steps:,}", f"{row.games_seen:,}", elo, str(row.parent_version or "-"))
         table.add_row(str(row.version), row.status, *numbers, row.created_at, f"{row.size_bytes / 1e6:.2f} MB", row.note)
     screen.out().print(table)
+    if said is None:
+        screen.note("the gatekeeper of this run is not up: ratings and the verdicts on other versions are left out")
 
 
 @app.command("show")
