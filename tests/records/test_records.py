@@ -20,6 +20,7 @@ UID = "00112233445566778899aabbccddeeff"
 GAMES = [games.make("tic_tac_toe"), games.make("connect_four"), games.make("connect_four", rows=6, columns=25)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(game=st.sampled_from(GAMES), seed=st.integers(0, 2**63 - 1), with_targets=st.booleans())
 def test_written_game_is_read_as_it_was_played(game: games.Game, seed: int, with_targets: bool) -> None:
@@ -43,6 +44,7 @@ def test_written_game_is_read_as_it_was_played(game: games.Game, seed: int, with
         np.testing.assert_array_equal(columns.root_value[row], move.root_value)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(game=st.sampled_from(GAMES), seed=st.integers(0, 2**63 - 1))
 def test_states_are_those_of_the_rules(game: games.Game, seed: int) -> None:
@@ -122,6 +124,7 @@ def test_random_bytes_are_only_refused(data: bytes) -> None:
 HONEST = [encode_record(random_game(game, 2), worker_id="w", uid=UID) for game in GAMES[:2]]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 @given(
     base=st.sampled_from(HONEST),
@@ -145,6 +148,7 @@ def test_mutated_record_is_accepted_or_refused_and_nothing_else(base: bytes, edi
 NUMBERS = [0, 1, 2, 5, 8, 41, 42, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(data=st.data())
 def test_mutated_fields_are_accepted_or_refused_and_nothing_else(data: st.DataObject) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
@@ -204,6 +205,7 @@ class StreamMachine(RuleBasedStateMachine):
         assert self.wait(last.stats()).length == 0
 
 
+@pytest.mark.slow
 def test_no_game_is_lost_whatever_happens(new_backend: MakeBackend) -> None:
     class Machine(StreamMachine):
         make_backend = staticmethod(new_backend)
