@@ -165,6 +165,9 @@ _SELF_PLAY = SearchSettings(
 )
 
 
+_RESIGN_AT_MOST = -0.9  # the worker calibrates the threshold below this on control games
+
+
 def _tic_tac_toe(name: str) -> Preset:
     return Preset(
         name=name,
@@ -195,10 +198,18 @@ def _board_game(name: str) -> Preset:
             gate=GateSettings(simulations=16, max_pairs=20, elo0=-50.0, elo1=50.0, ladder_games=6, ladder_depth=2),
         )
     if name == "laptop":
-        return Preset(name=name, search=_SELF_PLAY, selfplay=SelfPlaySettings(lanes=3, slots=256))
+        search = _SELF_PLAY.model_copy(update={"resign_threshold": _RESIGN_AT_MOST})
+        return Preset(name=name, search=search, selfplay=SelfPlaySettings(lanes=3, slots=256))
     return Preset(
         name=name,
-        search=_SELF_PLAY.model_copy(update={"simulations": 400, "fast_simulations": 100, "cache_positions": 1 << 20}),
+        search=_SELF_PLAY.model_copy(
+            update={
+                "simulations": 400,
+                "fast_simulations": 100,
+                "cache_positions": 1 << 20,
+                "resign_threshold": _RESIGN_AT_MOST,
+            }
+        ),
         network=NetworkSettings(blocks=10, channels=128, policy_channels=32, value_channels=32, value_hidden=256),
         train=TrainSettings(
             batch_size=1024, min_samples=50_000, window_min=250_000, window_max=20_000_000, samples_per_candidate=250_000
