@@ -116,12 +116,8 @@ async def open_gatekeeper(
         ledger = Ledger(Journal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
         await disk.run(ledger.load)
         pointer = ChampionPointer(store, model, lease, disk)
-        if evaluator is None:
-            evaluator = await stack.enter_async_context(KServeEvaluator(settings.inference_address, model))
-        if control is None:
-            token = settings.token.get_secret_value() if settings.token else None
-            client = ModelControl(settings.inference_address, token=token, store=settings.model_store)
-            control = await stack.enter_async_context(client)
+        evaluator = evaluator or await _reach_evaluator(stack, settings, model)
+        control = control or await _reach_control(stack, settings)
         watched = WatchedEvaluator(evaluator)
         serving = Serving(control, model, pointer, recheck_s=settings.recheck_s)
         referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent)
@@ -153,6 +149,16 @@ async def serve(service: Service, settings: GatekeeperSettings) -> None:
         service.ready(gatekeeper.address)
         await service.until_stopping(gatekeeper.run())
         await gatekeeper.grpc.wait_for_termination()
+
+
+async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, model: str) -> Evaluator:
+    return await stack.enter_async_context(KServeEvaluator(settings.inference_address, model))
+
+
+async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) -> Control:
+    token = settings.token.get_secret_value() if settings.token else None
+    control = ModelControl(settings.inference_address, token=token, store=settings.model_store)
+    return await stack.enter_async_context(control)
 
 
 async def _listen(

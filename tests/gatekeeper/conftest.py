@@ -213,7 +213,7 @@ def _quick_retries(monkeypatch):
     monkeypatch.setattr("gatekeeper.ladder.PAUSE_S", 0.001)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def fakes():
     """Return the classes of the fakes, for tests that make their own."""
     return Models, FakeInference

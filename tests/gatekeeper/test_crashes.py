@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -41,10 +40,22 @@ def run(directory, crash_at=""):
 
 @pytest.fixture
 def directory(tmp_path, models):
+    fill(models)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory, fakes):
+    """What is said when nobody is killed."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    fill(fakes[0](directory / "models"))
+    return said(run(directory))
+
+
+def fill(models):
     for _ in range(2):
         models.publish()
     models.store.write_champion(MODEL, 1, epoch=5, reason="first")
-    return tmp_path
 
 
 def said(finished):
@@ -54,15 +65,13 @@ def said(finished):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("point", "champion"), POINTS)
-def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(directory, tmp_path, point, champion):
-    untouched = tmp_path / "untouched"
-    shutil.copytree(directory / "models", untouched / "models")
+def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(directory, expected, point, champion):
     killed = run(directory, point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     store = ModelStore(directory / "models")
     assert store.champion(MODEL).version == champion
     store.verify(MODEL, champion)
-    finished, expected = said(run(directory)), said(run(untouched))
+    finished = said(run(directory))
     assert finished["status"] == "promoted"
     assert finished["champion"] == 2
     assert finished["match"] == expected["match"]  # as if nothing had happened: no game counted twice, none lost
