@@ -39,6 +39,18 @@ class TestExternalSeats:
         assert played.versions == (EXTERNAL, EXTERNAL)
         assert played.tag == "people"
 
+    def test_nothing_of_an_earlier_game_is_left_in_the_slot(self):
+        block = SearchBlock(TIC_TAC_TOE, PLAY, slots=1)
+        for versions in ([1, 1], [EXTERNAL, EXTERNAL], [1, EXTERNAL]):
+            block.begin(0, seed=1, versions=versions, opening=[0, 3])
+            drive(block)
+            while block.waiting():
+                block.play(0, next(action for action in range(9) if action not in block.moves(0)))
+                drive(block)
+            played = block.take(0)
+            searched = [ply for ply in range(2, min(len(played.moves), 8)) if versions[ply % 2] != EXTERNAL]
+            assert [move.ply for move in played.searched] == searched
+
     @pytest.mark.parametrize("outsider", [0, 1])
     def test_only_the_other_seat_is_searched(self, outsider):
         block = SearchBlock(CONNECT_FOUR, PLAY, slots=1)
