@@ -25,6 +25,7 @@ from zerofleet.settings import load_settings
 __all__ = ["main"]
 
 BATCHES = (64, 128, 256, 512, 1024)
+TURN_S = 0.05
 _GAMES = 64
 
 
@@ -39,21 +40,31 @@ def main() -> int:
     path = store.directory(model, version) / MODEL_FILE
     module = backend.load(path, store.verify(model, version), max_batch=max(BATCHES))
     states, legal = sample_positions(game, games=_GAMES, seed=0)
+    batches = {
+        rows: ([np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]) for rows in BATCHES
+    }
     for line in sys.stdin:
-        found = {rows: _measure(module, states, legal, rows=rows, seconds=float(line) / len(BATCHES)) for rows in BATCHES}
+        found = _measure(module, batches, seconds=float(line))
         sys.stdout.write(json.dumps({str(rows): figures for rows, figures in found.items()}) + "\n")
         sys.stdout.flush()
     return 0
 
 
-def _measure(module: TorchModule, states: np.ndarray, legal: np.ndarray, *, rows: int, seconds: float) -> list[float]:
-    """Return positions evaluated in batches of `rows`, and the seconds that took."""
-    batch = [np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]
-    count, began_s = 0, time.perf_counter()
-    while (elapsed_s := time.perf_counter() - began_s) < seconds:
-        module.evaluate(*batch)
-        count += rows
-    return [count, elapsed_s]
+def _measure(
+    module: TorchModule, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, seconds: float
+) -> dict[int, list[float]]:
+    """Return positions evaluated and the seconds that took, by batch size. The sizes take turns, so noise falls on all."""
+    found = {rows: [0.0, 0.0] for rows in batches}
+    ends_s = time.perf_counter() + seconds
+    while time.perf_counter() < ends_s:
+        for rows, batch in batches.items():
+            began_s, count = time.perf_counter(), 0
+            while (elapsed_s := time.perf_counter() - began_s) < TURN_S:
+                module.evaluate(*batch)
+                count += rows
+            found[rows][0] += count
+            found[rows][1] += elapsed_s
+    return found
 
 
 if __name__ == "__main__":
