@@ -1,0 +1,34 @@
+"""The same search without compilation, as a debugger wants it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import numpy as np
+import games
+from zerofleet.search import SearchBlock, SearchSettings
+
+block = SearchBlock(games.make("tic_tac_toe"), SearchSettings(simulations=10, cache_positions=64), slots=2)
+for slot in range(2):
+    block.begin(slot, seed=slot, versions=[1, 1])
+played = []
+while len(played) < 2:
+    legal = block.advance().batch.legal >= 0
+    if len(legal):
+        block.absorb(legal / legal.sum(axis=1, keepdims=True), np.zeros((len(legal), 2)))
+    played += [block.take(slot).moves.tolist() for slot in block.finished()]
+print(sorted(played))
+"""
+
+
+@pytest.mark.slow
+def test_plain_python_plays_the_games_that_compiled_code_plays():
+    outputs = []
+    for disabled in ("0", "1"):
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": disabled}
+        command = [sys.executable, "-W", "error", "-c", PROGRAM]
+        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert outputs[0] == outputs[1] != "[]\n"
