@@ -1,0 +1,1 @@
+"""The inference server: evaluations over KServe v2 gRPC; see `inference_server.server`."""

@@ -30,9 +30,9 @@ class ServerSettings(ServiceSettings):
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")
     """auto takes a GPU where there is one; cpu; cuda:0."""
     precision: Precision = "auto"
-    """Numbers the network computes with. auto is half precision on a GPU and float32 on a CPU; bfloat16 is about half as
-    fast again on a CPU that multiplies it natively, and differs from float32 in the third digit. A version that does not
-    answer its golden positions in reduced precision is served in float32."""
+    """Numbers the network computes with. auto is float16 on a GPU and float32 on a CPU. bfloat16 is half as fast again on a
+    CPU that multiplies it natively, and changes answers in the second digit: good for self-play, not for comparing servers.
+    A version whose golden positions come out too different in reduced precision is served in float32."""
 
     token: SecretStr | None = None
     """Secret that loading, unloading and listing of models asks for in the metadata `x-zerofleet-token`. Without one

@@ -1,0 +1,5 @@
+"""Whoever evaluates positions: the seam, its fakes, and the client of an inference server."""
+
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+
+__all__ = ["Evaluation", "Evaluator", "LeafBatch", "ModelVersion"]
