@@ -353,3 +353,16 @@ async def test_an_expired_or_cancelled_call_leaves_the_queue(wire, loader, posit
         loader.gate.set()
     np.testing.assert_array_equal(kept.result()[1], blocked.result()[1])
     assert loader.networks[1].batches == [[4], [4]]
+
+
+async def test_connections_that_say_nothing_or_nonsense_do_not_hold_up_others(wire, positions):
+    host, _, port = wire.server.address.rpartition(":")
+    idle = [await asyncio.open_connection(host, int(port)) for _ in range(30)]
+    for number, (_, writer) in enumerate(idle):
+        if number % 3 == 1:
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")  # the greeting of HTTP/2, and then nothing
+        elif number % 3 == 2:
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.gather(*(expect_still_serving(wire, positions) for _ in range(20)))
+    for _, writer in idle:
+        writer.transport.abort()
