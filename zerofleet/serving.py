@@ -42,7 +42,7 @@ LOG_LINES_SHOWN = 8
 # A server that is about to listen is looked for many times a second; grpc's own backoff grows to minutes.
 _STARTING = (
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # also the limit of one connection attempt, which a busy machine may need
     ("grpc.max_reconnect_backoff_ms", 100),
     ("grpc.use_local_subchannel_pool", 1),
 )
