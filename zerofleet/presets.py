@@ -128,7 +128,8 @@ class InferenceSettings(_Part):
     threads: int = Field(default=1, ge=1)
     """CPU threads of the device thread."""
     max_batch: int = Field(default=256, ge=1)
-    """Rows of a batch at most. A CPU gains nothing beyond a few hundred; a GPU wants thousands."""
+    """Rows of a batch at most. A CPU gains little beyond a few hundred, a GPU wants thousands; requests of just this size,
+    a block's leaves, waste least."""
     max_delay_us: int = Field(default=1000, ge=0)
     """Longest wait for a fuller batch."""
 
@@ -199,7 +200,12 @@ def _board_game(name: str) -> Preset:
         )
     if name == "laptop":
         search = _SELF_PLAY.model_copy(update={"resign_threshold": _RESIGN_AT_MOST})
-        return Preset(name=name, search=search, selfplay=SelfPlaySettings(lanes=3, slots=256))
+        return Preset(
+            name=name,
+            search=search,
+            selfplay=SelfPlaySettings(lanes=3, slots=512),
+            inference=InferenceSettings(max_batch=512),
+        )
     return Preset(
         name=name,
         search=_SELF_PLAY.model_copy(
