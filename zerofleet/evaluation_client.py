@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import grpc
 
+from zerofleet.channel_client import ChannelClient
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.wire import evaluation_pb2 as wire
 from zerofleet.wire import evaluation_pb2_grpc as stubs
@@ -50,26 +49,13 @@ class Opinion:
     is_over: bool
 
 
-class EvaluationClient:
+class EvaluationClient(ChannelClient):
     """One channel to an inference server at `target` (`host:port` or `unix:/path`); make it inside its event loop."""
 
     def __init__(self, target: str, *, timeout_s: float = 60.0) -> None:
-        self.target = target
+        super().__init__(target, open_channel(target))
         self._timeout_s = timeout_s
-        self._channel = open_channel(target)
         self._stub: stubs.EvaluationAsyncStub = stubs.EvaluationStub(self._channel)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the channel; calls under way end as `Unavailable`."""
-        await self._channel.close()
 
     async def evaluate(
         self,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import grpc
 import structlog
 
+from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused
 from zerofleet.grpc_errors import error_from
 from zerofleet.promotions import Candidate, Champion, Rung, champion_from_wire
@@ -43,27 +43,14 @@ CHANNEL_OPTIONS = (
 )
 
 
-class GatekeeperClient:
+class GatekeeperClient(ChannelClient):
     """One channel to a gatekeeper at `target` (`host:port` or `unix:/path`); make it inside the event loop that uses it."""
 
     def __init__(self, target: str, *, timeout_s: float = 10.0, rng: random.Random | None = None) -> None:
-        self.target = target
+        super().__init__(target, grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
         self._timeout_s = timeout_s
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
         self._stub: stubs.GatekeeperAsyncStub = stubs.GatekeeperStub(self._channel)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the channel; calls under way end as `Unavailable`."""
-        await self._channel.close()
 
     async def submit(self, model: str, version: int, manifest_sha256: str) -> Candidate:
         """Offer a published version for promotion; repeating it is harmless and returns the present status.

@@ -11,14 +11,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import grpc
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2, service_pb2_grpc
 from tritonclient.grpc import service_pb2 as kserve
 
+from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import MAX_VERSION, require_model_name
@@ -31,28 +31,15 @@ TOKEN_HEADERS = ("x-zerofleet-token", "triton-grpc-protocol-x-zerofleet-token")
 _TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARGUMENT or INTERNAL
 
 
-class ModelControl:
+class ModelControl(ChannelClient):
     """Controls the server at `target`. `store` is the model store; Triton needs each model's `config.pbtxt` from it."""
 
     def __init__(self, target: str, *, token: str | None = None, store: Path | None = None, timeout_s: float = 120.0) -> None:
-        self.target = target
+        super().__init__(target, open_channel(target))
         self._store = store
         self._timeout_s = timeout_s
         self._metadata = tuple((header, token) for header in TOKEN_HEADERS) if token else ()
-        self._channel = open_channel(target)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the channel."""
-        await self._channel.close()
 
     async def serve(self, game_name: str, versions: Sequence[int]) -> None:
         """Make exactly these versions of a model served; returns when they are ready and others take no new requests.

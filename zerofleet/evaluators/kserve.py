@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
 
+from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import CorruptModel, InvalidRequest, Overloaded, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.channels import call_error, open_channel
@@ -37,7 +37,7 @@ MAX_BACKOFF_S = 2.0
 _NUMPY_TYPES: dict[str, np.dtype[Any]] = {"FP16": np.dtype("<f2"), "FP32": np.dtype("<f4")}
 
 
-class KServeEvaluator:
+class KServeEvaluator(ChannelClient):
     """`Evaluator` that asks a server at `target` (`host:port`, `dns:///name:port` or `unix:/path`).
 
     timeout_s    deadline of one attempt, waiting for a connection included
@@ -56,27 +56,14 @@ class KServeEvaluator:
         concurrency: int = 64,
         rng: random.Random | None = None,
     ) -> None:
-        self.target = target
-        self._model = require_model_name(game_name)
+        self._model = require_model_name(game_name)  # before there is a channel to close
+        super().__init__(target, open_channel(target))
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows
         self._slots = asyncio.Semaphore(concurrency)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self._channel = open_channel(target)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the channel; evaluations under way end as `Unavailable`."""
-        await self._channel.close()
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. The arrays of `batch` are copied before the first suspension.

@@ -1,0 +1,33 @@
+"""What every gRPC client of this project is at bottom: the owner of one channel, closed when its block ends."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+__all__ = ["ChannelClient"]
+
+
+class ChannelClient:
+    """Owns the channel to `target`. Make it inside the event loop that uses it; an async context manager."""
+
+    def __init__(self, target: str, channel: grpc.aio.Channel) -> None:
+        self.target = target
+        self._channel = channel
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the channel; calls under way end as `Unavailable`.
+
+        Cancellation: the channel may stay open until it is collected; close it again.
+        """
+        await self._channel.close()
