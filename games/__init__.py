@@ -15,6 +15,7 @@ from games.core import Game, GameSpec, State, Symmetry, available, make, paramet
 from games.errors import GameContractError, GameError, IllegalMove, InvalidParameters, UnknownGame
 from games.positions import (
     advance,
+    drawing,
     encode_for,
     final_scores,
     legal,
@@ -38,6 +39,7 @@ __all__ = [
     "advance",
     "available",
     "check_game",
+    "drawing",
     "encode_for",
     "final_scores",
     "legal",

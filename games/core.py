@@ -26,6 +26,11 @@ The laws (`check_game` tests them on random games):
   6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
   7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
   8. Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.
+  9. `determinize` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is their
+     move, their legal actions and that it is their move. Secret moves of a round under way are taken back.
+
+Some rules are optional; what stands below is what a game without its own does: `standing` and `repetition_key` (games whose
+positions recur), `round_of`, `foresee` and `play_foreseen` (secret moves), `move_value` (a first guess for greedy players).
 
 Polymorphism: calling `play(game, ...)` from compiled code picks the rule by the *type* of `game` when the caller is
 compiled (numba's `@overload`), so a kernel compiles once for a game class and serves every board size.
@@ -48,6 +53,7 @@ from games.errors import InvalidParameters, UnknownGame
 
 State: TypeAlias = np.ndarray  # spec.state_dtype [S]
 Information: TypeAlias = Literal["perfect", "hidden", "simultaneous"]
+Lattice: TypeAlias = Literal["square", "hexagonal"]
 
 ENTRY_POINT_GROUP = "zerofleet.games"
 """Packages offer games under this group: the name of the game, and the module that registers it."""
@@ -80,6 +86,17 @@ class GameSpec:
     symmetries: tuple[Symmetry, ...] = ()
     """Without the identity."""
     information: Information = "perfect"
+    """`hidden`: not all see what was dealt; `simultaneous`: they do, but the moves of a round are secret until its end."""
+    lattice: Lattice = "square"
+    """How the cells of a plane touch. `hexagonal`: the neighbours of (y, x) are (y, x +- 1), (y +- 1, x), (y - 1, x + 1) and
+    (y + 1, x - 1); off-board cells of the H x W rectangle are told by a plane of the encoding."""
+    action_cells: np.ndarray | None = None
+    """Int16 [A, 2]: the cells (y * W + x) an action moves from and to, -1 where it has none; for networks that score moves by
+    their two cells. None where actions are no such moves. Cells are seen as `encode` shows them to the player to move."""
+    repeats: bool = False
+    """Whether a position can recur in a game (`repetition_key`)."""
+    counters: np.ndarray | None = None
+    """Int16 [A]: the action that beats each action, in games that one simultaneous choice decides; else None."""
 
     @property
     def packed_bytes(self) -> int:
@@ -104,7 +121,11 @@ class Game(Protocol):
         ...
 
     def draw(self, state: State) -> str:
-        """Return a picture of the position for a terminal, several lines, without colours."""
+        """Return a picture of the position for a terminal, several lines, without colours.
+
+        A game may also have `draw_svg(self, state) -> str`, a picture as SVG (`games.svg`), and, if it hides something,
+        `draw_for(self, state, viewer) -> str` with what that player sees (`games.drawing`).
+        """
         ...
 
     def _asdict(self) -> dict[str, Any]: ...
@@ -184,14 +205,22 @@ def _offered() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-def _generic(stub: Rule) -> Rule:
+def _optional(stub: Rule) -> Rule:
+    """As `_generic`, for a rule a game need not have: the stub is what such a game does."""
+    return _generic(stub, fallback=compiled(stub))
+
+
+def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
     """Turn a documented stub into a function that calls the rule registered for the type of its first argument."""
     name = stub.__name__
     rules = _RULES.setdefault(name, {})
     parameters = list(inspect.signature(stub).parameters)
 
     def dispatch(game: Any, *arguments: Any) -> Any:
-        return rules[type(game)](game, *arguments)
+        found = rules.get(type(game), fallback)
+        if found is None:
+            raise NotImplementedError(f"{type(game).__name__} has no rule {name}; write it under @rule({type(game).__name__})")
+        return found(game, *arguments)
 
     dispatch.__name__ = dispatch.__qualname__ = name
     dispatch.__doc__ = stub.__doc__
@@ -199,7 +228,7 @@ def _generic(stub: Rule) -> Rule:
 
     def choose(game: Any, *arguments: Any) -> Callable[..., Any] | None:
         cls = getattr(game, "instance_class", None) if isinstance(game, types.BaseNamedTuple) else None
-        chosen = rules.get(cls) if cls is not None else None
+        chosen = rules.get(cls, fallback) if cls is not None else None
         return None if chosen is None else getattr(chosen, "py_func", chosen)
 
     choose.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -277,3 +306,52 @@ def key(game: Any, state: State) -> np.uint64:
 @_generic
 def determinize(game: Any, state: State, viewer: int, seed: int, out: State) -> None:
     """Write into `out` a position that `viewer` cannot tell from `state`, with what is hidden dealt anew by `seed`."""
+
+
+@_optional
+def standing(game: Any, state: State, out: np.ndarray) -> None:
+    """Write the scores each player would have if the game were broken off here into `out` (float32 [P]), in [-1, 1].
+
+    What the search backs up for a position that recurs: nobody is credited with what they have not reached yet.
+    """
+    out[:] = 0.0
+
+
+@_optional
+def repetition_key(game: Any, state: State) -> np.uint64:
+    """Return the 64-bit key by which positions count as the same when they recur: the player to move, no count of plies."""
+    return key(game, state)
+
+
+@_optional
+def round_of(game: Any, state: State) -> int:
+    """Return the number of the round in which the player to move chooses, or -1 where no choice is secret.
+
+    Players who choose in the same round do not see each other's choice.
+    """
+    return -1
+
+
+@_optional
+def foresee(game: Any, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
+    """Write the likeliest choices of `viewer`'s opponents in this round into `plays` (int16 [P - 1], next seat first).
+
+    `likelihood` (float32 [A]) is a network's prediction of each action, one for all opponents. Only choices that `viewer`
+    cannot rule out count, and no two that exclude each other.
+    """
+    plays[:] = -1
+
+
+@_optional
+def play_foreseen(game: Any, state: State, action: int, plays: np.ndarray) -> None:
+    """Play `action` for the player to move and `plays` (as `foresee` wrote them) for the others, to the end of the round.
+
+    Hidden hands are changed so that the plays are possible. Afterwards it is the same player's turn, or the game is over.
+    """
+    play(game, state, action)
+
+
+@_optional
+def move_value(game: Any, state: State, action: int) -> float:
+    """Return how good a legal action looks at first sight to the player to move; larger is better, the scale is the game's."""
+    return 0.0

@@ -18,6 +18,7 @@ from games.errors import GameError, IllegalMove
 __all__ = [
     "advance",
     "copy_state",
+    "drawing",
     "encode_for",
     "final_scores",
     "legal",
@@ -39,6 +40,15 @@ def new_state(game: Game, seed: int = 0) -> State:
     state = np.zeros(spec.state_size, dtype=spec.state_dtype)
     core.reset(game, state, seed)
     return state
+
+
+def drawing(game: Game, state: State, viewer: int | None = None) -> str:
+    """Return a picture of the position for a terminal: what `viewer` sees of it, or, without one, everything."""
+    own = getattr(game, "draw_for", None)
+    if viewer is None or own is None:
+        return game.draw(state)
+    text: str = own(state, viewer)
+    return text
 
 
 def legal(game: Game, state: State) -> list[int]:

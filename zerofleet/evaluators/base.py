@@ -1,6 +1,6 @@
 """The seam between search and networks: a batch of leaves in, policies and values out.
 
-Axes: B leaves, L most legal actions of any position, P players. Layout and meaning are those of the wire
+Axes: B leaves, L most legal actions of any position, P players, A actions. Layout and meaning are those of the wire
 (`docs/protocol.md`), so nothing is converted on the way.
 """
 
@@ -22,6 +22,7 @@ class LeafBatch:
 
     states: np.ndarray  # uint8 [B, packed_bytes], encoded for the player to move
     legal: np.ndarray  # int16 [B, L], ascending, padded with -1
+    heads: int = 0  # extra heads wanted beside policy and value, the first ones of the model's manifest
 
     def __len__(self) -> int:
         return len(self.states)
@@ -34,6 +35,7 @@ class Evaluation:
     policy: np.ndarray  # float16 [B, L], sums to 1 over the listed actions, 0 at padding
     value: np.ndarray  # float32 [B, P], expected score in [-1, 1]; index 0 is the player to move, then seat order
     version: ModelVersion  # the version that answered
+    heads: tuple[np.ndarray, ...] = ()  # the extra heads asked for, [B, ...] each: see docs/protocol.md
 
 
 class Evaluator(Protocol):
