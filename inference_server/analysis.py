@@ -142,7 +142,9 @@ async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, versio
 
 async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: int, question: Question) -> Opinion:
     leaves = max(1, min(LEAVES_AT_ONCE, question.simulations // LEAVES_AT_ONCE))
-    settings = SearchSettings.for_play(question.simulations).model_copy(update={"leaves_per_game": leaves})
+    settings = SearchSettings.for_play(position.game.spec(), question.simulations).model_copy(
+        update={"leaves_per_game": leaves}
+    )
     versions = [version] * position.game.spec().num_players
     block = await asyncio.to_thread(SearchBlock, position.game, settings, slots=1)
     await asyncio.to_thread(block.begin, 0, seed=question.seed, versions=versions, opening=position.actions, hold=True)

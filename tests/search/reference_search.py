@@ -48,8 +48,8 @@ class Node:
 
     state: State
     mover: int
-    over: bool
-    value: np.ndarray  # float32 [P], the network's or the final scores, seat order
+    over: bool  # or cut, because the position has been before
+    value: np.ndarray  # float32 [P], the network's or the scores, seat order
     edges: list[Edge]
     way: list[tuple[Node, Edge]]  # from the root to here
     visits: int = 0
@@ -92,7 +92,9 @@ class ReferenceGame:
         self.word = np.array([self.seed], dtype=np.uint64)
         state = np.zeros(spec.state_size, dtype=spec.state_dtype)
         core.reset(self.game, state, self.seed)
+        self.past: list[int] = []  # keys of the positions before the present one
         for action in self.opening:
+            self.past.append(self.key_of(state))
             core.play(self.game, state, action)
             self.moves.append(action)
         self.control = uniform(self.word) < self.settings.resign_control_share
@@ -117,7 +119,24 @@ class ReferenceGame:
             state = node.state.copy()
             core.play(self.game, state, edge.action)
             edge.child = self.new_node(state, [*node.way, (node, edge)])
+            if self.has_been(edge.child):
+                edge.child.over = True
+                edge.child.edges = []
+                core.standing(self.game, state, edge.child.value)
         return edge.child
+
+    def key_of(self, state: State) -> int:
+        """By what positions count as the same."""
+        return int(core.repetition_key(self.game, state))
+
+    def has_been(self, node: Node) -> bool:
+        """Whether a position has been before, on the way from the root or in the game, as far as the settings ask."""
+        if self.settings.repetition == "off" or node.over:
+            return False
+        before = [self.key_of(earlier.state) for earlier, _ in node.way]
+        if self.settings.repetition == "history":
+            before += self.past
+        return self.key_of(node.state) in before
 
     def back_up(self, leaf: Node) -> None:
         """Count one visit with the leaf's value on the whole way."""
@@ -283,14 +302,16 @@ class ReferenceGame:
         self.budget = s.simulations if self.full else s.fast_simulations
 
     def best_edge(self) -> Edge:
-        """The most visited edge, then the one with the better mean, then the lower action."""
+        """The most visited edge, then the one with the better mean (the larger prior, if unvisited), then the lower action."""
         mover = self.root.mover
-        return max(self.root.edges, key=lambda edge: (edge.visits, edge.mean(mover) if edge.visits else 0.0))
+        return max(self.root.edges, key=lambda edge: (edge.visits, edge.mean(mover) if edge.visits else edge.prior))
 
     def target_weights(self) -> list[float]:
         """Visits, with forced ones taken out; or Gumbel's improved policy."""
         s = self.settings
         edges = self.root.edges
+        if self.root.visits == 1:
+            return [edge.prior for edge in edges]
         if s.root_policy == "gumbel":
             scores = self.gumbel_scores()
             exps = [math.exp(score - max(scores)) for score in scores]
@@ -327,7 +348,7 @@ class ReferenceGame:
             most = max(edge.visits for edge in self.root.edges)
             return self.gumbel_choice(lambda edge: edge.visits == most)
         temperature = self.temperature()
-        if temperature <= 0 or self.root.visits <= 1:
+        if temperature <= 0:
             return self.best_edge()
         chances = [(weight / max(weights)) ** (1.0 / temperature) for weight in weights]
         aim = uniform(self.word) * sum(chances)
@@ -357,8 +378,10 @@ class ReferenceGame:
     def play(self, edge: Edge) -> None:
         """Play a root edge and begin the next move, with the tree below it if that may be kept."""
         self.moves.append(edge.action)
+        self.past.append(self.key_of(self.root.state))
         child = edge.child
-        if self.settings.reuse_subtree and self.settings.root_policy == "puct" and child is not None and child.expanded:
+        keeps = self.settings.reuse_subtree and self.settings.repetition != "path"
+        if keeps and self.settings.root_policy == "puct" and child is not None and child.expanded:
             self.root = child
             shorten_ways(child)
         else:

@@ -62,7 +62,7 @@ async def test_answers_reach_the_leaves_they_belong_to():
 
 
 async def test_two_seats_of_one_game_keep_to_their_versions():
-    block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_match(15), slots=1)
+    block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_match(TIC_TAC_TOE.spec(), 15), slots=1)
     block.begin(0, seed=0, versions=[11, 22])
     seen = set()
     while len((leaves := block.advance()).batch):

@@ -19,7 +19,7 @@ from games.positions import replay
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings
 from zerofleet.search.played import WOULD_RESIGN
 
-PLAY = SearchSettings.for_play(40)
+PLAY = SearchSettings.for_play(TIC_TAC_TOE.spec(), 40)
 
 
 class TestExternalSeats:
@@ -186,7 +186,7 @@ class TestAnalysis:
         assert analysis.value.sum() == pytest.approx(0.0, abs=1e-6)
 
     def test_the_principal_variation_follows_the_most_visited_moves_and_can_be_played(self):
-        block = searched_block(CONNECT_FOUR, SearchSettings.for_play(300), [()], answer_uniform)
+        block = searched_block(CONNECT_FOUR, SearchSettings.for_play(CONNECT_FOUR.spec(), 300), [()], answer_uniform)
         line = block.analysis(0).principal_variation
         assert len(line) > 2
         node = compiled_tree(block, 0)
@@ -197,13 +197,13 @@ class TestAnalysis:
         replay(CONNECT_FOUR, line)
 
     def test_the_principal_variation_ends_with_the_game(self):
-        block = searched_block(TIC_TAC_TOE, SearchSettings.for_play(100), [[0, 3, 1, 4]], answer_uniform)
+        block = searched_block(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 100), [[0, 3, 1, 4]], answer_uniform)
         analysis = block.analysis(0)
         assert analysis.principal_variation == (2,)
         assert analysis.values[analysis.actions == 2].tolist() == [1.0]
 
     def test_a_budget_of_one_shows_one_move(self):
-        block = searched_block(TIC_TAC_TOE, SearchSettings.for_play(1), [()])
+        block = searched_block(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 1), [()])
         analysis = block.analysis(0)
         assert analysis.visits.sum() == 1
         assert len(analysis.principal_variation) == 1

@@ -82,7 +82,7 @@ def test_with_many_simulations_everybody_plays_the_best_move_of_max_n():
     for count, seat in states:
         openings[(count, seat)] = _way_to(count, seat)
     reachable = {place: way for place, way in openings.items() if way is not None}
-    settings = SearchSettings.for_play(3000)
+    settings = SearchSettings.for_play(GAME.spec(), 3000)
     block = SearchBlock(GAME, settings, slots=len(reachable))
     for slot, (start, moves) in enumerate(reachable.values()):
         block.begin(slot, seed=start, versions=[1] * SEATS, opening=moves, hold=True)

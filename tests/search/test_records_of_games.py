@@ -54,7 +54,7 @@ def test_a_resignation_before_the_first_move_is_accepted():
 
 
 def test_games_with_outsiders_are_accepted():
-    block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_play(10), slots=1)
+    block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 10), slots=1)
     block.begin(0, seed=0, versions=[EXTERNAL, 5])
     while not block.finished():
         drive(block)

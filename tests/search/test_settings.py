@@ -1,10 +1,15 @@
 """Settings: refused when they make no sense, and handed to compiled code as they are."""
 
+import dataclasses
+
 import pytest
 from pydantic import ValidationError
 
+import games
 from zerofleet.search import SearchSettings
 from zerofleet.search.rules import Rules, rules_of
+
+SPEC = games.make("tic_tac_toe").spec()
 
 
 def test_compiled_code_gets_every_number_unrounded():
@@ -26,6 +31,7 @@ def test_compiled_code_gets_every_number_unrounded():
     )
     rules = rules_of(settings)._asdict()
     assert rules.pop("gumbel") == 0
+    assert rules.pop("repetition") == 0
     assert rules == {name: getattr(settings, name) for name in rules}
 
 
@@ -41,8 +47,8 @@ def test_types_of_the_numbers_do_not_depend_on_their_values():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"simulations": 0},
-        {"fast_simulations": 0},
+        {"simulations": -1},
+        {"fast_simulations": -1},
         {"full_search_share": 0.0},
         {"puct_init": 0.0},
         {"fpu_reduction": -0.1},
@@ -70,7 +76,7 @@ def test_fast_search_larger_than_the_full_one_is_refused():
 
 
 def test_settings_of_play_and_matches_leave_nothing_to_chance():
-    for settings in (SearchSettings.for_play(50), SearchSettings.for_match(50)):
+    for settings in (SearchSettings.for_play(SPEC, 50), SearchSettings.for_match(SPEC, 50)):
         assert settings.simulations == 50
         assert settings.dirichlet_fraction == 0.0
         assert settings.temperature_end == 0.0
@@ -78,4 +84,14 @@ def test_settings_of_play_and_matches_leave_nothing_to_chance():
         assert not settings.gumbel_noise
         assert settings.resign_threshold == -1.0
         assert settings.full_search_share == 1.0
-    assert not SearchSettings.for_match().reuse_subtree
+    assert not SearchSettings.for_match(SPEC).reuse_subtree
+
+
+def test_players_of_a_game_that_can_go_round_cut_what_recurs_on_their_way():
+    assert SearchSettings.for_play(SPEC).repetition == "off"
+    assert SearchSettings.for_match(dataclasses.replace(SPEC, repeats=True)).repetition == "path"
+
+
+def test_cutting_on_the_path_keeps_no_subtree_since_what_was_on_the_way_is_behind_the_new_root():
+    assert rules_of(SearchSettings(repetition="history")).reuse_subtree
+    assert not rules_of(SearchSettings(repetition="path")).reuse_subtree

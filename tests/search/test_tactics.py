@@ -80,9 +80,9 @@ def assert_solved(game, kind, settings):
 
 
 PLAYERS = {
-    "puct": SearchSettings.for_play(200),
-    "four leaves at once": SearchSettings.for_play(200).model_copy(update={"leaves_per_game": 4}),
-    "gumbel": SearchSettings.for_play(200).model_copy(update={"root_policy": "gumbel"}),
+    "puct": SearchSettings.for_play(TIC_TAC_TOE.spec(), 200),
+    "four leaves at once": SearchSettings.for_play(TIC_TAC_TOE.spec(), 200).model_copy(update={"leaves_per_game": 4}),
+    "gumbel": SearchSettings.for_play(TIC_TAC_TOE.spec(), 200).model_copy(update={"root_policy": "gumbel"}),
 }
 
 
@@ -97,12 +97,12 @@ def test_wins_in_one_are_played_and_losses_in_one_blocked(game, player, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.spec().name)
 def test_wins_in_two_are_found(game):
-    assert_solved(game, "win in two", SearchSettings.for_play(800))
+    assert_solved(game, "win in two", SearchSettings.for_play(TIC_TAC_TOE.spec(), 800))
 
 
 @pytest.mark.slow
 def test_a_search_of_tic_tac_toe_knows_it_is_a_draw():
-    block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_play(5000), slots=1)
+    block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 5000), slots=1)
     block.begin(0, seed=0, versions=[1, 1], hold=True)
     drive(block, answer_uniform)
     np.testing.assert_allclose(block.analysis(0).value, [0.0, 0.0], atol=0.12)

@@ -24,7 +24,7 @@ class Analyst:
         self.simulations = simulations
         self._evaluator = evaluator
         leaves = max(1, min(LEAVES_AT_ONCE, simulations // 8))
-        self._settings = SearchSettings.for_play(simulations).model_copy(update={"leaves_per_game": leaves})
+        self._settings = SearchSettings.for_play(game.spec(), simulations).model_copy(update={"leaves_per_game": leaves})
 
     async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
         """Return the searched position after `moves` of the game with that seed; the game must not be over.

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from games import core, positions
-from games.core import Game, State
+from games.core import Game, GameSpec, State
 from zerofleet.agents import Agent
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.fakes import uniform_policy
@@ -45,9 +45,9 @@ class MatchSettings:
     before_step: Callable[[], Awaitable[None]] | None = None
     """Awaited before each step: lets others go first. The time it takes is not counted by anybody."""
 
-    def search(self) -> SearchSettings:
+    def search(self, spec: GameSpec) -> SearchSettings:
         """Return the search settings: no noise, the most visited move, no resignation."""
-        return SearchSettings.for_match(self.simulations).model_copy(update={"cache_positions": self.cache_positions})
+        return SearchSettings.for_match(spec, self.simulations).model_copy(update={"cache_positions": self.cache_positions})
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ async def play_games(
     Cancellation: likewise. The iterator reads `pairings` between awaits only.
     """
     await asyncio.to_thread(_warm_up, cast("Hashable", game))
-    block = SearchBlock(game, settings.search(), slots=settings.slots)
+    block = SearchBlock(game, settings.search(game.spec()), slots=settings.slots)
     tables: dict[int, _Table] = {}
     agents = _Agents(game, make_agent)
     while True:
@@ -120,7 +120,7 @@ async def play_games(
 @functools.lru_cache(typed=True)
 def _warm_up(game: Any) -> None:
     """Load, or the first time compile, what a game needs, by playing one: so that the event loop need not stand still."""
-    settings = MatchSettings(simulations=2, cache_positions=2).search()
+    settings = MatchSettings(simulations=2, cache_positions=2).search(game.spec())
     block, players = SearchBlock(game, settings, slots=1), game.spec().num_players
     block.begin(0, seed=0, versions=[1, *[EXTERNAL] * (players - 1)])
     while not block.finished():

@@ -86,6 +86,7 @@ class Arena(NamedTuple):
     states: np.ndarray  # [G, N, S]
     pending_nodes: np.ndarray  # int32 [G, K]
     pending_rows: np.ndarray  # int32 [G, K]
+    past: np.ndarray  # uint64 [G, M], repetition keys of the positions a game has passed; [G, 1] where nobody asks
     noise: np.ndarray  # float64 [G, L], Gumbel variates of the root
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch
@@ -108,6 +109,7 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
         states=np.zeros((slots, nodes, spec.state_size), dtype=spec.state_dtype),
         pending_nodes=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
         pending_rows=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
+        past=np.zeros((slots, plies if settings.repetition == "history" else 1), dtype=np.uint64),
         noise=np.zeros((slots, legal)),
         legal=np.zeros(legal, dtype=np.int16),
         moved=np.zeros(nodes, dtype=np.int32),

@@ -148,10 +148,13 @@ class SearchBlock:
     def _play_opening(self, slot: int, state: core.State, opening: Sequence[int]) -> None:
         legal = self._arena.legal
         self._history.versions[slot] = 0
+        remembers = self.settings.repetition == "history"
         for ply, action in enumerate(opening):
             count = core.legal_actions(self.game, state, legal)
             if action not in legal[:count]:
                 raise IllegalMove(f"move {ply + 1} of the opening is {action}; legal: {legal[:count].tolist()}")
+            if remembers:
+                self._arena.past[slot, ply] = core.repetition_key(self.game, state)
             core.play(self.game, state, action)
             self._history.moves[slot, ply] = action
 

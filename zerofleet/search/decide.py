@@ -39,14 +39,21 @@ def root_value(nodes: Any, edges: Any, out: np.ndarray) -> None:
 
 @lean
 def best_edge(nodes: Any, edges: Any) -> int:
-    """Return the root's most visited edge; ties go to the higher mean for the mover, then to the lower action."""
+    """Return the root's most visited edge; ties go to the higher mean for the mover, then to the lower action.
+
+    Where nothing was visited it is the edge with the largest prior.
+    """
     root = nodes[ROOT]
     player = root.to_move
     best = int(root.edge_start)
     for e in range(root.edge_start + 1, root.edge_start + root.edge_count):
         more = edges[e].visits > edges[best].visits
-        same = edges[e].visits == edges[best].visits and edges[e].visits > 0
-        if more or (same and settled_mean(edges[e], player) > settled_mean(edges[best], player)):
+        if edges[e].visits == edges[best].visits:
+            if edges[e].visits > 0:
+                more = settled_mean(edges[e], player) > settled_mean(edges[best], player)
+            else:
+                more = edges[e].prior > edges[best].prior
+        if more:
             best = e
     return best
 
@@ -74,7 +81,8 @@ def _sample(weights: np.ndarray, count: int, temperature: float, word: np.ndarra
 def choose_move(arena: Arena, g: int, rules: Rules) -> int:
     """Return the root edge to play, leaving the weights of the policy target in `arena.weights`.
 
-    PUCT: by visits (forced ones pruned) and temperature. Gumbel: the winner of sequential halving.
+    PUCT: by visits (forced ones pruned) and temperature; by the priors if there was no search. Gumbel: the winner of
+    sequential halving.
     """
     slot = arena.slots[g]
     nodes, edges, weights = arena.nodes[g], arena.edges[g], arena.weights
@@ -82,14 +90,15 @@ def choose_move(arena: Arena, g: int, rules: Rules) -> int:
     if rules.gumbel:
         improved_policy(nodes, edges, rules, weights)
         return gumbel_select(nodes, edges, arena.noise[g], rules, -1)
-    forced = slot.full and rules.forced_playouts > 0.0 and rules.dirichlet_fraction > 0.0
+    forced = slot.full and rules.forced_playouts > 0.0 and rules.dirichlet_fraction > 0.0 and root.visits > 1
     if forced and rules.prune_targets:
         prune_forced(nodes, edges, rules, weights)
     else:
         for i in range(root.edge_count):
-            weights[i] = edges[root.edge_start + i].visits
+            edge = edges[root.edge_start + i]
+            weights[i] = edge.visits if root.visits > 1 else edge.prior
     temperature = temperature_at(rules, slot.ply)
-    if temperature <= 0.0 or root.visits <= 1:
+    if temperature <= 0.0:
         return best_edge(nodes, edges)
     return int(root.edge_start) + _sample(weights, root.edge_count, temperature, arena.words[g])
 

@@ -18,6 +18,7 @@ from games.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.decide import choose_move, note_search
+from zerofleet.search.repetition import remember
 from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
 from zerofleet.search.tree import (
@@ -107,8 +108,10 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
     history.moves[g, slot.ply] = action
     slot.ply += 1
     arena.counters[2] += 1
+    if rules.repetition:
+        remember(game, arena.states[g, ROOT], arena.past[g], slot.ply - 1, rules)
     child = arena.edges[g, edge].child
-    keep = rules.reuse_subtree and not rules.gumbel and child != NO_NODE
+    keep = rules.reuse_subtree and child != NO_NODE
     if keep and arena.nodes[g, child].kind == EXPANDED:
         keep_subtree(tree_of(arena, g), slot, child)
     else:

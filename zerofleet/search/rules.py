@@ -6,7 +6,9 @@ from typing import NamedTuple, get_type_hints
 
 from zerofleet.search.settings import SearchSettings
 
-__all__ = ["Rules", "rules_of"]
+__all__ = ["CUT_HISTORY", "CUT_NOTHING", "CUT_PATH", "Rules", "rules_of"]
+
+CUT_NOTHING, CUT_PATH, CUT_HISTORY = range(3)
 
 
 class Rules(NamedTuple):
@@ -33,11 +35,17 @@ class Rules(NamedTuple):
     leaves_per_game: int
     virtual_loss: float
     reuse_subtree: int
+    repetition: int  # CUT_NOTHING, CUT_PATH or CUT_HISTORY
     resign_threshold: float
     resign_control_share: float
 
 
 def rules_of(settings: SearchSettings) -> Rules:
     """Return the settings as a tuple whose numbers have the same types whatever the values."""
-    values = settings.model_dump() | {"gumbel": settings.root_policy == "gumbel"}
+    repetition = ("off", "path", "history").index(settings.repetition)
+    values = settings.model_dump() | {
+        "gumbel": settings.root_policy == "gumbel",
+        "repetition": repetition,
+        "reuse_subtree": settings.reuse_subtree and settings.root_policy != "gumbel" and repetition != CUT_PATH,
+    }
     return Rules._make(kind(values[name]) for name, kind in get_type_hints(Rules).items())

@@ -6,6 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from games.core import GameSpec
+
 __all__ = ["SearchSettings"]
 
 
@@ -14,9 +16,10 @@ class SearchSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    simulations: int = Field(default=100, ge=1, le=100_000)
-    """Visits of the root before a move is chosen; visits of a reused subtree count."""
-    fast_simulations: int = Field(default=20, ge=1, le=100_000)
+    simulations: int = Field(default=100, ge=0, le=100_000)
+    """Visits of the root's children before a move is chosen; visits of a reused subtree count. 0: no search, the move is drawn
+    from the policy as `temperature` says, and the policy is the target."""
+    fast_simulations: int = Field(default=20, ge=0, le=100_000)
     """Visits of a move that is not searched in full. Such a move is played without Dirichlet noise and is no policy target;
     a Gumbel root still draws its variates, which are how it samples a move."""
     full_search_share: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -64,6 +67,11 @@ class SearchSettings(BaseModel):
     """Losses assumed on a path whose leaf is still being evaluated (Segal 2010)."""
     reuse_subtree: bool = True
     """Keep the part of the tree below the move that was played."""
+    repetition: Literal["off", "path", "history"] = "off"
+    """What the search makes of a position that recurs, in games where one can: `path`: on the way from the root it is worth
+    the scores as they stand (`games.core.standing`), and the search goes no further; `history`: so is one that the game has
+    passed already. Without it a search runs in circles whose statistics mean nothing (Schulte 2021, loop cutting). `path`
+    keeps no subtree: what was on the way is behind the new root."""
     cache_positions: int = Field(default=0, ge=0, le=1 << 24)
     """Entries of the block's evaluation cache, rounded up to a power of two; 0 turns it off."""
 
@@ -81,15 +89,22 @@ class SearchSettings(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _halving_has_visits_to_share(self) -> Self:
+        if self.root_policy == "gumbel" and self.simulations == 0:
+            raise ValueError("root_policy=gumbel needs simulations of 1 and up; without a search set root_policy=puct")
+        return self
+
     @property
     def node_capacity(self) -> int:
         """Nodes a tree can reach: one a visit, and those of leaves in flight."""
         return max(self.simulations, self.fast_simulations) + self.leaves_per_game + 1
 
     @classmethod
-    def for_play(cls, simulations: int = 100) -> SearchSettings:
-        """Return settings of a strong, deterministic player: no noise, the most visited move."""
+    def for_play(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
+        """Return settings of a strong, deterministic player of a game: no noise, the most visited move."""
         return cls(
+            repetition="path" if spec.repeats else "off",
             simulations=simulations,
             dirichlet_fraction=0.0,
             temperature=0.0,
@@ -99,6 +114,6 @@ class SearchSettings(BaseModel):
         )
 
     @classmethod
-    def for_match(cls, simulations: int = 100) -> SearchSettings:
+    def for_match(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
         """Return settings of a match between two players in one block: as for play, and each move's tree is its own."""
-        return cls.for_play(simulations).model_copy(update={"reuse_subtree": False})
+        return cls.for_play(spec, simulations).model_copy(update={"reuse_subtree": False})

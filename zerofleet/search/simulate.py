@@ -13,6 +13,7 @@ from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
 from zerofleet.search.gumbel import gumbel_select
 from zerofleet.search.puct import select_edge
+from zerofleet.search.repetition import cut_repetition
 from zerofleet.search.rules import Rules
 from zerofleet.search.tree import (
     EXPANDED,
@@ -39,6 +40,7 @@ def tree_of(arena: Arena, g: int) -> Tree:
         arena.nodes[g],
         arena.edges[g],
         arena.states[g],
+        arena.past[g],
         arena.noise[g],
         arena.words[g],
         arena.pending_nodes[g],
@@ -130,13 +132,15 @@ def _root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int
 
 
 @lean
-def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
+def _new_child(game: Any, tree: Tree, slot: Any, rules: Rules, index: int, e: int) -> int:
     """Return the node made by following an edge for the first time."""
     state = tree.states[slot.nodes]
     copy(tree.states[index], state)
     core.play(game, state, tree.edges[e].action)
     child = add_node(game, tree, slot, index, e)
     tree.edges[e].child = child
+    if rules.repetition:
+        cut_repetition(game, tree, slot, rules, child)
     return child
 
 
@@ -149,7 +153,7 @@ def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray
         at_root = index == ROOT
         e = _root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
         child = edges[e].child
-        index = child if child != NO_NODE else _new_child(game, tree, slot, index, e)
+        index = child if child != NO_NODE else _new_child(game, tree, slot, rules, index, e)
     return index
 
 

@@ -56,7 +56,8 @@ def node_dtype(players: int) -> np.dtype[Any]:
     """Return the record of a node for a game of that many players."""
     return np.dtype(
         [
-            ("value", np.float32, (players,)),  # network value, or final scores when OVER; seat order
+            ("value", np.float32, (players,)),  # network value, or scores when OVER; seat order
+            ("key", np.uint64),  # repetition key, where repetition matters
             ("visits", np.int32),  # backups that passed through or began here
             ("parent", np.int32),
             ("parent_edge", np.int32),
@@ -91,6 +92,7 @@ class Tree(NamedTuple):
     nodes: np.ndarray  # node_dtype [N]
     edges: np.ndarray  # edge_dtype [E]
     states: np.ndarray  # spec.state_dtype [N, S]
+    past: np.ndarray  # uint64 [M], repetition keys of the positions before the root
     noise: np.ndarray  # float64 [L], Gumbel variates of the root
     word: np.ndarray  # uint64 [1], random state
     pending_nodes: np.ndarray  # int32 [K], leaves that wait for the network
