@@ -28,7 +28,7 @@ from zerofleet.crashpoints import crash_point
 from zerofleet.encodings import encoder_fingerprint
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.files import TEMPORARY_SUFFIX, sync_directory
-from zerofleet.manifests import StoredFile, parse
+from zerofleet.manifests import NetworkDict, StoredFile, parse
 from zerofleet.model_checks import describe_file
 from zerofleet.presets import NetworkSettings
 
@@ -74,7 +74,7 @@ class Checkpoint:
     game: str
     parameters: dict[str, str]
     encoder: str
-    network: dict[str, int | float | str | bool]
+    network: NetworkDict
     optimizer: str
     learner: LearnerState
     average_updates: int
@@ -170,7 +170,7 @@ def _require_same(game: Game, network: NetworkSettings, learner: Learner, checkp
         "game": spec.name,
         "parameters": {name: str(value) for name, value in game._asdict().items()},
         "encoder": encoder_fingerprint(game),
-        "network": network.model_dump(),
+        "network": checkpoint.network if network.describes(checkpoint.network) else network.model_dump(),
         "optimizer": learner.settings.optimizer,
     }
     for name, want in wanted.items():

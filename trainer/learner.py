@@ -128,8 +128,14 @@ class Learner:
 
     def _losses(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
-            logits, value = self.network(batch.planes)
-        return compute_losses(logits.float(), value.float(), batch, value_weight=self.settings.value_weight)
+            logits, value, _ = self.network(batch.planes)
+        return compute_losses(
+            logits.float(),
+            value.float(),
+            batch,
+            value_weight=self.settings.value_weight,
+            policy_activation=self.network.policy_activation,
+        )
 
     @torch.no_grad()
     def _take_step(self) -> None:

@@ -44,6 +44,8 @@ class Network(nn.Module):
 
     def __init__(self, spec: GameSpec, settings: NetworkSettings) -> None:
         super().__init__()
+        self.heads = tuple(settings.heads)
+        self.policy_activation = settings.policy_activation
         planes, height, width = spec.planes
         channels = settings.channels
         self.stem = nn.Conv2d(planes, channels, kernel_size=3, padding=1, bias=False)
@@ -59,11 +61,12 @@ class Network(nn.Module):
         self.value_hidden = nn.Linear(settings.value_channels * height * width, settings.value_hidden)
         self.value_out = nn.Linear(settings.value_hidden, spec.num_players)
 
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Evaluate positions.
 
         `planes`: float [B, C, H, W]. Returns `logits` float32 [B, A] of all actions, legal or not, and `value`
-        float32 [B, P] in [-1, 1], whose index 0 is the player to move and which goes on in seat order.
+        float32 [B, P] in [-1, 1], whose index 0 is the player to move and which goes on in seat order, and what the extra heads
+        say, in the order of `heads`.
         """
         x = functional.relu(self.stem_norm(self.stem(planes)))  # [B, F, H, W]
         x = self.blocks(x)
@@ -73,7 +76,8 @@ class Network(nn.Module):
 
         v = functional.relu(self.value_norm(self.value_conv(x)))
         v = functional.relu(self.value_hidden(v.flatten(1)))
-        return logits.float(), torch.tanh(self.value_out(v).float())
+        extra: list[Tensor] = []
+        return logits.float(), torch.tanh(self.value_out(v).float()), extra
 
 
 def new_network(spec: GameSpec, settings: NetworkSettings, *, seed: int) -> Network:
@@ -102,7 +106,7 @@ class ServingModule(nn.Module):
         over the listed actions and 0 at padding, and `value` float32 [B, P].
         """
         bits = unpack_planes(state, self.planes, self.height, self.width)
-        logits, value = self.network(bits.to(self.network.stem.weight.dtype))
+        logits, value, _ = self.network(bits.to(self.network.stem.weight.dtype))
         index = legal.to(torch.int64)
         listed = index >= 0
         chosen = logits.gather(1, index.clamp(min=0)).masked_fill(~listed, -1e30)  # finite: a row of padding stays finite

@@ -72,7 +72,7 @@ def _begin(training: Training, game: Game) -> None:
         training.publish(training.learner.network)
     else:
         manifest = store.verify(model, versions[-1], game=game)
-        if manifest.network != settings.network.model_dump():
+        if not settings.network.describes(manifest.network):
             raise VersionSkew(
                 f"version {versions[-1]} of {model} has network {manifest.network}, the settings say "
                 f"{settings.network.model_dump()}; set it back, or begin another run"

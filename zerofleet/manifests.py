@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -26,6 +26,7 @@ __all__ = [
     "Champion",
     "Golden",
     "Manifest",
+    "NetworkDict",
     "StoredFile",
     "check_golden",
     "parse",
@@ -38,6 +39,8 @@ GOLDEN_POLICY_TOLERANCE = 5e-3  # half precision on another device against the e
 GOLDEN_VALUE_TOLERANCE = 2e-2
 
 Stored = TypeVar("Stored")
+NetworkDict: TypeAlias = dict[str, int | float | str | bool | tuple[int | str, ...]]
+"""Settings of a network as they are stored; `NetworkSettings.describes` reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Manifest:
     train_steps: int
     games_seen: int
     created_at_ms: int  # since 1970 UTC
-    network: dict[str, int | float | str | bool]
+    network: NetworkDict
     heads: tuple[str, ...]
     golden: Golden
     torch: str = ""  # release that wrote the TorchScript; an older one may not read it

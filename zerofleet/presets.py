@@ -6,9 +6,10 @@ every number can be overridden by a setting of that service.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from games.core import Game
 from zerofleet.errors import ConfigurationError
@@ -33,13 +34,43 @@ class _Part(BaseModel):
 
 
 class NetworkSettings(_Part):
-    """Residual network: a stem, `blocks` of two 3x3 convolutions with `channels`, a policy and a value head."""
+    """The network: a trunk, a policy and a value head, and whatever else it is to predict."""
 
+    kind: Literal["residual", "perceptron"] = "residual"
+    """`residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `perceptron`: dense layers, for flat encodings."""
     blocks: int = Field(default=2, ge=1, le=80)
     channels: int = Field(default=32, ge=1, le=1024)
     policy_channels: int = Field(default=8, ge=1, le=256)
     value_channels: int = Field(default=8, ge=1, le=256)
     value_hidden: int = Field(default=64, ge=1, le=4096)
+    hidden: tuple[Annotated[int, Field(ge=1, le=8192)], ...] = Field(default=(256, 128), min_length=1, max_length=16)
+    """Widths of a perceptron's layers."""
+    activation: Literal["relu", "tanh"] = "relu"
+    """Between the layers of a perceptron; a residual network has relu."""
+    hex_kernels: bool = True
+    """On a hexagonal lattice, 3x3 kernels see the six neighbours and not the two further corners."""
+    policy_head: Literal["auto", "dense", "moves"] = "auto"
+    """`dense`: a weight for each pair of feature and action. `moves`: an action is scored by the two cells it joins, which
+    needs `GameSpec.action_cells`. `auto`: moves where there are cells and more than 2,048 actions."""
+    policy_activation: Literal["softmax", "sigmoid_norm", "sigmoid_raw"] = "softmax"
+    """`sigmoid_norm`: sigmoids, renormalised over the legal actions. `sigmoid_raw`: a trap to look at, never to train
+    with: the loss takes the sigmoids as they are, so that raising all of them is the best answer to everything."""
+    heads: tuple[Literal["opponents", "plies_left"], ...] = ()
+    """What else is predicted: the opponents' choices of the same round, and how much of the game is left."""
+
+    @field_validator("heads")
+    @classmethod
+    def _distinct(cls, heads: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(heads)) < len(heads):
+            raise ValueError(f"heads names {', '.join(heads)}; each may stand there once")
+        return heads
+
+    def describes(self, stored: Mapping[str, object]) -> bool:
+        """Return whether a stored network dictionary means these settings; what it lacks, as old ones do, is the default."""
+        try:
+            return NetworkSettings.model_validate(stored) == self
+        except ValidationError:
+            return False
 
 
 class TrainSettings(_Part):
