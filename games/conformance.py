@@ -9,7 +9,6 @@ A symmetry is followed through whole games if it leaves the starting position as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -19,25 +18,11 @@ import numpy as np
 from games import core
 from games.bits import unpack
 from games.core import Game, GameSpec, Symmetry
-from games.errors import GameContractError, GameError, IllegalMove
-from games.positions import parameters_text
+from games.errors import IllegalMove
+from games.laws import LAWS, broken, checked_spec
 
 __all__ = ["LAWS", "check_game"]
 
-LAWS = {
-    1: "`legal_actions` lists nothing exactly when `is_over`; else distinct actions, ascending, in [0, A), at most L.",
-    2: "`reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; "
-    "no other rule changes it. A game ends within `max_plies`.",
-    3: "`scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over.",
-    4: '`encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".',
-    5: "Equal states have equal keys; positions with other planes or legal actions have other keys.",
-    6: "A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.",
-    7: "`parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.",
-    8: "Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.",
-}
-"""The laws by number, as the docstring of `games.core` has them."""
-
-_RULES = ("reset", "to_move", "legal_actions", "play", "is_over", "scores", "encode", "key")
 _GUARD_BYTES = 64
 _GUARD = 0xA5
 _NONSENSE = "no such move!"
@@ -55,58 +40,13 @@ def check_game(game: Game, *, games: int = 100, seed: int = 0) -> None:
     Raises:
         GameContractError: A law is broken; the text names the law, the moves that led there and the position.
     """
-    spec = _checked_spec(game)
+    spec = checked_spec(game)
     rng = np.random.default_rng(seed)
     memory = _Memory()
     for _ in range(games):
         _Walk(game, spec, int(rng.integers(_SEEDS)), memory).play_out(rng)
-
-
-def _broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
-    raise GameContractError(f"{game} breaks law {law} of games.core: {LAWS[law]}\n{what}{where}")
-
-
-def _checked_spec(game: Game) -> GameSpec:
-    """Return the spec after checking law 8 and the form of the symmetries."""
-    spec = game.spec()
-    names = _RULES if spec.information == "perfect" else (*_RULES, "determinize")
-    if missing := [name for name in names if not core.has_rule(type(game), name)]:
-        _broken(game, 8, f"no rule for {', '.join(missing)}; write it under @rule({type(game).__name__})")
-    bounds = {
-        "rules_version": (spec.rules_version, 1, 2**31 - 1),
-        "num_players": (spec.num_players, 1, 127),
-        "num_actions": (spec.num_actions, 1, 2**15 - 1),
-        "max_legal": (spec.max_legal, 1, spec.num_actions),
-        "state_size": (spec.state_size, 1, 2**31 - 1),
-        "max_plies": (spec.max_plies, 1, 2**31 - 1),
-        "planes": (min(spec.planes), 1, 2**31 - 1),
-    }
-    for name, (value, lowest, highest) in bounds.items():
-        if not lowest <= value <= highest:
-            _broken(game, 8, f"spec().{name} is {value}; it must be between {lowest} and {highest}")
-    if not re.fullmatch("[a-z][a-z0-9_]*", spec.name):
-        _broken(game, 8, f"the name {spec.name!r} is not made of small letters, digits and underscores")
-    try:
-        again = core.make(spec.name, **parameters_text(game))
-    except GameError as error:
-        _broken(game, 8, f"make({spec.name!r}, ...) refused its parameters as text: {error}")
-    if type(again) is not type(game) or again != game:
-        _broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text gave {again}")
-    for symmetry in spec.symmetries:
-        _check_form(game, spec, symmetry)
-    return spec
-
-
-def _check_form(game: Game, spec: GameSpec, symmetry: Symmetry) -> None:
-    _, height, width = spec.planes
-    wanted = {"cells": (symmetry.cells, height * width, np.int32), "actions": (symmetry.actions, spec.num_actions, np.int16)}
-    for name, (image, size, dtype) in wanted.items():
-        if image.dtype != dtype or not np.array_equal(np.sort(image), np.arange(size)):
-            _broken(
-                game,
-                6,
-                f"{name} of the symmetry {symmetry.name!r} are not a permutation of 0 .. {size - 1} in {dtype.__name__}",
-            )
+    if spec.information == "hidden" and games > 0 and not memory.deals_differ:
+        broken(game, 9, "determinize gave the same deal for every seed")
 
 
 @dataclass
@@ -117,6 +57,8 @@ class _Memory:
     """Key by state."""
     look_of: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     """Planes for the player to move and legal actions, by key."""
+    deals_differ: bool = False
+    """Whether `determinize` ever answered different seeds differently."""
 
 
 class _Guarded:
@@ -163,7 +105,9 @@ class _Walk:
         while not look.over:
             if len(self.moves) == self.spec.max_plies:
                 self._fail(2, f"the game goes on after max_plies = {self.spec.max_plies} moves")
-            self._play(look.actions[rng.integers(len(look.actions))])
+            chosen = int(rng.integers(len(look.actions)))
+            self._check_secrecy(look, look.actions[chosen], look.actions[chosen - 1])
+            self._play(look.actions[chosen])
             look = self._look(self.state.array)
             self._check_position(look)
             for symmetry, image in self.images:
@@ -180,7 +124,7 @@ class _Walk:
         except Exception as error:  # the game is broken; show what can be shown
             picture = f"(draw raised {error!r})"
         where = f"\nafter the moves {self.moves} from the start with seed {self.seed}\nstate {self.state.array}\n{picture}"
-        _broken(self.game, law, what, where)
+        broken(self.game, law, what, where)
 
     def _start(self) -> _Guarded:
         start = _Guarded(self.spec.state_size, self.spec.state_dtype)
@@ -230,16 +174,16 @@ class _Walk:
             self._fail(1, f"the actions {actions} are not all in 0 .. {self.spec.num_actions - 1}")
         return actions
 
-    def _scores(self, state: np.ndarray) -> list[float]:
+    def _scores(self, state: np.ndarray, name: str = "scores") -> list[float]:
         out = _Guarded(self.spec.num_players, np.float32)
         out.array[:] = np.nan
-        self._ask("scores", state, out.array)
+        self._ask(name, state, out.array)
         scores = [float(score) for score in out.array]
         if not out.is_intact():
-            self._fail(3, "scores wrote beside its output")
+            self._fail(3, f"{name} wrote beside its output")
         if not all(-1.0 <= score <= 1.0 for score in scores):
-            self._fail(3, f"the scores are {scores}")
-        if len(scores) == 2 and abs(sum(scores)) > 1e-6:
+            self._fail(3, f"the {name} are {scores}" if name == "scores" else f"the {name} is {scores}")
+        if name == "scores" and len(scores) == 2 and abs(sum(scores)) > 1e-6:
             self._fail(3, f"the scores {scores} do not sum to 0")
         return scores
 
@@ -268,9 +212,21 @@ class _Walk:
         if seen != (planes, tuple(look.actions)):
             self._fail(5, f"the key {key} belonged to another position: other planes, or the legal actions {seen[1]}")
         self._check_notation(look.actions)
+        self._check_optional(look)
         if self.spec.information != "perfect":
             for viewer in range(self.spec.num_players):
                 self._check_hidden(look, viewer)
+
+    def _check_optional(self, look: _Look) -> None:
+        """Check the range of what optional rules say."""
+        if core.has_rule(type(self.game), "standing"):
+            self._scores(self.state.array, "standing")
+        if core.has_rule(type(self.game), "repetition_key"):
+            self._ask("repetition_key", self.state.array)
+        if core.has_rule(type(self.game), "move_value"):
+            values = [float(self._ask("move_value", self.state.array, action)) for action in look.actions]
+            if not np.isfinite(values).all():
+                self._fail(2, f"move_value says {values} of the actions {look.actions}")
 
     def _check_notation(self, actions: Sequence[int]) -> None:
         before = self.state.array.copy()
@@ -299,17 +255,79 @@ class _Walk:
 
     def _check_hidden(self, look: _Look, viewer: int) -> None:
         """Check that `viewer` cannot tell a position dealt anew from the true one."""
-        dealt = _Guarded(self.spec.state_size, self.spec.state_dtype)
-        self._ask("determinize", self.state.array, viewer, self.seed + len(self.moves), dealt.array)
-        if not dealt.is_intact():
-            self._fail(4, "determinize wrote beside its output")
-        other = self._look(dealt.array)
-        if (other.over, other.mover) != (look.over, look.mover):
-            self._fail(4, f"determinize for player {viewer} changed whose turn it is, or whether the game is over")
+        dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
+        other = self._look(dealt)
+        if other.over != look.over or (viewer == look.mover and other.mover != viewer):
+            self._fail(9, f"determinize for player {viewer} changed whose turn it is, or whether the game is over")
         if not np.array_equal(other.planes[viewer], look.planes[viewer]):
-            self._fail(4, f"determinize for player {viewer} gave a position that this player sees otherwise: {dealt.array}")
+            self._fail(9, f"determinize for player {viewer} gave a position that this player sees otherwise: {dealt}")
         if viewer == look.mover and other.actions != look.actions:
-            self._fail(4, f"determinize for player {viewer} changed the legal actions to {other.actions}")
+            self._fail(9, f"determinize for player {viewer} changed the legal actions to {other.actions}")
+        again, twice = (self._dealt(state, viewer, self.seed) for state in (self.state.array, dealt))
+        if not np.array_equal(again, twice):
+            self._fail(
+                9, f"determinize for player {viewer} depends on what they cannot see: {again} here, {twice} from {dealt}"
+            )
+        self.memory.deals_differ |= not np.array_equal(again, dealt)
+        if viewer == look.mover and not look.over and core.has_rule(type(self.game), "foresee"):
+            self._check_foresight(look, dealt)
+
+    def _dealt(self, state: np.ndarray, viewer: int, seed: int) -> np.ndarray:
+        """Return a position dealt anew for `viewer`."""
+        dealt = _Guarded(self.spec.state_size, self.spec.state_dtype)
+        self._ask("determinize", state, viewer, seed, dealt.array)
+        if not dealt.is_intact():
+            self._fail(9, "determinize wrote beside its output")
+        return np.asarray(dealt.array)
+
+    def _check_foresight(self, look: _Look, dealt: np.ndarray) -> None:
+        """Check that foreseen plays, and where they lead, follow from what the player to move sees."""
+        rng = np.random.default_rng([self.seed, len(self.moves)])
+        likelihood = rng.random(self.spec.num_actions, dtype=np.float32)
+        action = look.actions[rng.integers(len(look.actions))]
+        found = []
+        for state in (self.state.array, dealt):
+            plays = _Guarded(self.spec.num_players - 1, np.int16)
+            self._ask("foresee", state, look.mover, likelihood, plays.array)
+            if not plays.is_intact() or not all(-1 <= play < self.spec.num_actions for play in plays.array):
+                self._fail(
+                    9, f"foresee gave {plays.array}; there is room for one action in -1 .. {self.spec.num_actions - 1} each"
+                )
+            after = _Guarded(self.spec.state_size, self.spec.state_dtype)
+            after.array[:] = state
+            core.play_foreseen(self.game, after.array, action, plays.array)
+            if not after.is_intact():
+                self._fail(2, "play_foreseen wrote beside the state")
+            seen = self._look(after.array)
+            if not seen.over and seen.mover != look.mover:
+                self._fail(9, f"after play_foreseen with action {action} and {plays.array} player {seen.mover} is to move")
+            found.append((plays.array.tolist(), seen.over, seen.actions, seen.planes[look.mover].tobytes()))
+        if found[0] != found[1]:
+            self._fail(9, f"foresee or play_foreseen with action {action} depends on what player {look.mover} cannot see")
+
+    def _check_secrecy(self, look: _Look, action: int, other_action: int) -> None:
+        """Check that nobody can tell two secret moves of a round under way from each other, or from none."""
+        this_round = self._round(self.state.array)
+        if this_round < 0:
+            return
+        states = [self.state.array.copy(), self.state.array.copy()]
+        core.play(self.game, states[0], action)
+        core.play(self.game, states[1], other_action)
+        if any(self._round(state) != this_round for state in states):
+            return
+        views = [self._look(state) for state in states]
+        if (views[0].mover, views[0].actions) != (views[1].mover, views[1].actions):
+            self._fail(9, f"the secret moves {action} and {other_action} give the next player different choices")
+        for viewer in range(self.spec.num_players):
+            if any(not np.array_equal(view.planes[viewer], look.planes[viewer]) for view in views):
+                self._fail(9, f"player {viewer} sees the secret move {action} or {other_action} before the round ends")
+            first, second = (self._dealt(state, viewer, self.seed) for state in states)
+            if not np.array_equal(first, second):
+                self._fail(9, f"determinize for player {viewer} depends on the secret moves {action} and {other_action}")
+
+    def _round(self, state: np.ndarray) -> int:
+        """Return the number of the round, or -1 for none or when the game is over."""
+        return -1 if core.is_over(self.game, state) else int(self._ask("round_of", state))
 
     def _check_image(self, look: _Look, symmetry: Symmetry, image: np.ndarray) -> None:
         seen = self._look(image)

@@ -20,14 +20,17 @@ The laws (`check_game` tests them on random games):
   1. `legal_actions` lists nothing exactly when `is_over`; else distinct actions, ascending, in [0, A), at most L.
   2. `reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; no other
      rule changes it. A game ends within `max_plies`.
-  3. `scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over.
+  3. `scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over. `standing` is
+     in [-1, 1] at any time.
   4. `encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".
   5. Equal states have equal keys; positions with other planes or legal actions have other keys.
   6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
   7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
   8. Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.
   9. `determinize` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is their
-     move, their legal actions and that it is their move. Secret moves of a round under way are taken back.
+     move, their legal actions and that it is their move. Secret moves of a round under way are taken back; until it ends,
+     they show in no view and change nobody's choice. The view and the seed decide the deal; the view alone decides what
+     `foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.
 
 Some rules are optional; what stands below is what a game without its own does: `standing` and `repetition_key` (games whose
 positions recur), `round_of`, `foresee` and `play_foreseen` (secret moves), `move_value` (a first guess for greedy players).

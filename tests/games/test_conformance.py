@@ -37,6 +37,8 @@ class FaultySum(NamedTuple):
             state_size=4,
             planes=(2, 1, 12),
             max_plies=5 if self.fault == 24 else 10,
+            action_cells=np.full((3, 3 if self.fault == 83 else 2), -2 if self.fault == 84 else 11, dtype=np.int16),
+            counters=np.array([0, 1, 3 if self.fault == 85 else 2], dtype=np.int32 if self.fault == 86 else np.int16),
             symmetries=(same,) if 60 <= self.fault < 70 else (),
             information="perfect" if 60 <= self.fault < 70 else "hidden",
         )
@@ -168,6 +170,29 @@ def determinize(game: FaultySum, state: State, viewer: int, seed: int, out: Stat
         out[4] = 0
     if game.fault == 47:
         out[0] += 20
+    if game.fault == 48:
+        out[3 - viewer] = state[3 - viewer] ^ (seed & 1)
+    if game.fault == 49:
+        out[3 - viewer] = state[3 - viewer]
+
+
+@rule(FaultySum)
+def standing(game: FaultySum, state: State, out: np.ndarray) -> None:
+    out[:] = 1.5 if game.fault == 34 else 0.5
+    if game.fault == 35:
+        out[2] = 0.0
+
+
+@rule(FaultySum)
+def repetition_key(game: FaultySum, state: State) -> int:
+    if game.fault == 25:
+        state[0] += 1
+    return key(game, state)
+
+
+@rule(FaultySum)
+def move_value(game: FaultySum, state: State, action: int) -> float:
+    return np.nan if game.fault == 27 else float(action)
 
 
 def test_a_lawful_game_passes() -> None:
@@ -190,11 +215,15 @@ def test_a_lawful_game_passes() -> None:
         (22, "play wrote beside the state"),
         (23, "the same moves led to the state"),
         (24, "the game goes on after max_plies = 5 moves"),
+        (25, "repetition_key changed the state"),
+        (27, "move_value says [nan, nan] of the actions [1, 2]"),
         (26, "reset wrote beside the state"),
         (30, "2.0]"),
         (31, "do not sum to 0"),
         (32, "the scores are [nan"),
         (33, "scores wrote beside its output"),
+        (34, "the standing is [1.5, 1.5]"),
+        (35, "standing wrote beside its output"),
         (40, "encode left bits of its output as they were"),
         (41, "determinize for player 0 gave a position that this player sees otherwise"),
         (42, "encode wrote beside its 3 bytes"),
@@ -203,6 +232,8 @@ def test_a_lawful_game_passes() -> None:
         (45, "sees otherwise"),
         (46, "determinize wrote beside its output"),
         (47, "or whether the game is over"),
+        (48, "determinize for player 0 depends on what they cannot see"),
+        (49, "determinize gave the same deal for every seed"),
         (50, "belonged to another position"),
         (51, "for the same state"),
         (60, "cells of the symmetry 'same' are not a permutation of 0 .. 11 in int32"),
@@ -216,6 +247,10 @@ def test_a_lawful_game_passes() -> None:
         (80, "the name 'Faulty Sum' is not made of small letters"),
         (81, "refused its parameters as text"),
         (82, "spec().rules_version is 0; it must be between 1 and"),
+        (83, "spec().action_cells is int16 (3, 3); it must be int16 (3, 2)"),
+        (84, "spec().action_cells has entries outside -1 .. 11"),
+        (85, "spec().counters has entries outside 0 .. 2"),
+        (86, "spec().counters is int32 (3,); it must be int16 (3,)"),
     ],
 )
 def test_a_broken_law_is_named(fault: int, said: str) -> None:

@@ -1,0 +1,100 @@
+"""The laws of `games.core` by number, and those that a game's static facts keep or break on their own."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+import numpy as np
+
+from games import core
+from games.core import Game, GameSpec, Symmetry
+from games.errors import GameContractError, GameError
+from games.positions import parameters_text
+
+__all__ = ["LAWS", "broken", "checked_spec"]
+
+LAWS = {
+    1: "`legal_actions` lists nothing exactly when `is_over`; else distinct actions, ascending, in [0, A), at most L.",
+    2: "`reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; "
+    "no other rule changes it. A game ends within `max_plies`.",
+    3: "`scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over. "
+    "`standing` is in [-1, 1] at any time.",
+    4: '`encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".',
+    5: "Equal states have equal keys; positions with other planes or legal actions have other keys.",
+    6: "A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.",
+    7: "`parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.",
+    8: "Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.",
+    9: "`determinize` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is "
+    "their move, their legal actions and that it is their move. Secret moves of a round under way are taken back; until it "
+    "ends, they show in no view and change nobody's choice. The view and the seed decide the deal; the view alone decides what "
+    "`foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.",
+}
+"""The laws by number, as the docstring of `games.core` has them."""
+
+_RULES = ("reset", "to_move", "legal_actions", "play", "is_over", "scores", "encode", "key")
+
+
+def broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
+    """Raise `GameContractError` for a law that `game` breaks: what was seen, and in which position."""
+    raise GameContractError(f"{game} breaks law {law} of games.core: {LAWS[law]}\n{what}{where}")
+
+
+def checked_spec(game: Game) -> GameSpec:
+    """Return the spec after checking law 8 and the form of the symmetries; raises `GameContractError`."""
+    spec = game.spec()
+    names = _RULES if spec.information == "perfect" else (*_RULES, "determinize")
+    if missing := [name for name in names if not core.has_rule(type(game), name)]:
+        broken(game, 8, f"no rule for {', '.join(missing)}; write it under @rule({type(game).__name__})")
+    bounds = {
+        "rules_version": (spec.rules_version, 1, 2**31 - 1),
+        "num_players": (spec.num_players, 1, 127),
+        "num_actions": (spec.num_actions, 1, 2**15 - 1),
+        "max_legal": (spec.max_legal, 1, spec.num_actions),
+        "state_size": (spec.state_size, 1, 2**31 - 1),
+        "max_plies": (spec.max_plies, 1, 2**31 - 1),
+        "planes": (min(spec.planes), 1, 2**31 - 1),
+    }
+    for name, (value, lowest, highest) in bounds.items():
+        if not lowest <= value <= highest:
+            broken(game, 8, f"spec().{name} is {value}; it must be between {lowest} and {highest}")
+    _check_tables(game, spec)
+    if not re.fullmatch("[a-z][a-z0-9_]*", spec.name):
+        broken(game, 8, f"the name {spec.name!r} is not made of small letters, digits and underscores")
+    try:
+        again = core.make(spec.name, **parameters_text(game))
+    except GameError as error:
+        broken(game, 8, f"make({spec.name!r}, ...) refused its parameters as text: {error}")
+    if type(again) is not type(game) or again != game:
+        broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text gave {again}")
+    for symmetry in spec.symmetries:
+        _check_form(game, spec, symmetry)
+    return spec
+
+
+def _check_tables(game: Game, spec: GameSpec) -> None:
+    """Check the optional tables of actions."""
+    _, height, width = spec.planes
+    wanted = {
+        "action_cells": (spec.action_cells, (spec.num_actions, 2), -1, height * width - 1),
+        "counters": (spec.counters, (spec.num_actions,), 0, spec.num_actions - 1),
+    }
+    for name, (entries, shape, lowest, highest) in wanted.items():
+        if entries is None:
+            continue
+        if entries.dtype != np.int16 or entries.shape != shape:
+            broken(game, 8, f"spec().{name} is {entries.dtype} {entries.shape}; it must be int16 {shape}")
+        if entries.min() < lowest or entries.max() > highest:
+            broken(game, 8, f"spec().{name} has entries outside {lowest} .. {highest}")
+
+
+def _check_form(game: Game, spec: GameSpec, symmetry: Symmetry) -> None:
+    _, height, width = spec.planes
+    wanted = {"cells": (symmetry.cells, height * width, np.int32), "actions": (symmetry.actions, spec.num_actions, np.int16)}
+    for name, (image, size, dtype) in wanted.items():
+        if image.dtype != dtype or not np.array_equal(np.sort(image), np.arange(size)):
+            broken(
+                game,
+                6,
+                f"{name} of the symmetry {symmetry.name!r} are not a permutation of 0 .. {size - 1} in {dtype.__name__}",
+            )
