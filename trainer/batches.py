@@ -26,11 +26,14 @@ class Batch:
     legal: Tensor  # int64 [B, L], padded with -1
     policy: Tensor  # float32 [B, L]
     value: Tensor  # float32 [B, P]
+    opponents: Tensor  # int64 [B, P - 1], -1 where nobody chose in the same round
+    plies_left: Tensor  # float32 [B], -1 where not known
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device, planes in channels-last layout, which CPUs and GPUs convolve faster."""
         planes = self.planes.to(device, memory_format=torch.channels_last, non_blocking=True)
-        return Batch(planes, *(tensor.to(device, non_blocking=True) for tensor in (self.legal, self.policy, self.value)))
+        others = (self.legal, self.policy, self.value, self.opponents, self.plies_left)
+        return Batch(planes, *(tensor.to(device, non_blocking=True) for tensor in others))
 
 
 class BatchMaker:
@@ -57,6 +60,8 @@ class BatchMaker:
             torch.from_numpy(legal),
             torch.from_numpy(samples.policy.astype(np.float32)),
             torch.from_numpy(np.ascontiguousarray(samples.value)),
+            torch.from_numpy(self._actions[turns[:, None], samples.opponents].astype(np.int64)),
+            torch.from_numpy(np.ascontiguousarray(samples.plies_left)),
         )
 
 

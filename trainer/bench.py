@@ -131,7 +131,9 @@ def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: 
     count, began = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - began) < seconds:
         played = validate(decode_record(records[count % len(records)]))
-        window.add(extract(played, search_value_share=settings.train.search_value_share))
+        window.add(
+            extract(played, search_value_share=settings.train.search_value_share, policy_target=settings.train.policy_target)
+        )
         count += 1
     return window, count / elapsed, window.total / elapsed
 

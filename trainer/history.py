@@ -25,6 +25,8 @@ FIGURES = (
     "losses/total",
     "losses/policy",
     "losses/value",
+    "losses/opponents",
+    "losses/plies_left",
     "charts/learning_rate",
     "charts/gradient_norm",
     "charts/skipped_steps",
@@ -97,11 +99,13 @@ class _Csv:
     def __init__(self, path: Path) -> None:
         self._path = path
         _mend(path)
-        if not path.exists() or not path.stat().st_size:
-            self._append(["time", "step", *FIGURES])
+        self._columns = _columns(path)
+        if not self._columns:
+            self._columns = list(FIGURES)
+            self._append(["time", "step", *self._columns])
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        self._append([round(time.time(), 3), step, *(row.get(name, "") for name in FIGURES)])
+        self._append([round(time.time(), 3), step, *(row.get(name, "") for name in self._columns)])
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -111,6 +115,14 @@ class _Csv:
         csv.writer(line, lineterminator="\n").writerow(values)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line.getvalue())
+
+
+def _columns(path: Path) -> list[str]:
+    """Return the figures that a file has columns for: one begun by another version may lack the newest. None: no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8") as file:
+        return file.readline().rstrip("\n").split(",")[2:]
 
 
 class _TensorBoard:

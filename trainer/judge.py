@@ -93,7 +93,9 @@ class Judge:
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
         if claimed > newest:
             raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
-        samples = extract(played, search_value_share=self._settings.search_value_share)
+        samples = extract(
+            played, search_value_share=self._settings.search_value_share, policy_target=self._settings.policy_target
+        )
         return AcceptedGame(delivery.uid, delivery.payload, samples)
 
 

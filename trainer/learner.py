@@ -6,7 +6,7 @@ next step is in `LearnerState` and in the tensors, so that a resumed learner goe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -50,6 +50,8 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     skipped: bool
+    extra: dict[str, float] = field(default_factory=dict)
+    """Losses of the extra heads, by name."""
 
 
 class Learner:
@@ -109,8 +111,10 @@ class Learner:
             self._take_step()
         else:
             self._skip_step(norm)
-        total, policy, value = (loss.item() for loss in losses)
-        return StepReport(total, policy, value, norm, rate, not finite)
+        extra = {name: loss.item() for name, loss in losses.extra.items()}
+        return StepReport(
+            losses.total.item(), losses.policy.item(), losses.value.item(), norm, rate, skipped=not finite, extra=extra
+        )
 
     def candidate(self) -> Network:
         """Return a network of averaged weights, ready to be exported; the window must not be empty.
@@ -128,13 +132,16 @@ class Learner:
 
     def _losses(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
-            logits, value, _ = self.network(batch.planes)
+            logits, value, extra = self.network(batch.planes)
+        settings = self.settings
         return compute_losses(
             logits.float(),
             value.float(),
             batch,
-            value_weight=self.settings.value_weight,
+            value_weight=settings.value_weight,
             policy_activation=self.network.policy_activation,
+            extra={name: answer.float() for name, answer in zip(self.network.heads, extra, strict=True)},
+            extra_weights={"opponents": settings.opponents_weight, "plies_left": settings.plies_left_weight},
         )
 
     @torch.no_grad()

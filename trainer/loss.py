@@ -1,10 +1,11 @@
-"""The loss: cross-entropy of the policy over legal actions, squared error of the value.
+"""The loss: cross-entropy of the policy over legal actions, squared error of the value, and a term for each extra head.
 
 Axes: B batch, A actions, L most legal actions, P players.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,10 @@ from torch.nn import functional
 
 from trainer.batches import Batch
 
-__all__ = ["Losses", "compute_losses", "log_policy"]
+__all__ = ["EXTRA_HEADS", "Losses", "compute_losses", "log_policy"]
+
+EXTRA_HEADS = ("opponents", "plies_left")
+"""Heads beside policy and value that have a loss."""
 
 _UNLISTED = -1e30  # a logit whose probability is 0; minus infinity would make 0 * inf = nan of the padding
 
@@ -24,6 +28,8 @@ class Losses(NamedTuple):
     total: Tensor
     policy: Tensor
     value: Tensor
+    extra: dict[str, Tensor]
+    """By name, the loss of each extra head; 0 where no position of the batch has a target."""
 
 
 def log_policy(logits: Tensor, legal: Tensor, activation: str = "softmax") -> Tensor:
@@ -43,13 +49,42 @@ def log_policy(logits: Tensor, legal: Tensor, activation: str = "softmax") -> Te
 
 
 def compute_losses(
-    logits: Tensor, value: Tensor, batch: Batch, *, value_weight: float, policy_activation: str = "softmax"
+    logits: Tensor,
+    value: Tensor,
+    batch: Batch,
+    *,
+    value_weight: float,
+    policy_activation: str = "softmax",
+    extra: Mapping[str, Tensor] | None = None,
+    extra_weights: Mapping[str, float] | None = None,
 ) -> Losses:
     """Return the losses of a network's answer.
 
     `logits`: float32 [B, A] of all actions; those not in `batch.legal` take no part, so an illegal action neither gains
-    nor loses by them. `value`: float32 [B, P], index 0 the player to move, as in `batch.value`.
+    nor loses by them. `value`: float32 [B, P], index 0 the player to move, as in `batch.value`. `extra`: by name, what the
+    extra heads answer: `opponents` logits float32 [B, A], `plies_left` a share float32 [B, 1]. Their losses enter the total
+    with `extra_weights`, 1 unless given.
     """
     policy_loss = -(batch.policy * log_policy(logits, batch.legal, policy_activation)).sum(dim=1).mean()
     value_loss = (value - batch.value).square().mean()
-    return Losses(policy_loss + value_weight * value_loss, policy_loss, value_loss)
+    total = policy_loss + value_weight * value_loss
+    terms = {"opponents": _opponents_loss, "plies_left": _plies_left_loss}
+    losses = {name: terms[name](answer, batch) for name, answer in (extra or {}).items()}
+    for name, loss in losses.items():
+        total = total + (extra_weights or {}).get(name, 1.0) * loss
+    return Losses(total, policy_loss, value_loss, losses)
+
+
+def _opponents_loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Return the cross-entropy of what the opponents chose, each choice in equal part, over all actions."""
+    listed = batch.opponents >= 0
+    chosen = torch.log_softmax(logits, dim=1).gather(1, batch.opponents.clamp(min=0)).masked_fill(~listed, 0.0)
+    count = listed.sum(dim=1)
+    return -(chosen.sum(dim=1) / count.clamp(min=1)).sum() / (count > 0).sum().clamp(min=1)
+
+
+def _plies_left_loss(answer: Tensor, batch: Batch) -> Tensor:
+    """Return the squared error of the share of the game that is left, where that is known."""
+    known = batch.plies_left >= 0
+    error = (answer.squeeze(1) - batch.plies_left).masked_fill(~known, 0.0)
+    return error.square().sum() / known.sum().clamp(min=1)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from games.core import Game
-from trainer.samples import Samples, extract
+from trainer.samples import Samples, extract, require_target
 from trainer.window import SampleWindow
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.game_log import GameLog
@@ -49,6 +49,7 @@ class Replay:
     """The log and the window of one game. One thread keeps games; another may draw from the window meanwhile."""
 
     def __init__(self, game: Game, settings: TrainSettings, games: GameLog, marks: Sequence[Mark] = ()) -> None:
+        require_target(game.spec(), settings.policy_target)
         self.log = games
         self._game = game
         self._settings = settings
@@ -94,7 +95,11 @@ class Replay:
 
     def read(self, payload: bytes) -> Samples:
         """Return the samples of a record; raises `RecordRejected`."""
-        return extract(validate(decode_record(payload)), search_value_share=self._settings.search_value_share)
+        return extract(
+            validate(decode_record(payload)),
+            search_value_share=self._settings.search_value_share,
+            policy_target=self._settings.policy_target,
+        )
 
     def _add(self, number: int, samples: Samples) -> None:
         if number >= self._marks[-1].game + MARK_EVERY_GAMES:

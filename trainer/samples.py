@@ -6,17 +6,20 @@ Axes: N samples, L most legal actions of any position, P players.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from games import core
 from games.compiled import compiled
 from games.core import GameSpec
+from zerofleet.errors import ConfigurationError
 from zerofleet.records import SearchColumns, ValidatedGame
 from zerofleet.search.played import FULL_SEARCH
 
-__all__ = ["Samples", "extract"]
+__all__ = ["PolicyTarget", "Samples", "extract", "require_target"]
+
+PolicyTarget = Literal["search", "counter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Samples:
     legal: np.ndarray  # int16 [N, L], padded with -1
     policy: np.ndarray  # float16 [N, L], target probability of each legal action, 0 at padding
     value: np.ndarray  # float32 [N, P], target score in [-1, 1]; index 0 is the player to move, then seat order
+    opponents: np.ndarray  # int16 [N, P - 1], what the others chose in the same round, next seat first; -1 where nothing
+    plies_left: np.ndarray  # float32 [N], share of max_plies that was still played, in [0, 1]; -1 after a resignation
 
     def __len__(self) -> int:
         return len(self.states)
@@ -39,27 +44,45 @@ class Samples:
             legal=np.empty((count, spec.max_legal), np.int16),
             policy=np.empty((count, spec.max_legal), np.float16),
             value=np.empty((count, spec.num_players), np.float32),
+            opponents=np.empty((count, spec.num_players - 1), np.int16),
+            plies_left=np.empty(count, np.float32),
         )
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The four arrays, in the order of the fields."""
-        return self.states, self.legal, self.policy, self.value
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The arrays, in the order of the fields."""
+        return self.states, self.legal, self.policy, self.value, self.opponents, self.plies_left
 
 
-def extract(played: ValidatedGame, *, search_value_share: float) -> Samples:
+def require_target(spec: GameSpec, policy_target: PolicyTarget) -> None:
+    """Raise `ConfigurationError` if a game has no such policy target."""
+    if policy_target == "counter" and spec.counters is None:
+        raise ConfigurationError(
+            f"train.policy_target=counter needs a game that one simultaneous choice decides; {spec.name} names no action "
+            "that beats another; set train.policy_target=search"
+        )
+
+
+def extract(played: ValidatedGame, *, search_value_share: float, policy_target: PolicyTarget = "search") -> Samples:
     """Return a sample for each fully searched move.
 
-    The policy target is the record's; the value target is `1 - search_value_share` of the final scores and the rest of the
-    root's value, both seen by the player to move.
+    The policy target is the record's or, as `counter`, what would have beaten the opponents' choices of the same round
+    (`require_target`); positions where nobody else chose keep the record's. The value target is `1 - search_value_share` of
+    the final scores and the rest of the root's value, both seen by the player to move.
     """
-    search = played.search
+    search, spec = played.search, played.game.spec()
     rows = np.flatnonzero(search.flags & FULL_SEARCH)
-    samples = Samples.empty(played.game.spec(), len(rows))
+    plies = search.ply[rows]
+    samples = Samples.empty(spec, len(rows))
     policy = np.zeros(samples.policy.shape, np.float32)  # numba cannot store float16
-    _fill(played.game, played.states, played.movers, search.ply[rows], samples.states, samples.legal)
+    _fill(played.game, played.states, played.movers, plies, samples.states, samples.legal)
+    moves = np.array(played.record.moves[:], np.int64)
+    _fill_opponents(played.game, played.states, played.movers, moves, plies, samples.opponents)
     _fill_policy(rows, search.start, search.actions, search.policy, samples.legal, policy)
+    if policy_target == "counter" and spec.counters is not None:
+        _counter(spec.counters, samples.opponents, samples.legal, policy)
     samples.policy[:] = policy
+    samples.plies_left[:] = -1.0 if played.record.resigned_seat else (len(played.movers) - plies) / spec.max_plies
     samples.value[:] = _value_targets(played, search, rows, search_value_share)
     return samples
 
@@ -72,6 +95,39 @@ def _fill(
     for i, ply in enumerate(plies):
         core.encode(game, states[ply], movers[ply], out_states[i])
         out_legal[i, core.legal_actions(game, states[ply], out_legal[i]) :] = -1
+
+
+@compiled
+def _fill_opponents(
+    game: Any, states: np.ndarray, movers: np.ndarray, moves: np.ndarray, plies: np.ndarray, out: np.ndarray
+) -> None:
+    """List what the other players chose in the round of each ply: those plies lie around it, as nobody waits for them."""
+    players = out.shape[1] + 1
+    out[:] = -1
+    for i, ply in enumerate(plies):
+        round_number = core.round_of(game, states[ply])
+        if round_number < 0:
+            continue
+        for step in (-1, 1):
+            other = ply + step
+            while 0 <= other < len(movers) and core.round_of(game, states[other]) == round_number:
+                if movers[other] != movers[ply]:
+                    out[i, (movers[other] - movers[ply]) % players - 1] = moves[other]
+                other += step
+
+
+@compiled
+def _counter(counters: np.ndarray, opponents: np.ndarray, legal: np.ndarray, policy: np.ndarray) -> None:
+    """Write into `policy` (float32 [N, L]) what beats the opponents' choices, in equal parts where there are several."""
+    for i in range(len(opponents)):
+        listed = np.count_nonzero(opponents[i] >= 0)
+        if not listed:
+            continue
+        policy[i] = 0.0
+        for chosen in opponents[i]:
+            for column in range(legal.shape[1]):
+                if chosen >= 0 and legal[i, column] == counters[chosen]:
+                    policy[i, column] += 1.0 / listed
 
 
 @compiled

@@ -14,6 +14,7 @@ from trainer.candidates import samples_between_candidates
 from trainer.checkpoint import Accounts, save
 from trainer.export import Lineage, export_network
 from trainer.learner import Learner, StepReport
+from trainer.loss import EXTRA_HEADS
 from trainer.network import Network
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
@@ -48,6 +49,8 @@ class Figures:
         self.samples += samples
         for name in ("total", "policy", "value", "gradient_norm", "learning_rate"):
             self.sums[name] = self.sums.get(name, 0.0) + getattr(report, name)
+        for name, loss in report.extra.items():
+            self.sums[name] = self.sums.get(name, 0.0) + loss
 
     def row(self) -> dict[str, float]:
         """Return means and rates under the names of `trainer.history.FIGURES`."""
@@ -59,7 +62,7 @@ class Figures:
         }
         if self.steps:
             mean = {name: total / self.steps for name, total in self.sums.items()}
-            row |= {f"losses/{name}": mean[name] for name in ("total", "policy", "value")}
+            row |= {f"losses/{name}": mean[name] for name in ("total", "policy", "value", *EXTRA_HEADS) if name in mean}
             row |= {f"charts/{name}": mean[name] for name in ("learning_rate", "gradient_norm")}
         return row
 
@@ -106,6 +109,8 @@ class Training:
                 metrics.TRAIN_SAMPLES.inc(batch)
                 for head in ("total", "policy", "value"):
                     metrics.TRAIN_LOSS.labels(head=head).set(getattr(report, head))
+                for head, loss in report.extra.items():
+                    metrics.TRAIN_LOSS.labels(head=head).set(loss)
                 metrics.TRAIN_RATE.set(report.learning_rate)
         self._count_busy(time.monotonic() - began)
 

@@ -89,6 +89,13 @@ class TrainSettings(_Part):
     """Largest gradient norm."""
     value_weight: float = Field(default=1.0, ge=0)
     """Weight of the value loss beside the policy loss."""
+    policy_target: Literal["search", "counter"] = "search"
+    """`search`: what the search found. `counter`: what would have beaten the opponent's choice of the same round, in games
+    that one simultaneous choice decides."""
+    opponents_weight: float = Field(default=1.0, ge=0)
+    """Weight of the loss of the head `opponents`, where the network has one."""
+    plies_left_weight: float = Field(default=0.1, ge=0)
+    """Weight of the loss of the head `plies_left`, where the network has one."""
     search_value_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the root's searched value in the value target; the rest is the game's result."""
     average_decay: float = Field(default=0.998, ge=0, lt=1)
@@ -125,6 +132,9 @@ class SelfPlaySettings(_Part):
     """What a running game does when a new champion arrives: finish on its version, switch between moves, be dropped."""
     adoption_delay_s: float = Field(default=1.0, ge=0)
     """Upper bound of the random delay before a worker adopts a new champion, so that not all do so at once."""
+    opening_plies: int = Field(default=0, ge=0)
+    """Most uniformly random plies with which a game begins; how many, from 0 on, is drawn for each game. They are no samples:
+    they lead to positions that the players' own moves no longer would."""
     resign_false_rate: float = Field(default=0.05, gt=0, lt=1)
     """Highest share of control games that would have been resigned and were not lost; calibrates the threshold."""
 

@@ -133,7 +133,7 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("visits on an illegal action", "search", set_row(1, actions=[0, 2]), "not all legal at ply 2"),
     ("visits beyond the board", "search", set_row(0, actions=[0, 4, 2**32 - 1]), "not all legal"),
     ("no actions", "search", set_row(0, actions=[], visits=[]), "no visits"),
-    ("zero visits", "search", set_row(1, visits=[0, 0]), "no visits"),
+    ("zero visits without a target", "search", set_row(0, visits=[0, 0, 0]), "no visits and no target"),
     ("more visits than a number holds", "search", set_row(0, visits=[2**32 - 1, 1, 1]), "more than"),
     ("fewer visits than actions", "search", set_row(0, visits=[3, 5]), "3 actions, 2 visits"),
     ("more target weights than actions", "search", set_row(1, target=[1, 1, 65533]), "3 target"),

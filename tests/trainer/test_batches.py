@@ -18,7 +18,8 @@ def samples_of(game, count=40):
     policy = np.where(legal >= 0, rng.random(legal.shape), 0)
     policy /= policy.sum(axis=1, keepdims=True)
     value = rng.uniform(-1, 1, (len(states), 2)).astype(np.float32)
-    return Samples(states, legal, policy.astype(np.float16), value)
+    opponents = rng.integers(-1, game.spec().num_actions, (len(states), 1)).astype(np.int16)
+    return Samples(states, legal, policy.astype(np.float16), value, opponents, rng.random(len(states)).astype(np.float32))
 
 
 def test_without_symmetry_planes_are_those_the_game_wrote(game, connect_four):
@@ -27,6 +28,8 @@ def test_without_symmetry_planes_are_those_the_game_wrote(game, connect_four):
         batch = BatchMaker(chosen.spec()).make(samples, None)
         np.testing.assert_array_equal(batch.planes.numpy(), bits.unpack(samples.states, chosen.spec().planes))
         np.testing.assert_array_equal(batch.legal.numpy(), samples.legal)
+        np.testing.assert_array_equal(batch.opponents.numpy(), samples.opponents)
+        np.testing.assert_array_equal(batch.plies_left.numpy(), samples.plies_left)
 
 
 def test_every_symmetry_is_used_and_turns_planes_and_actions_alike(game):
@@ -44,6 +47,17 @@ def test_every_symmetry_is_used_and_turns_planes_and_actions_alike(game):
         assert matches
         seen.update(matches)
     assert len(seen) == 8
+
+
+def test_what_the_opponents_chose_is_turned_with_the_board(game):
+    samples = samples_of(game, 1)
+    samples.opponents[:] = 5
+    samples.legal[0, :] = -1
+    samples.legal[0, 0] = 1
+    many = Samples(*(np.repeat(array, 100, axis=0) for array in samples.arrays))
+    batch = BatchMaker(game.spec()).make(many, np.random.default_rng(0))
+    pairs = {(int(own), int(other)) for own, other in zip(batch.legal[:, 0], batch.opponents[:, 0], strict=True)}
+    assert pairs == {(1, 5), *((int(s.actions[1]), int(s.actions[5])) for s in game.spec().symmetries)}
 
 
 def test_a_turned_position_is_the_position_of_the_turned_moves(connect_four):

@@ -26,6 +26,13 @@ def test_history_goes_on_after_a_line_that_a_crash_cut_short(tmp_path):
         assert [row["step"] for row in csv.DictReader(file)] == ["1", "2"]
 
 
+def test_a_table_begun_by_another_version_keeps_its_columns(tmp_path):
+    (tmp_path / "trainer.csv").write_text("time,step,losses/total\n1,1,0.5\n")
+    open_history(tmp_path).write(2, {"losses/total": 0.25, "losses/opponents": 3.0})
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [(row["step"], row["losses/total"]) for row in csv.DictReader(file)] == [("1", "0.5"), ("2", "0.25")]
+
+
 def test_a_sink_that_fails_is_dropped_and_the_others_go_on(tmp_path):
     history = open_history(tmp_path)
 

@@ -29,7 +29,8 @@ def made_up_samples(game, count=24, seed=0):
     policy = np.zeros(legal.shape, np.float16)
     policy[np.arange(len(legal)), rng.integers((legal >= 0).sum(axis=1))] = 1
     won = rng.choice([-1.0, 0.0, 1.0], len(states)).astype(np.float32)
-    return Samples(states, legal, policy, np.stack([won, -won], axis=1))
+    value = np.stack([won, -won], axis=1)
+    return Samples(states, legal, policy, value, np.full((len(won), 1), -1, np.int16), np.full(len(won), 0.5, np.float32))
 
 
 def learner_of(game, small, settings=QUICK, *, symmetric=True, seed=3):
@@ -105,7 +106,7 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted(game, small, bad):
     before = {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
     average = [weight.clone() for weight in learner.average.weights]
     trained = learner.state.samples_trained
-    hook = learner.network.stem.weight.register_hook(lambda gradient: gradient * bad)
+    hook = learner.network.trunk.stem.weight.register_hook(lambda gradient: gradient * bad)
     report = learner.step()
     hook.remove()
     assert report.skipped
@@ -119,7 +120,7 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted(game, small, bad):
 
 def test_a_network_that_has_diverged_ends_training_with_advice(game, small):
     learner = learner_of(game, small)
-    learner.network.stem.weight.register_hook(lambda gradient: gradient * float("nan"))
+    learner.network.trunk.stem.weight.register_hook(lambda gradient: gradient * float("nan"))
     for _ in range(49):
         assert learner.step().skipped
     with pytest.raises(CorruptModel, match=r"lower train\.learning_rate"):

@@ -11,8 +11,16 @@ from trainer.batches import Batch
 from trainer.loss import compute_losses
 
 
-def batch(legal, policy, value):
-    return Batch(torch.zeros(len(legal), 1, 1, 1), torch.tensor(legal), torch.tensor(policy), torch.tensor(value))
+def batch(legal, policy, value, opponents=None, plies_left=None):
+    count = len(legal)
+    return Batch(
+        torch.zeros(count, 1, 1, 1),
+        torch.tensor(legal),
+        torch.tensor(policy),
+        torch.tensor(value),
+        torch.tensor(opponents or [[-1]] * count),
+        torch.tensor(plies_left or [-1.0] * count),
+    )
 
 
 def test_a_uniform_network_pays_the_logarithm_of_the_number_of_legal_actions():
@@ -45,3 +53,37 @@ def test_illegal_logits_however_large_change_nothing():
     example = batch([[0, 1, -1]], [[0.5, 0.5, 0.0]], [[0.0]])
     huge = torch.tensor([[0.0, 0.0, 1e30]])
     assert compute_losses(huge, torch.zeros(1, 1), example, value_weight=1.0).policy.item() == pytest.approx(math.log(2))
+
+
+def test_the_head_of_the_opponents_pays_for_each_choice_in_equal_part_where_there_is_one():
+    example = batch([[0], [0], [0]], [[1.0]] * 3, [[0.0, 0.0, 0.0]] * 3, [[2, 3], [-1, -1], [1, -1]])
+    answer = torch.log(torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 3))
+    losses = compute_losses(
+        torch.zeros(3, 4),
+        torch.zeros(3, 3),
+        example,
+        value_weight=1.0,
+        extra={"opponents": answer},
+        extra_weights={"opponents": 0.5},
+    )
+    wanted = -((math.log(0.3) + math.log(0.4)) / 2 + math.log(0.2)) / 2
+    assert losses.extra["opponents"].item() == pytest.approx(wanted)
+    assert losses.total.item() == pytest.approx(0.5 * wanted)
+
+
+def test_the_head_of_the_plies_left_pays_its_squared_error_where_the_end_is_known():
+    example = batch([[0], [0]], [[1.0]] * 2, [[0.0]] * 2, plies_left=[0.75, -1.0])
+    losses = compute_losses(
+        torch.zeros(2, 2), torch.zeros(2, 1), example, value_weight=1.0, extra={"plies_left": torch.tensor([[0.25], [0.9]])}
+    )
+    assert losses.extra["plies_left"].item() == pytest.approx(0.25)
+    assert losses.total.item() == pytest.approx(0.25)
+
+
+def test_a_batch_without_any_choice_of_an_opponent_costs_nothing_there():
+    example = batch([[0]], [[1.0]], [[0.0]])
+    answer = torch.randn(1, 4, requires_grad=True)
+    losses = compute_losses(torch.zeros(1, 4), torch.zeros(1, 1), example, value_weight=1.0, extra={"opponents": answer})
+    losses.total.backward()
+    assert losses.extra["opponents"].item() == 0.0
+    assert not answer.grad.any()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from games import bits, core
-from trainer.samples import extract
+from trainer.samples import extract, require_target
+from zerofleet.errors import ConfigurationError
 from zerofleet.records import decode_record, encode_record, validate
 from zerofleet.records.samples import random_game
 
@@ -88,3 +89,30 @@ def test_stones_of_the_first_sample_are_none_and_of_the_second_one(game):
     planes = bits.unpack(samples.states, game.spec().planes)
     assert planes[0].sum() == 0
     assert (planes[1][0].sum(), planes[1][1].sum()) == (0, 1)  # the mover sees one stone, the other player's
+
+
+def test_the_share_of_the_game_that_is_left_falls_to_one_ply(played):
+    samples = extract(played, search_value_share=0.0)
+    wanted = [(len(played.movers) - ply) / played.game.spec().max_plies for ply in played.search.ply]
+    assert samples.plies_left.tolist() == pytest.approx(wanted)
+    assert (samples.opponents == -1).all()  # nobody chooses in secret here
+
+
+def test_nobody_knows_how_long_a_resigned_game_would_have_been(game):
+    whole = random_game(game, 5)
+    given_up = {"moves": whole.moves[:3], "searched": whole.searched[:3], "resigned_seat": 1, "scores": (1.0, -1.0)}
+    samples = extract(validated(game, seed=5, **given_up), search_value_share=0.0)
+    assert samples.plies_left.tolist() == [-1.0, -1.0, -1.0]
+
+
+def test_a_move_drawn_from_the_policy_has_no_visits_and_is_learnt_from(game):
+    whole = random_game(game, 5)
+    searched = tuple(replace(move, visits=np.zeros_like(move.visits)) for move in whole.searched)
+    samples = extract(validated(game, seed=5, searched=searched), search_value_share=0.0)
+    np.testing.assert_array_equal(samples.policy, extract(validated(game, seed=5), search_value_share=0.0).policy)
+
+
+def test_a_game_without_simultaneous_choices_has_no_counter_to_learn(game):
+    require_target(game.spec(), "search")
+    with pytest.raises(ConfigurationError, match=r"tic_tac_toe names no action.*set train\.policy_target=search"):
+        require_target(game.spec(), "counter")

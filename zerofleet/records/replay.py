@@ -145,7 +145,7 @@ def _check_policy(claims: Claims, out: Replayed, row: int, count: int) -> int:
         target += claims.target[j]
         if visits > MAX_VISITS:
             return ROW_VISITS
-    if visits == 0:
+    if visits == 0 and not claims.has_target[row]:
         return ROW_NO_VISITS
     # Rounding each of k entries to a unit moves the sum by k / 2 units at most.
     if claims.has_target[row] and abs(target - TARGET_ONE) > max(1, (end - first) // 2):
