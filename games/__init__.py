@@ -9,6 +9,7 @@ are for Python and check their input. A game of your own: `docs/own_game.md`.
 """
 
 from games import connect_four as _connect_four  # noqa: F401  (registers the game)
+from games import othello as _othello  # noqa: F401
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401
 from games.conformance import check_game
 from games.core import Game, GameSpec, State, Symmetry, available, make, parameters_of, register, rule
