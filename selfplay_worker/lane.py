@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
 from selfplay_worker.ledger import Ledger, Ticket
+from selfplay_worker.openings import random_opening
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.stopping import Stop
@@ -39,6 +40,8 @@ class Crew:
     thread: Executor
     """Where blocks are searched; one thread is one core."""
     staleness: Literal["finish", "switch", "drop"]
+    opening_plies: int
+    """Most random plies a game begins with."""
 
 
 class Lane:
@@ -110,7 +113,8 @@ class Lane:
         """Begin a game in every idle slot."""
         for slot in self._block.idle():
             ticket = self._crew.ledger.begin(self._version)
-            self._block.begin(slot, seed=ticket.seed, versions=[self._version] * self._seats)
+            opening = random_opening(self._block.game, seed=ticket.seed, most_plies=self._crew.opening_plies)
+            self._block.begin(slot, seed=ticket.seed, versions=[self._version] * self._seats, opening=opening)
             self._games[slot] = ticket
 
     def _collect(self) -> None:

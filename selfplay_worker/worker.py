@@ -79,6 +79,7 @@ class SelfPlay:
             stop=self._stop,
             thread=self._thread,
             staleness=settings.selfplay.staleness,
+            opening_plies=settings.selfplay.opening_plies,
         )
         self._resignation = resignation
 

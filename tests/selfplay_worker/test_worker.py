@@ -270,3 +270,14 @@ async def test_players_resign_once_control_games_allow_it(
     for record in records:
         validate(record)
         assert not (record.resignation_control and record.resigned_seat)
+
+
+async def test_games_begin_with_random_plies_that_are_no_samples(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    promotions.promote(1)
+    async with working(game, changed(settings, selfplay={"opening_plies": 3}), evaluator, stream, promotions):
+        await stream.until(24)
+    played = [validate(decode_record(payload)) for payload in stream.published.values()]
+    first_searched = {int(record.search.ply[0]) for record in played}
+    assert first_searched == {0, 1, 2, 3}
