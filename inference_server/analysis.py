@@ -117,7 +117,10 @@ class _PlaneEvaluator:
             raise Unavailable("the deadline passed during the search; allow more time or ask for fewer simulations")
         states, legal = batch.states.copy(), batch.legal.copy()  # read on the device thread
         answer = await self._plane.evaluate(self._served, states, legal, patience_s=None if left_s == math.inf else left_s)
-        return Evaluation(answer.policy, answer.value, version)
+        policy, value, *heads = answer.heads
+        if len(heads) < batch.heads:
+            raise InvalidRequest(f"version {version} has {len(heads)} extra heads, the search asks for {batch.heads}")
+        return Evaluation(policy, value, version, tuple(heads[: batch.heads]))
 
 
 def _position(game: Game, moves: Sequence[str]) -> _Position:

@@ -29,7 +29,9 @@ import numpy as np
 import structlog
 import torch
 
+from inference_server.queueing import Answers
 from inference_server.settings import Precision
+from inference_server.tensors import Contract
 from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import ConfigurationError, CorruptModel
 from zerofleet.manifests import Manifest, check_golden
@@ -38,15 +40,14 @@ __all__ = ["TorchBackend", "TorchModule"]
 
 log = structlog.get_logger()
 
+_NUMPY_TYPES = {"FP16": np.float16, "FP32": np.float32}
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor settles after two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
-# What reduced precision may change in an answer. In bfloat16 a trained 2 x 32 network was off by up to 0.03 in a
-# probability and 0.04 in a value (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
+# What reduced precision may change in a probability (or another number in [0, 1]) and in a value. In bfloat16 a trained
+# 2 x 32 network was off by up to 0.03 and 0.04 (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
 REDUCED_POLICY_TOLERANCE = 0.05
 REDUCED_VALUE_TOLERANCE = 0.1
-
-Answers = tuple[np.ndarray, np.ndarray]  # policy float16 [B, L], value float32 [B, P]
 
 
 class TorchBackend:
@@ -99,12 +100,12 @@ class TorchBackend:
     def _load_checked(self, path: Path, manifest: Manifest) -> TorchModule:
         module, answers = self._load(path, manifest, self.precision)
         try:
-            check_golden(manifest, *answers)
+            _check(manifest, answers)
         except CorruptModel as error:
             if self.precision is torch.float32:
                 raise
             exact, exact_answers = self._load(path, manifest, torch.float32)
-            check_golden(manifest, *exact_answers)  # the version itself is sound, so only the precision is in question
+            _check(manifest, exact_answers)  # the version itself is sound, so only the precision is in question
             if not _is_near(answers, exact_answers):
                 log.warning(
                     "model.precision_refused", version=manifest.version, precision=str(self.precision), error=str(error)
@@ -119,6 +120,8 @@ class TorchBackend:
             script: Any = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
+            # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while it words the error.
+            TorchModule(script, self.device).evaluate([states], [legal])
             script = torch.jit.freeze(script)
             if not self.on_gpu:
                 script = torch.jit.optimize_for_inference(script)
@@ -138,13 +141,12 @@ class TorchModule:
         self._run = _GpuRunner(script, device) if device.type == "cuda" else self._run_on_cpu
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
-        """Return policy float16 [B, L] and value float32 [B, P] of requests put one after another."""
+        """Return what every head says of requests put one after another."""
         return self._run(states, legal)
 
     def _run_on_cpu(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
         with torch.inference_mode():
-            policy, value = self._script(_tensor(states), _tensor(legal))
-            return policy.half().numpy(), value.float().numpy()
+            return tuple(answer.numpy() for answer in self._script(_tensor(states), _tensor(legal)))
 
 
 class _GpuRunner:
@@ -158,10 +160,10 @@ class _GpuRunner:
     def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
         with torch.inference_mode():
             inputs = [self._stage("states", states), self._stage("legal", legal)]
-            policy, value = self._script(*(x.to(self._device, non_blocking=True) for x in inputs))
-            outputs = [self._fetch("policy", policy.half()), self._fetch("value", value.float())]
+            answers = self._script(*(x.to(self._device, non_blocking=True) for x in inputs))
+            outputs = [self._fetch(f"head {i}", answer) for i, answer in enumerate(answers)]
             torch.cuda.current_stream(self._device).synchronize()
-            return outputs[0].numpy().copy(), outputs[1].numpy().copy()
+            return tuple(output.numpy().copy() for output in outputs)
 
     def _stage(self, name: str, parts: list[np.ndarray]) -> torch.Tensor:
         rows = sum(map(len, parts))
@@ -194,10 +196,23 @@ def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
     return torch.frombuffer(content, dtype=dtype).view(array.shape)
 
 
+def _check(manifest: Manifest, answers: Answers) -> None:
+    """Raise `CorruptModel` unless the answers to the golden positions are the exporter's, in the types of the wire."""
+    policy, value, *heads = answers
+    check_golden(manifest, policy, value, heads)
+    for output, got in zip(Contract.of(manifest).outputs, answers, strict=True):
+        if got.dtype != _NUMPY_TYPES[output.datatype]:
+            raise CorruptModel(
+                f"model {manifest.model} version {manifest.version} answers {output.name} as {got.dtype},"
+                f" want {output.datatype}"
+            )
+
+
 def _is_near(answers: Answers, exact: Answers) -> bool:
     """Return whether answers in reduced precision may stand for the exact ones; never true of a nan."""
-    policy, value = (np.abs(got - want).max() for got, want in zip(answers, exact, strict=True))
-    return bool(policy <= REDUCED_POLICY_TOLERANCE and value <= REDUCED_VALUE_TOLERANCE)
+    policy, value, *heads = (np.abs(got - want).max() for got, want in zip(answers, exact, strict=True))
+    near = value <= REDUCED_VALUE_TOLERANCE and all(off <= REDUCED_POLICY_TOLERANCE for off in (policy, *heads))
+    return bool(near)
 
 
 def _require_finite(script: Any, manifest: Manifest) -> None:

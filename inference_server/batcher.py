@@ -145,7 +145,7 @@ def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result
     """Evaluate requests of one version in one go, and one by one when that fails."""
     began_s = clock()
     try:
-        policy, value = tickets[0].module.evaluate([t.states for t in tickets], [t.legal for t in tickets])
+        heads = tickets[0].module.evaluate([t.states for t in tickets], [t.legal for t in tickets])
     except Exception as error:
         if len(tickets) == 1:
             return [_Result(tickets[0], error)]
@@ -155,6 +155,7 @@ def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result
     results, start = [], 0
     for ticket in tickets:
         rows = slice(start, start + len(ticket))
-        results.append(_Result(ticket, Answer(policy[rows], value[rows], began_s - ticket.arrived_s, compute_s)))
+        own = tuple(head[rows] for head in heads)
+        results.append(_Result(ticket, Answer(own, began_s - ticket.arrived_s, compute_s)))
         start += len(ticket)
     return results

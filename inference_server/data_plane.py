@@ -17,7 +17,7 @@ from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet import metrics
 from zerofleet.errors import ModelNotFound, Overloaded
-from zerofleet.naming import POLICY_TENSOR, VALUE_TENSOR, parse_version, require_model_name
+from zerofleet.naming import parse_version, require_model_name
 
 __all__ = ["DataPlane", "Inference"]
 
@@ -81,8 +81,9 @@ class DataPlane:
             served.statistics.failure.add(time.monotonic() - began_s)
             raise
         served.statistics.success.add(time.monotonic() - began_s)
-        content = {POLICY_TENSOR: ("FP16", answer.policy), VALUE_TENSOR: ("FP32", answer.value)}
-        return Inference(served.manifest.model, served.version, tuple((name, *content[name]) for name in wanted))
+        named = zip(served.contract.outputs, answer.heads, strict=True)
+        sent = tuple((output.name, output.datatype, rows) for output, rows in named if output.name in wanted)
+        return Inference(served.manifest.model, served.version, sent)
 
     async def evaluate(
         self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float | None = None

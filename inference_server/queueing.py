@@ -16,22 +16,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from zerofleet.errors import Overloaded
 
-__all__ = ["Answer", "BatchReport", "Module", "RequestQueue", "Ticket"]
+__all__ = ["Answer", "Answers", "BatchReport", "Module", "RequestQueue", "Ticket"]
 
 # Of max_batch. On a CPU an eighth of 1024 already reaches 93 % of the best speed, so waiting for more only idles.
 SMALL_SHARE = 8
 
 
+Answers: TypeAlias = tuple[np.ndarray, ...]
+"""What a network says, in the order of its manifest's heads: policy float16 [B, L], value float32 [B, P], extra heads."""
+
+
 class Module(Protocol):
     """A loaded version as the queue sees it."""
 
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
         """Evaluate requests put one after another; runs on the device thread."""
         ...
 
@@ -53,8 +57,7 @@ class BatchReport:
 class Answer:
     """One request's part of a batch."""
 
-    policy: np.ndarray  # float16 [B, L]
-    value: np.ndarray  # float32 [B, P]
+    heads: Answers
     queue_s: float
     compute_s: float  # of the whole batch
 

@@ -19,7 +19,7 @@ import structlog
 
 from games import core
 from games.core import Game
-from inference_server.queueing import BatchReport
+from inference_server.queueing import Answers, BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
 from zerofleet import metrics
@@ -37,8 +37,8 @@ log = structlog.get_logger()
 class Network(Protocol):
     """A network on the device."""
 
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return policy float16 [B, L] and value float32 [B, P] of requests put one after another."""
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
+        """Return what every head says of requests put one after another."""
         ...
 
 
@@ -68,7 +68,7 @@ class ServedVersion:
         """Its number."""
         return self.manifest.version
 
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
         """See `Module.evaluate`."""
         return self.network.evaluate(states, legal)
 

@@ -15,8 +15,9 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from zerofleet.errors import InvalidRequest
+from zerofleet.heads import Output, outputs_of
 from zerofleet.manifests import Manifest
-from zerofleet.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, POLICY_TENSOR, STATE_TENSOR, VALUE_TENSOR
+from zerofleet.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, STATE_TENSOR
 
 __all__ = ["Contract", "Tensor"]
 
@@ -43,24 +44,26 @@ class Contract:
     packed_bytes: int
     max_legal: int
     num_actions: int
-    num_players: int
+    outputs: tuple[Output, ...]
+    """In the order of the manifest's heads."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """Return the contract of a stored version."""
+        """Return the contract of a stored version; raises `CorruptModel` when its manifest names heads nobody knows."""
         channels, height, width = manifest.planes
         packed_bytes = (channels * height * width + 7) // 8
-        return cls(manifest.planes, packed_bytes, manifest.max_legal, manifest.num_actions, manifest.num_players)
+        outputs = outputs_of(
+            manifest.heads,
+            max_legal=manifest.max_legal,
+            num_players=manifest.num_players,
+            num_actions=manifest.num_actions,
+        )
+        return cls(manifest.planes, packed_bytes, manifest.max_legal, manifest.num_actions, outputs)
 
     @property
     def inputs(self) -> tuple[tuple[str, str, int], ...]:
         """Name, type and row length of each input."""
         return (STATE_TENSOR, "UINT8", self.packed_bytes), (LEGAL_TENSOR, "INT16", self.max_legal)
-
-    @property
-    def outputs(self) -> tuple[tuple[str, str, int], ...]:
-        """Name, type and row length of each output."""
-        return (POLICY_TENSOR, "FP16", self.max_legal), (VALUE_TENSOR, "FP32", self.num_players)
 
     def read(self, tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
         """Return `states` uint8 [B, packed_bytes] and `legal` int16 [B, L], without copying.
@@ -78,9 +81,9 @@ class Contract:
 
     def require_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the outputs to send, all of them when none are named; raises `InvalidRequest` for unknown ones."""
-        known = tuple(name for name, _, _ in self.outputs)
+        known = tuple(output.name for output in self.outputs)
         if unknown := [name for name in names if name not in known]:
-            raise InvalidRequest(f"unknown output {_shown(unknown)}; there are {', '.join(known)}")
+            raise InvalidRequest(f"unknown output {_shown(unknown)}; this version has {', '.join(known)}")
         return tuple(name for name in known if name in names) if names else known
 
     def _check_names(self, names: list[str]) -> None:

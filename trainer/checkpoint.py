@@ -24,6 +24,7 @@ from torch import Tensor
 
 from games.core import Game
 from trainer.learner import Learner, LearnerState
+from trainer.network import with_todays_names
 from zerofleet.crashpoints import crash_point
 from zerofleet.encodings import encoder_fingerprint
 from zerofleet.errors import CorruptModel, VersionSkew
@@ -132,7 +133,9 @@ def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
     latest = directory / f"{numbers[-1]:08d}"
     advice = f"remove {latest} to go on from {'the one before' if len(numbers) > 1 else 'the newest stored model'}"
     try:
-        checkpoint = parse(Checkpoint, (latest / _COUNTS).read_bytes(), where=str(latest / _COUNTS), schema=CHECKPOINT_SCHEMA)
+        checkpoint = parse(
+            Checkpoint, (latest / _COUNTS).read_bytes(), where=str(latest / _COUNTS), schemas=[CHECKPOINT_SCHEMA]
+        )
         found = describe_file(latest / _TENSORS)
         if found != checkpoint.tensors:
             raise CorruptModel(
@@ -148,6 +151,7 @@ def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
 def restore(learner: Learner, game: Game, network: NetworkSettings, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
     """Put a fresh learner into the state of a checkpoint; raises `VersionSkew` when it is of another game or network."""
     _require_same(game, network, learner, checkpoint)
+    tensors = with_todays_names(tensors)
     learner.load_weights(_under(tensors, "network"))
     names = [name for name, _ in learner.network.named_parameters()]
     for name, weight in zip(names, learner.average.weights, strict=True):

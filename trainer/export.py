@@ -7,9 +7,9 @@ A network that is not finite, or whose script does not answer as the network its
 
 from __future__ import annotations
 
-import copy
 import io
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,12 +20,14 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
-from trainer.network import Network, ServingModule
+from trainer.network import Network
+from trainer.serving import ServingModule, serving_module
 from zerofleet.encodings import encoder_fingerprint, sample_positions
 from zerofleet.errors import CorruptModel
+from zerofleet.heads import BASE_HEADS, outputs_of
 from zerofleet.manifests import Golden, Manifest, check_golden
 from zerofleet.model_store import ModelStore
-from zerofleet.naming import LEGAL_TENSOR, POLICY_TENSOR, STATE_TENSOR, VALUE_TENSOR, model_name
+from zerofleet.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.presets import NetworkSettings
 
 __all__ = ["Lineage", "TritonBackend", "export_network", "script", "triton_config"]
@@ -63,11 +65,12 @@ def export_network(
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     if broken := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
         raise CorruptModel(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
-    served = ServingModule(copy.deepcopy(network).cpu().float(), game.spec()).eval()
+    served = serving_module(network, game.spec())
     scripted = script(served)
     manifest = _manifest(game, served, settings, lineage)
     states, legal, _, _ = manifest.golden.arrays()
-    check_golden(manifest, *_answers(scripted, states, legal))
+    policy, value, *heads = _answers(scripted, states, legal)
+    check_golden(manifest, policy, value, heads)
     archive = io.BytesIO()
     torch.jit.save(scripted, archive)
     files: dict[str, bytes | Path] = {
@@ -75,7 +78,7 @@ def export_network(
         "weights.safetensors": save_safetensors(weights),
         "model.py": Path(__file__).with_name("triton_model.py").read_bytes(),
     }
-    config = triton_config(game, backend=backend, max_batch=max_batch)
+    config = triton_config(game, heads=manifest.heads, backend=backend, max_batch=max_batch)
     return store.publish(model_name(game), files, manifest, config=config)
 
 
@@ -87,10 +90,16 @@ def script(module: ServingModule) -> torch.jit.ScriptModule:
     return scripted
 
 
-def triton_config(game: Game, *, backend: TritonBackend = "python", max_batch: int = 1024) -> str:
+def triton_config(
+    game: Game, *, heads: Sequence[str] = BASE_HEADS, backend: TritonBackend = "python", max_batch: int = 1024
+) -> str:
     """Return `config.pbtxt`: tensors, dynamic batching, and the latest two versions where nobody names others."""
     spec = game.spec()
     engine = 'backend: "python"' if backend == "python" else 'platform: "pytorch_libtorch"\ndefault_model_filename: "model.pt"'
+    outputs = ",\n".join(
+        f'  {{ name: "{output.name}" data_type: TYPE_{output.datatype} dims: [ {output.width} ] }}'
+        for output in outputs_of(heads, max_legal=spec.max_legal, num_players=spec.num_players, num_actions=spec.num_actions)
+    )
     return f"""\
 name: "{model_name(game)}"
 {engine}
@@ -100,8 +109,7 @@ input [
   {{ name: "{LEGAL_TENSOR}" data_type: TYPE_INT16 dims: [ {spec.max_legal} ] }}
 ]
 output [
-  {{ name: "{POLICY_TENSOR}" data_type: TYPE_FP16 dims: [ {spec.max_legal} ] }},
-  {{ name: "{VALUE_TENSOR}" data_type: TYPE_FP32 dims: [ {spec.num_players} ] }}
+{outputs}
 ]
 version_policy: {{ latest {{ num_versions: 2 }} }}
 dynamic_batching {{
@@ -117,7 +125,7 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
     states, legal = sample_positions(game, games=_GOLDEN_GAMES, seed=_GOLDEN_SEED)
     chosen = np.linspace(0, len(states) - 1, min(_GOLDEN_POSITIONS, len(states))).astype(int)
     states, legal = states[chosen], legal[chosen]
-    policy, value = _answers(served, states, legal)
+    policy, value, *heads = _answers(served, states, legal)
     return Manifest(
         model=model_name(game),
         game=spec.name,
@@ -133,13 +141,14 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
         games_seen=lineage.games_seen,
         created_at_ms=time.time_ns() // 1_000_000,
         network=settings.model_dump(),
-        heads=("policy", "value"),
-        golden=Golden.of(states, legal, policy, value),
+        heads=(*BASE_HEADS, *settings.heads),
+        golden=Golden.of(states, legal, policy, value, heads),
         torch=torch.__version__,
     )
 
 
-def _answers(module: torch.nn.Module, states: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _answers(module: torch.nn.Module, states: np.ndarray, legal: np.ndarray) -> list[np.ndarray]:
+    """Return policy, value and extra heads."""
     with torch.inference_mode():
-        answers: tuple[Tensor, Tensor] = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
-    return answers[0].numpy(), answers[1].numpy()
+        answers: tuple[Tensor, ...] = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
+    return [answer.numpy() for answer in answers]

@@ -1,83 +1,93 @@
-"""The network: a residual tower with a policy head and a value head, and the form of it that is served.
+"""The network: a trunk, and heads for the policy, the value and whatever else it is to predict.
 
-    planes ── stem ── blocks ── ─┬─ policy: 1x1 convolution, linear ──► logits of every action
-                                 └─ value:  1x1 convolution, linear, linear, tanh ──► expected score of each player
+    planes ── trunk ──┬─ policy ──────────────────────► logits of every action
+                      ├─ value ─── tanh ──────────────► expected score of each player
+                      └─ extra heads, by settings ────► opponents: logits of what others choose in this round
+                                                        plies_left: share of the longest game that is still to come
 
-The architecture is AlphaZero's (Silver et al. 2018) at any size, for any planes. `ServingModule` wraps it with what stands
-on the wire: packed bits in, probabilities of the listed actions out.
+The trunk is a residual tower, AlphaZero's architecture (Silver et al. 2018) at any size for any planes, or a perceptron
+for encodings without a board. `trainer.serving` wraps a network with what stands on the wire.
 
-Axes: B batch, C planes, H x W cells, F channels of the tower, A actions, L listed actions, P players.
+Axes: B batch, C planes, H x W cells, A actions, P players.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from games.core import GameSpec
+from trainer.heads import DenseHead, MovesHead, PlaneHead, PliesLeftHead
+from trainer.tower import Perceptron, Tower
+from zerofleet.errors import ConfigurationError
 from zerofleet.presets import NetworkSettings
 
-__all__ = ["Network", "ServingModule", "new_network", "unpack_planes"]
+__all__ = ["Network", "new_network", "with_todays_names"]
 
+_MANY_ACTIONS = 2048  # beyond it most weights of a small network would be the dense policy head's
 
-class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions and the input added to their result (He et al. 2016)."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(channels)
-        nn.init.zeros_(self.norm2.weight)  # a new block is the identity: deep towers train from the first step
-
-    def forward(self, x: Tensor) -> Tensor:
-        """float [B, F, H, W] to the same shape."""
-        y = functional.relu(self.norm1(self.conv1(x)))
-        y = self.norm2(self.conv2(y))
-        return functional.relu(x + y)
+_FORMER_NAMES = {
+    "stem": "trunk.stem",
+    "stem_norm": "trunk.stem_norm",
+    "blocks": "trunk.blocks",
+    "policy_conv": "policy.conv",
+    "policy_norm": "policy.norm",
+    "policy_out": "policy.out",
+    "value_conv": "value.conv",
+    "value_norm": "value.norm",
+    "value_hidden": "value.hidden.0",
+    "value_out": "value.out",
+}
+_FORMER = re.compile(rf"^(|network\.|average\.|optimizer\.)({'|'.join(_FORMER_NAMES)})\.")
 
 
 class Network(nn.Module):
-    """Planes in; logits and values for the player to move out."""
+    """Planes in; for the player to move, logits, values and the extra heads out."""
 
     def __init__(self, spec: GameSpec, settings: NetworkSettings) -> None:
+        """Raises `ConfigurationError` when the settings do not fit the game."""
         super().__init__()
-        self.heads = tuple(settings.heads)
-        self.policy_activation = settings.policy_activation
-        planes, height, width = spec.planes
-        channels = settings.channels
-        self.stem = nn.Conv2d(planes, channels, kernel_size=3, padding=1, bias=False)
-        self.stem_norm = nn.BatchNorm2d(channels)
-        self.blocks = nn.Sequential(*(ResidualBlock(channels) for _ in range(settings.blocks)))
+        self.heads: tuple[str, ...] = settings.heads
+        self.policy_activation: str = settings.policy_activation
+        _, height, width = spec.planes
+        flat = settings.kind == "perceptron"
+        shape = (settings.channels, height, width)
 
-        self.policy_conv = nn.Conv2d(channels, settings.policy_channels, kernel_size=1, bias=False)
-        self.policy_norm = nn.BatchNorm2d(settings.policy_channels)
-        self.policy_out = nn.Linear(settings.policy_channels * height * width, spec.num_actions)
+        def head(outputs: int, channels: int, hidden: int = 0) -> DenseHead | PlaneHead:
+            return DenseHead(settings.hidden[-1], outputs) if flat else PlaneHead(shape, channels, outputs, hidden=hidden)
 
-        self.value_conv = nn.Conv2d(channels, settings.value_channels, kernel_size=1, bias=False)
-        self.value_norm = nn.BatchNorm2d(settings.value_channels)
-        self.value_hidden = nn.Linear(settings.value_channels * height * width, settings.value_hidden)
-        self.value_out = nn.Linear(settings.value_hidden, spec.num_players)
+        self.trunk = _trunk(spec, settings)
+        self.policy = (
+            MovesHead(settings.channels, cells)
+            if (cells := _cells_of_moves(spec, settings)) is not None
+            else head(spec.num_actions, settings.policy_channels)
+        )
+        self.value = head(spec.num_players, settings.value_channels, settings.value_hidden)
+        self.extra = nn.ModuleList(
+            head(spec.num_actions, settings.policy_channels)
+            if name == "opponents"
+            else PliesLeftHead(head(1, settings.value_channels))
+            for name in settings.heads
+        )
+        self.register_load_state_dict_pre_hook(_before_loading)  # type: ignore[no-untyped-call]
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Evaluate positions.
 
-        `planes`: float [B, C, H, W]. Returns `logits` float32 [B, A] of all actions, legal or not, and `value`
-        float32 [B, P] in [-1, 1], whose index 0 is the player to move and which goes on in seat order, and what the extra heads
-        say, in the order of `heads`.
+        `planes`: float [B, C, H, W]. Returns `logits` float32 [B, A] of all actions, legal or not; `value` float32 [B, P]
+        in [-1, 1], whose index 0 is the player to move and which goes on in seat order; and what the extra heads say, in
+        the order of `heads`: `opponents` logits float32 [B, A], `plies_left` float32 [B, 1] in [0, 1].
         """
-        x = functional.relu(self.stem_norm(self.stem(planes)))  # [B, F, H, W]
-        x = self.blocks(x)
-
-        p = functional.relu(self.policy_norm(self.policy_conv(x)))
-        logits = self.policy_out(p.flatten(1))
-
-        v = functional.relu(self.value_norm(self.value_conv(x)))
-        v = functional.relu(self.value_hidden(v.flatten(1)))
+        x = self.trunk(planes)
         extra: list[Tensor] = []
-        return logits.float(), torch.tanh(self.value_out(v).float()), extra
+        for head in self.extra:
+            extra.append(head(x).float())  # noqa: PERF401 - the loop is unrolled by TorchScript
+        return self.policy(x).float(), torch.tanh(self.value(x).float()), extra
 
 
 def new_network(spec: GameSpec, settings: NetworkSettings, *, seed: int) -> Network:
@@ -87,35 +97,50 @@ def new_network(spec: GameSpec, settings: NetworkSettings, *, seed: int) -> Netw
         return Network(spec, settings)
 
 
-class ServingModule(nn.Module):
-    """The network as it stands on the wire; scriptable.
+def _trunk(spec: GameSpec, settings: NetworkSettings) -> Tower | Perceptron:
+    planes, height, width = spec.planes
+    if settings.kind == "perceptron":
+        return Perceptron(planes * height * width, settings.hidden, settings.activation)
+    hexagonal = settings.hex_kernels and spec.lattice == "hexagonal"
+    return Tower(planes, settings.channels, settings.blocks, hexagonal=hexagonal)
 
-    It computes in the type of its weights: exported in float32, which is what a CPU runs. A server with a GPU calls
-    `.to(device).half()` after loading, and gets half precision; the softmax and the tanh stay in float32.
+
+def _cells_of_moves(spec: GameSpec, settings: NetworkSettings) -> np.ndarray | None:
+    """Return the cells by which the policy head scores actions, None for a dense head."""
+    if settings.policy_head == "dense":
+        return None
+    obstacle = _obstacle(spec, settings)
+    if obstacle is None and (settings.policy_head == "moves" or spec.num_actions > _MANY_ACTIONS):
+        return spec.action_cells
+    if settings.policy_head == "moves":
+        raise ConfigurationError(f"policy_head=moves does not fit {spec.name}: {obstacle}; use policy_head=dense")
+    return None
+
+
+def _obstacle(spec: GameSpec, settings: NetworkSettings) -> str | None:
+    """Return why actions cannot be scored by their cells, None when they can."""
+    if settings.kind == "perceptron":
+        return "a perceptron has no cells"
+    if spec.action_cells is None:
+        return "its actions do not lead from a cell to a cell"
+    joined = spec.action_cells[(spec.action_cells >= 0).all(axis=1)]
+    if len(np.unique(joined, axis=0)) < len(joined):
+        return "some of its actions join the same two cells"
+    return None if len(joined) else "none of its actions leads from a cell to a cell"
+
+
+def with_todays_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return stored tensors with those of earlier releases under the names of today.
+
+    Understands names with one more part before them, as a checkpoint has (`average.stem.weight`).
     """
-
-    def __init__(self, network: Network, spec: GameSpec) -> None:
-        super().__init__()
-        self.planes, self.height, self.width = spec.planes
-        self.network = network
-
-    def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
-        """Evaluate packed positions.
-
-        `state`: uint8 [B, packed_bytes]; `legal`: int16 [B, L], padded with -1. Returns `policy` float16 [B, L], softmax
-        over the listed actions and 0 at padding, and `value` float32 [B, P].
-        """
-        bits = unpack_planes(state, self.planes, self.height, self.width)
-        logits, value, _ = self.network(bits.to(self.network.stem.weight.dtype))
-        index = legal.to(torch.int64)
-        listed = index >= 0
-        chosen = logits.gather(1, index.clamp(min=0)).masked_fill(~listed, -1e30)  # finite: a row of padding stays finite
-        policy = torch.softmax(chosen, dim=1) * listed
-        return policy.half(), value
+    return {
+        _FORMER.sub(lambda match: f"{match[1]}{_FORMER_NAMES[match[2]]}.", name, count=1): tensor
+        for name, tensor in tensors.items()
+    }
 
 
-def unpack_planes(state: Tensor, planes: int, height: int, width: int) -> Tensor:
-    """Turn packed bits, uint8 [B, packed_bytes], least bit of each byte first, into uint8 planes [B, C, H, W]."""
-    shifts = torch.arange(8, dtype=torch.uint8, device=state.device)
-    bits = state.unsqueeze(2).bitwise_right_shift(shifts).bitwise_and(1)  # [B, packed_bytes, 8]
-    return bits.flatten(1)[:, : planes * height * width].reshape(-1, planes, height, width)
+def _before_loading(network: nn.Module, tensors: dict[str, Any], *_: Any) -> None:
+    renamed = with_todays_names(tensors)
+    tensors.clear()
+    tensors.update(renamed)

@@ -10,6 +10,8 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 POLICY_TOLERANCE = 5e-3  # as zerofleet.manifests has them
 VALUE_TOLERANCE = 2e-2
+HEAD_TOLERANCE = 1e-2
 
 
 class TritonPythonModel:
@@ -38,33 +41,48 @@ class TritonPythonModel:
         if on_gpu:
             self.module = self.module.half()
         self.module = torch.jit.freeze(self.module.eval())
+        # The configuration is one for all versions; what this one has is in its manifest. Schema 1 has two heads.
+        self.outputs = ["policy__0", "value__1"] + [f"head__{index}" for index in range(2, len(manifest["heads"]))]
         self._check_golden(manifest["golden"])
 
-    def execute(self, requests: list) -> list:  # type: ignore[type-arg]
+    def execute(self, requests: list[Any]) -> list[Any]:
         """Answer several requests with one pass: their rows are put together and the answers cut apart again."""
         states = [pb_utils.get_input_tensor_by_name(request, "state__0").as_numpy() for request in requests]
         legal = [pb_utils.get_input_tensor_by_name(request, "legal__1").as_numpy() for request in requests]
-        policy, value = self._evaluate(np.concatenate(states), np.concatenate(legal))
+        answers = self._evaluate(np.concatenate(states), np.concatenate(legal))
         cuts = np.cumsum([len(rows) for rows in states])[:-1]
-        return [
-            pb_utils.InferenceResponse([pb_utils.Tensor("policy__0", p), pb_utils.Tensor("value__1", v)])
-            for p, v in zip(np.split(policy, cuts), np.split(value, cuts))  # noqa: B905 - this runs on Python 3.8 too
-        ]
+        parts = zip(*(np.split(answer, cuts) for answer in answers))  # noqa: B905 - this runs on Python 3.8 too
+        return [self._response(request, part) for request, part in zip(requests, parts)]  # noqa: B905
 
-    def _evaluate(self, states: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _response(self, request: Any, arrays: Sequence[np.ndarray]) -> Any:
+        """Return the tensors that were asked for, and no others."""
+        wanted = request.requested_output_names()
+        if missing := [name for name in wanted if name not in self.outputs]:
+            text = f"unknown output {', '.join(sorted(missing))}; this version has {', '.join(self.outputs)}"
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(text, pb_utils.TritonError.INVALID_ARG))
+        named = zip(self.outputs, arrays)  # noqa: B905
+        return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in named if name in wanted])
+
+    def _evaluate(self, states: np.ndarray, legal: np.ndarray) -> list[np.ndarray]:
+        """Return policy, value and extra heads, in the types that the wire has."""
         with torch.inference_mode():
-            policy, value = self.module(
+            answers = self.module(
                 torch.from_numpy(np.ascontiguousarray(states)).to(self.device),
                 torch.from_numpy(np.ascontiguousarray(legal)).to(self.device),
             )
-        return policy.cpu().numpy(), value.float().cpu().numpy()
+        return [answer.cpu().numpy() for answer in answers]
 
-    def _check_golden(self, golden: dict) -> None:  # type: ignore[type-arg]
-        def read(name: str, dtype: str) -> np.ndarray:
-            return np.frombuffer(base64.b64decode(golden[name]), dtype).reshape(golden["positions"], -1)
+    def _check_golden(self, golden: dict[str, Any]) -> None:
+        def read(text: str, dtype: str) -> np.ndarray:
+            return np.frombuffer(base64.b64decode(text), dtype).reshape(golden["positions"], -1)
 
-        policy, value = self._evaluate(read("states", "u1").copy(), read("legal", "<i2").copy())
-        for name, got, tolerance in (("policy", policy, POLICY_TOLERANCE), ("value", value, VALUE_TOLERANCE)):
-            off = float(np.abs(got.astype(np.float32) - read(name, "<f4")).max())
+        answers = self._evaluate(read(golden["states"], "u1").copy(), read(golden["legal"], "<i2").copy())
+        wanted = [golden["policy"], golden["value"], *golden.get("heads", [])]
+        if not len(answers) == len(wanted) == len(self.outputs):
+            text = f"{len(self.outputs)} heads by its manifest, {len(wanted)} golden ones, and {len(answers)} are answered"
+            raise pb_utils.TritonModelException(text)
+        tolerances = [POLICY_TOLERANCE, VALUE_TOLERANCE] + [HEAD_TOLERANCE] * (len(wanted) - 2)
+        for name, got, want, tolerance in zip(self.outputs, answers, wanted, tolerances):  # noqa: B905
+            off = float(np.abs(got.astype(np.float32) - read(want, "<f4")).max())
             if not off <= tolerance:  # written so that a nan is refused
                 raise pb_utils.TritonModelException(f"golden positions: {name} off by {off}, want at most {tolerance}")

@@ -1,15 +1,17 @@
 """What a stored model says of itself: manifest, golden positions, champion pointer.
 
-All three are JSON files read back with strict types: an unknown field, a missing one or a NaN is a `CorruptModel`, another
-schema is a `VersionSkew`. Nothing here knows directories (`zerofleet.model_store`) or tensors (`trainer.export`).
+All three are JSON files read back with strict types: an unknown field, a missing one or a NaN is a `CorruptModel`, a
+schema that is not known is a `VersionSkew`. Schema 1 knew no extra heads; it is still read. Nothing here knows directories
+(`zerofleet.model_store`) or tensors (`trainer.export`).
 
-Axes: G golden positions, L most legal actions of any position, P players.
+Axes: G golden positions, L most legal actions of any position, P players, W width of an extra head.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -23,6 +25,7 @@ from zerofleet.errors import CorruptModel, VersionSkew
 
 __all__ = [
     "MANIFEST_SCHEMA",
+    "READABLE_SCHEMAS",
     "Champion",
     "Golden",
     "Manifest",
@@ -34,9 +37,11 @@ __all__ = [
     "to_json",
 ]
 
-MANIFEST_SCHEMA = 1
+MANIFEST_SCHEMA = 2
+READABLE_SCHEMAS = (1, MANIFEST_SCHEMA)
 GOLDEN_POLICY_TOLERANCE = 5e-3  # half precision on another device against the exporter's CPU answer
 GOLDEN_VALUE_TOLERANCE = 2e-2
+GOLDEN_HEAD_TOLERANCE = 1e-2  # probabilities and shares, both in [0, 1]
 
 Stored = TypeVar("Stored")
 NetworkDict: TypeAlias = dict[str, int | float | str | bool | tuple[int | str, ...]]
@@ -62,24 +67,33 @@ class Golden:
     legal: str  # int16 [G, L], padded with -1
     policy: str  # float32 [G, L], sums to 1 over the listed actions
     value: str  # float32 [G, P]; index 0 is the player to move
+    heads: tuple[str, ...] = ()  # float32 [G, W] of each extra head, in the manifest's order; all in [0, 1]
 
     @classmethod
-    def of(cls, states: np.ndarray, legal: np.ndarray, policy: np.ndarray, value: np.ndarray) -> Golden:
-        """Pack four arrays of the shapes above."""
+    def of(
+        cls, states: np.ndarray, legal: np.ndarray, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()
+    ) -> Golden:
+        """Pack arrays of the shapes above."""
         texts = (_to_text(states, "u1"), _to_text(legal, "<i2"), _to_text(policy, "<f4"), _to_text(value, "<f4"))
-        return cls(len(states), *texts)
+        return cls(len(states), *texts, tuple(_to_text(head, "<f4") for head in heads))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return states, legal, policy and value in the shapes above; raises `CorruptModel` when they do not fit."""
         texts = ((self.states, "u1"), (self.legal, "<i2"), (self.policy, "<f4"), (self.value, "<f4"))
-        try:
-            flat = [np.frombuffer(base64.b64decode(text, validate=True), dtype) for text, dtype in texts]
-            states, legal, policy, value = (array.reshape(self.positions, -1) for array in flat)
-        except ValueError as error:
-            raise CorruptModel(f"golden positions of the manifest cannot be read: {error}; export the model again") from error
+        states, legal, policy, value = (self._read(text, dtype) for text, dtype in texts)
         if legal.shape != policy.shape:
             raise CorruptModel(f"golden positions list {legal.shape[1]} actions and {policy.shape[1]} probabilities each")
         return states, legal, policy, value
+
+    def head_arrays(self) -> tuple[np.ndarray, ...]:
+        """Return what the extra heads said, float32 [G, W] each; raises `CorruptModel` when it cannot be read."""
+        return tuple(self._read(text, "<f4") for text in self.heads)
+
+    def _read(self, text: str, dtype: str) -> np.ndarray:
+        try:
+            return np.frombuffer(base64.b64decode(text, validate=True), dtype).reshape(self.positions, -1)
+        except ValueError as error:
+            raise CorruptModel(f"golden positions of the manifest cannot be read: {error}; export the model again") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +115,7 @@ class Manifest:
     games_seen: int
     created_at_ms: int  # since 1970 UTC
     network: NetworkDict
-    heads: tuple[str, ...]
+    heads: tuple[str, ...]  # policy, value, then the extra heads in the order of their tensors
     golden: Golden
     torch: str = ""  # release that wrote the TorchScript; an older one may not read it
     schema: int = MANIFEST_SCHEMA
@@ -127,15 +141,16 @@ def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
     return json.dumps(asdict(stored), indent=indent, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
-def parse(kind: type[Stored], text: bytes, *, where: str, schema: int = MANIFEST_SCHEMA) -> Stored:
-    """Read a JSON form back. Raises `CorruptModel`, or `VersionSkew` for another `schema`; `where` names the file."""
+def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS) -> Stored:
+    """Read a JSON form back. Raises `CorruptModel`, or `VersionSkew` for none of the `schemas`; `where` names the file."""
     try:
         found = from_json(text)
     except ValueError as error:
         raise CorruptModel(f"{where} is not JSON ({error}); it was cut short or edited: write it again") from error
-    stored = found.get("schema", schema) if isinstance(found, dict) else None
-    if isinstance(stored, int) and stored != schema:
-        raise VersionSkew(f"{where} has schema {stored}, this program reads schema {schema}; use the matching release")
+    stored = found.get("schema") if isinstance(found, dict) else None
+    if isinstance(stored, int) and stored not in schemas:
+        readable = " and ".join(map(str, schemas))
+        raise VersionSkew(f"{where} has schema {stored}, this program reads schema {readable}; use the matching release")
     try:
         return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
@@ -163,27 +178,37 @@ def require_game(manifest: Manifest, game: Game) -> None:
             raise VersionSkew(f"model {manifest.model} version {manifest.version} has {name} {got}, this program wants {want}")
 
 
-def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray) -> None:
+def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()) -> None:
     """Compare a loaded model's answers to the golden positions with the exporter's.
 
-    `policy` is [G, L] and `value` [G, P], of any float type. Raises `CorruptModel` for a wrong shape, a value that is not
-    finite or outside [-1, 1], mass on unlisted actions, or a difference beyond what half precision explains.
+    `policy` is [G, L], `value` [G, P] and each of `heads` [G, W], of any float type. Raises `CorruptModel` for a missing
+    head, a wrong shape, a number that is not finite or out of range, mass on unlisted actions, or a difference beyond what
+    half precision explains.
     """
     _, legal, want_policy, want_value = manifest.golden.arrays()
+    extra, want_extra = manifest.heads[2:], manifest.golden.head_arrays()
     name = f"model {manifest.model} version {manifest.version}"
-    for head, got, want in (("policy", policy, want_policy), ("value", value, want_value)):
+    if not len(heads) == len(want_extra) == len(extra):
+        raise CorruptModel(
+            f"{name} has {len(extra)} extra heads by its manifest, {len(want_extra)} by its golden positions"
+            f" and answers {len(heads)}; export it again"
+        )
+    comparisons = [
+        ("policy", policy, want_policy, GOLDEN_POLICY_TOLERANCE),
+        ("value", value, want_value, GOLDEN_VALUE_TOLERANCE),
+        *((head, got, want, GOLDEN_HEAD_TOLERANCE) for head, got, want in zip(extra, heads, want_extra, strict=True)),
+    ]
+    for head, got, want, _ in comparisons:
         if got.shape != want.shape:
             raise CorruptModel(f"{name} answers {head} of shape {got.shape}, want {want.shape}")
         if not np.isfinite(got).all():
             raise CorruptModel(f"{name} answers {head} that is not finite; its weights are damaged")
-    if np.abs(value).max(initial=0.0) > 1.0:
-        raise CorruptModel(f"{name} answers value {np.abs(value).max()}, want -1 to 1")
+        lowest = -1.0 if head == "value" else 0.0
+        if got.size and not lowest <= got.min() <= got.max() <= 1.0:
+            raise CorruptModel(f"{name} answers {head} from {got.min()} to {got.max()}, want {lowest:g} to 1")
     if np.abs(policy[legal < 0]).max(initial=0.0) > 0.0:
         raise CorruptModel(f"{name} gives probability to actions that were not listed")
-    for head, got, want, tolerance in (
-        ("policy", policy, want_policy, GOLDEN_POLICY_TOLERANCE),
-        ("value", value, want_value, GOLDEN_VALUE_TOLERANCE),
-    ):
+    for head, got, want, tolerance in comparisons:
         difference = float(np.abs(got.astype(np.float32) - want).max(initial=0.0))
         if difference > tolerance:
             raise CorruptModel(

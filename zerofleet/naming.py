@@ -20,6 +20,7 @@ __all__ = [
     "POLICY_TENSOR",
     "STATE_TENSOR",
     "VALUE_TENSOR",
+    "head_tensor",
     "model_name",
     "parse_version",
     "require_model_name",
@@ -29,6 +30,7 @@ STATE_TENSOR = "state__0"  # uint8 [B, packed_bytes]
 LEGAL_TENSOR = "legal__1"  # int16 [B, L]
 POLICY_TENSOR = "policy__0"  # float16 [B, L]
 VALUE_TENSOR = "value__1"  # float32 [B, P]
+_FIRST_EXTRA_HEAD = 2
 
 MAX_REQUEST_ROWS = 1024  # most positions of one request; larger blocks are split by the caller
 _MAX_ROW_BYTES = 8192  # a chess-size position with its legal actions takes 1.4 KB, so five times that
@@ -56,6 +58,11 @@ def model_name(game: Game) -> str:
     digest = hashlib.sha256(plain.encode()).hexdigest()[:_HASH_DIGITS]
     cut = re.sub(r"[^a-z0-9_]", "_", plain.lower())[: 63 - _HASH_DIGITS - 1]
     return f"{cut}_{digest}"
+
+
+def head_tensor(index: int) -> str:
+    """Return the name of the output of the extra head with this index, counted from 0: `head__2`, `head__3` ..."""
+    return f"head__{_FIRST_EXTRA_HEAD + index}"
 
 
 def require_model_name(name: str) -> str:

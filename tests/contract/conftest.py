@@ -17,7 +17,8 @@ import torch
 import games
 from games.core import Game, make
 from trainer.export import Lineage, export_network
-from trainer.network import ServingModule, new_network
+from trainer.network import new_network
+from trainer.serving import serving_module
 from zerofleet.encodings import sample_positions
 from zerofleet.evaluators.base import Evaluation, LeafBatch
 from zerofleet.evaluators.control import ModelControl
@@ -56,7 +57,7 @@ class Model:
 
     def expected(self, batch: LeafBatch, version: int) -> tuple[np.ndarray, np.ndarray]:
         """What the network itself says in this process."""
-        module = ServingModule(new_network(self.game.spec(), SMALL, seed=version), self.game.spec()).eval()
+        module = serving_module(new_network(self.game.spec(), SMALL, seed=version), self.game.spec())
         with torch.inference_mode():
             policy, value = module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal))
         return policy.numpy(), value.numpy()

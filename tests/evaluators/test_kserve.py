@@ -196,7 +196,7 @@ def unpaired(reply):
     [
         (other_version, "asked model some_game version 1, but some_game version 2 answered"),
         (other_model, "but other version 1 answered"),
-        (missing_output, "value__1 of shape None"),
+        (missing_output, "value__1 of shape none"),
         (empty_output, "0 bytes of value__1"),
         (fewer_rows, "policy__0 of shape"),
         (infinite, "not finite"),

@@ -150,7 +150,7 @@ ROWS = [
     (one_raw, "2 inputs but 1 raw_input_contents"),
     (both_contents, "contents beside raw_input_contents"),
     (shared_memory, "shared memory is not supported"),
-    (unknown_output, "unknown output 'logits'; there are policy__0, value__1"),
+    (unknown_output, "unknown output 'logits'; this version has policy__0, value__1"),
     (unequal_rows, "3 rows and legal__1 has 2"),
     (stray_bits, "row 0: bits beyond the 18"),
     (with_legal([0], [], [1]), "row 1 lists no action"),

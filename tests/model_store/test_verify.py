@@ -160,8 +160,8 @@ def _edit(directory, /, **changes):
 
 
 def test_another_schema_is_refused_with_both_named(store, version):
-    _edit(version, schema=2, whatever="new")
-    with pytest.raises(VersionSkew, match="schema 2, this program reads schema 1"):
+    _edit(version, schema=3, whatever="new")
+    with pytest.raises(VersionSkew, match="schema 3, this program reads schema 1 and 2"):
         store.verify(MODEL, 1)
 
 

@@ -55,8 +55,8 @@ def test_export_leaves_the_network_in_training_mode_and_its_weights_alone(store,
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_network_that_is_not_finite_is_not_exported(store, game, network, small, bad):
     with torch.no_grad():
-        network.value_out.bias[0] = bad
-    with pytest.raises(CorruptModel, match=r"value_out\.bias"):
+        network.value.out.bias[0] = bad
+    with pytest.raises(CorruptModel, match=r"value\.out\.bias"):
         export_network(store, game, network, small, lineage=Lineage())
     assert store.versions("tic_tac_toe") == []
 
@@ -81,8 +81,25 @@ class _Tensor:
 
 
 class _Response:
-    def __init__(self, tensors):
+    def __init__(self, tensors=(), error=None):
         self.tensors = {tensor.name: tensor.array for tensor in tensors}
+        self.error = error
+
+
+class _Error:
+    INVALID_ARG = "invalid argument"
+
+    def __init__(self, text, code):
+        self.text, self.code = text, code
+
+
+class _Request:
+    def __init__(self, states, legal, outputs):
+        self.tensors = {"state__0": _Tensor("state__0", states), "legal__1": _Tensor("legal__1", legal)}
+        self.outputs = outputs
+
+    def requested_output_names(self):
+        return self.outputs
 
 
 class _TritonModelException(Exception):
@@ -96,7 +113,8 @@ def triton_model(monkeypatch):
     provided.Tensor = _Tensor
     provided.InferenceResponse = _Response
     provided.TritonModelException = _TritonModelException
-    provided.get_input_tensor_by_name = lambda request, name: request[name]
+    provided.TritonError = _Error
+    provided.get_input_tensor_by_name = lambda request, name: request.tensors[name]
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", provided)
 
     def load(store, version):
@@ -122,7 +140,7 @@ def test_tritons_model_answers_each_request_of_a_batch_with_its_own_rows(store, 
     model = triton_model(store, version)
     states, legal, policy, value = store.manifest("tic_tac_toe", version).golden.arrays()
     cuts = [slice(0, 1), slice(1, 5), slice(5, 8)]
-    requests = [{"state__0": _Tensor("state__0", states[cut]), "legal__1": _Tensor("legal__1", legal[cut])} for cut in cuts]
+    requests = [_Request(states[cut], legal[cut], ["policy__0", "value__1"]) for cut in cuts]
     for cut, response in zip(cuts, model.execute(requests), strict=True):
         np.testing.assert_allclose(response.tensors["policy__0"], policy[cut], atol=1e-3)
         np.testing.assert_allclose(response.tensors["value__1"], value[cut], atol=1e-5)
@@ -141,7 +159,7 @@ def test_tritons_model_refuses_a_changed_file(store, version, triton_model):
 def test_tritons_model_refuses_a_module_that_answers_otherwise(store, game, network, small, triton_model):
     first = export_network(store, game, network, small, lineage=Lineage())
     with torch.no_grad():
-        network.value_out.bias[0] += 1.0
+        network.value.out.bias[0] += 1.0
     second = export_network(store, game, network, small, lineage=Lineage())
     ours, theirs = (store.directory("tic_tac_toe", version) for version in (first, second))
     (ours / "model.pt").write_bytes((theirs / "model.pt").read_bytes())

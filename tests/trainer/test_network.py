@@ -8,7 +8,8 @@ import torch
 
 from games import bits
 from trainer.export import script
-from trainer.network import ServingModule, new_network, unpack_planes
+from trainer.network import new_network
+from trainer.serving import serving_module, unpack_planes
 from zerofleet.encodings import sample_positions
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings
@@ -34,7 +35,7 @@ def trained_looking(network):
 def served(request, game, connect_four, small):
     chosen = {"tic_tac_toe": game, "connect_four": connect_four}[request.param]
     network = trained_looking(new_network(chosen.spec(), small, seed=2))
-    return chosen, ServingModule(network, chosen.spec()).eval()
+    return chosen, serving_module(network, chosen.spec())
 
 
 def test_packed_bits_are_unpacked_as_the_games_pack_them(served):
@@ -101,12 +102,12 @@ def test_a_row_of_padding_only_is_answered_with_zeros_and_not_with_nan(served):
 
 def test_a_module_in_training_mode_is_not_scripted(game, network):
     with pytest.raises(CorruptModel, match="batch-mates"):
-        script(ServingModule(network.train(), game.spec()))
+        script(serving_module(network, game.spec()).train())
 
 
 def test_half_precision_answers_alike(game):
     wide = NetworkSettings(blocks=2, channels=32)
-    module = ServingModule(trained_looking(new_network(game.spec(), wide, seed=5)), game.spec()).eval()
+    module = serving_module(trained_looking(new_network(game.spec(), wide, seed=5)), game.spec())
     states, legal = positions(game)
     with torch.inference_mode():
         policy, value = module(states, legal)
@@ -120,4 +121,4 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_generator_al
     one, two, other = (new_network(game.spec(), small, seed=seed).state_dict() for seed in (4, 4, 5))
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(one[name], two[name]) for name in one)
-    assert not torch.equal(one["stem.weight"], other["stem.weight"])
+    assert not torch.equal(one["trunk.stem.weight"], other["trunk.stem.weight"])

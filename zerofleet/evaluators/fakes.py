@@ -35,17 +35,27 @@ class UniformEvaluator:
 
 
 class FunctionEvaluator:
-    """Answers by a function `(batch, version) -> (policy [B, L], value [B, P])` and checks the shapes it returns."""
+    """Answers by a function `(batch, version) -> (policy [B, L], value [B, P])` and checks the shapes it returns.
 
-    def __init__(self, function: Callable[[LeafBatch, ModelVersion], tuple[np.ndarray, np.ndarray]]) -> None:
+    The extra heads it offers, [B, W] each, follow in the same tuple. Like a server, it raises `InvalidRequest` for a batch
+    that asks for more of them.
+    """
+
+    def __init__(self, function: Callable[[LeafBatch, ModelVersion], tuple[np.ndarray, ...]]) -> None:
         self._function = function
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
-        policy, value = self._function(batch, version)
+        policy, value, *heads = self._function(batch, version)
         if policy.shape != batch.legal.shape or value.ndim != 2 or len(value) != len(batch):
             raise InvalidRequest(
                 f"the function answered policy {policy.shape} and value {value.shape};"
                 f" wanted {batch.legal.shape} and ({len(batch)}, players)"
             )
-        return Evaluation(policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False), version)
+        if len(heads) < batch.heads or any(head.ndim != 2 or len(head) != len(batch) for head in heads):
+            raise InvalidRequest(
+                f"the function answered extra heads {[head.shape for head in heads]};"
+                f" wanted {batch.heads} of ({len(batch)}, width)"
+            )
+        asked = tuple(heads[: batch.heads])
+        return Evaluation(policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False), version, asked)

@@ -26,6 +26,7 @@ from zerofleet.naming import (
     POLICY_TENSOR,
     STATE_TENSOR,
     VALUE_TENSOR,
+    head_tensor,
     require_model_name,
 )
 
@@ -68,23 +69,23 @@ class KServeEvaluator(ChannelClient):
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. The arrays of `batch` are copied before the first suspension.
 
-        Also raises `CorruptModel` when an answer is not finite or of the wrong shape.
+        Also raises `CorruptModel` when an answer is not finite or of the wrong shape or type, and `InvalidRequest` when the
+        model has fewer extra heads than `batch.heads`.
         Cancellation: the server drops what it has not begun; evaluate again.
         """
         if version < 1:
             raise InvalidRequest(f"model version {version} cannot be asked for; versions begin at 1")
         if len(batch) == 0:
             policy = np.zeros(batch.legal.shape, np.float16)
-            return Evaluation(policy, np.zeros((0, 0), np.float32), version)
+            return Evaluation(policy, np.zeros((0, 0), np.float32), version, (np.zeros((0, 0), np.float32),) * batch.heads)
         requests = [self._request(batch, start, version) for start in range(0, len(batch), self._max_rows)]
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
         else:
             replies = await self._send_all(requests)
         parts = [_read_reply(reply, request) for reply, request in zip(replies, requests, strict=True)]
-        if len(parts) == 1:
-            return Evaluation(*parts[0], version)
-        return Evaluation(np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts]), version)
+        policy, value, *heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        return Evaluation(policy, value, version, tuple(heads))
 
     def _request(self, batch: LeafBatch, start: int, version: int) -> Any:
         states, legal = batch.states[start : start + self._max_rows], batch.legal[start : start + self._max_rows]
@@ -93,6 +94,8 @@ class KServeEvaluator(ChannelClient):
         request.inputs.add(name=LEGAL_TENSOR, datatype="INT16", shape=legal.shape)
         request.outputs.add(name=POLICY_TENSOR)
         request.outputs.add(name=VALUE_TENSOR)
+        for index in range(batch.heads):
+            request.outputs.add(name=head_tensor(index))
         request.raw_input_contents.append(states.astype("u1", copy=False).tobytes())
         request.raw_input_contents.append(legal.astype("<i2", copy=False).tobytes())
         return request
@@ -133,11 +136,29 @@ def _first(errors: BaseExceptionGroup[ZerofleetError]) -> BaseException:
     return error
 
 
-def _read_reply(reply: Any, request: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return policy and value of a reply; raises `CorruptModel` when it does not answer the request."""
+def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
+    """Return policy, value and the extra heads of a reply; raises `CorruptModel` when it does not answer the request."""
     asked, answered = (request.model_name, request.model_version), (reply.model_name, reply.model_version)
     if asked != answered:
         raise CorruptModel(f"asked model {asked[0]} version {asked[1]}, but {answered[0]} version {answered[1]} answered")
+    arrays = _arrays(reply, request)
+    policy, value, *heads = (arrays.get(output.name) for output in request.outputs)
+    rows, width = request.inputs[1].shape
+    if policy is None or policy.shape != (rows, width) or policy.dtype != np.float16:
+        _refuse(request, f"{POLICY_TENSOR} of shape {_shape(policy)}, want FP16 ({rows}, {width})")
+    for name, array in ((VALUE_TENSOR, value), *((head_tensor(index), head) for index, head in enumerate(heads))):
+        if array is None or array.ndim != 2 or len(array) != rows or array.shape[1] == 0:
+            _refuse(request, f"{name} of shape {_shape(array)}, want ({rows}, 1 or more)")
+    if value is None or value.dtype != np.float32:
+        _refuse(request, f"{VALUE_TENSOR} of another type, want FP32")
+    found = [array for array in (policy, value, *heads) if array is not None]
+    if not all(np.isfinite(array).all() for array in found):
+        _refuse(request, "numbers that are not finite")
+    return found
+
+
+def _arrays(reply: Any, request: Any) -> dict[str, np.ndarray]:
+    """Return the tensors of a reply by name, those of types nobody wants left out."""
     arrays = {}
     if len(reply.raw_output_contents) != len(reply.outputs):
         _refuse(request, f"{len(reply.raw_output_contents)} raw tensors for {len(reply.outputs)} outputs")
@@ -147,15 +168,11 @@ def _read_reply(reply: Any, request: Any) -> tuple[np.ndarray, np.ndarray]:
             if len(content) != dtype.itemsize * math.prod(shape):
                 _refuse(request, f"{len(content)} bytes of {output.name} for shape {shape} {output.datatype}")
             arrays[output.name] = np.frombuffer(content, dtype).reshape(shape)
-    policy, value = arrays.get(POLICY_TENSOR), arrays.get(VALUE_TENSOR)
-    wanted = tuple(request.inputs[1].shape)
-    if policy is None or policy.shape != wanted:
-        _refuse(request, f"{POLICY_TENSOR} of shape {None if policy is None else policy.shape}, want {wanted}")
-    if value is None or value.ndim != 2 or len(value) != wanted[0] or value.shape[1] == 0:
-        _refuse(request, f"{VALUE_TENSOR} of shape {None if value is None else value.shape}, want ({wanted[0]}, players)")
-    if not (np.isfinite(policy).all() and np.isfinite(value).all()):
-        _refuse(request, "numbers that are not finite")
-    return policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False)
+    return arrays
+
+
+def _shape(array: np.ndarray | None) -> str:
+    return "none" if array is None else f"{array.dtype} {array.shape}"
 
 
 def _refuse(request: Any, what: str) -> NoReturn:

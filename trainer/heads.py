@@ -1,0 +1,102 @@
+"""Heads: what is read off the features of a trunk.
+
+    DenseHead     a perceptron's: one linear layer
+    PlaneHead     a tower's: a 1x1 convolution, then dense layers over all cells
+    MovesHead     a tower's policy where an action leads from a cell to a cell
+    PliesLeftHead, wrapped around one of the first two
+
+Axes: B batch, F features, H x W cells, A actions, N cells that some action touches, D numbers that describe a cell.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["DenseHead", "MovesHead", "PlaneHead", "PliesLeftHead"]
+
+
+class DenseHead(nn.Module):
+    """One linear layer over flat features."""
+
+    def __init__(self, features: int, outputs: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(features, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float [B, F] to float [B, outputs]."""
+        y: Tensor = self.out(x)
+        return y
+
+
+class PlaneHead(nn.Module):
+    """A 1x1 convolution to a few channels, a hidden layer if `hidden` is not 0, and a linear layer."""
+
+    def __init__(self, shape: tuple[int, int, int], channels: int, outputs: int, *, hidden: int = 0) -> None:
+        super().__init__()
+        features, height, width = shape
+        self.conv = nn.Conv2d(features, channels, kernel_size=1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+        flat = channels * height * width
+        self.hidden = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU()) if hidden else nn.Identity()
+        self.out = nn.Linear(hidden or flat, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float [B, F, H, W] to float [B, outputs]."""
+        y = functional.relu(self.norm(self.conv(x)))
+        out: Tensor = self.out(self.hidden(y.flatten(1)))
+        return out
+
+
+class MovesHead(nn.Module):
+    """Scores an action by the two cells it joins: what the one offers times what the other wants, as attention does.
+
+    A dense head has a weight for each feature of each cell and action, 20 million of them for the 14,641 actions of a board
+    of 121 cells, and learns each action by itself. Here all actions share 2 F D weights (a bilinear form, scaled as in
+    Vaswani et al. 2017). The networks of Leela Chess Zero have scored moves so since 2021. Actions without two cells,
+    such as a pass, are scored from the features averaged over the board.
+    """
+
+    board: Tensor  # int64 [N]
+    columns: Tensor  # int64 [A]
+
+    def __init__(self, features: int, action_cells: np.ndarray) -> None:
+        """`action_cells`: int [A, 2] as `GameSpec.action_cells`; no two actions may join the same cells."""
+        super().__init__()
+        self.origin = nn.Linear(features, features)
+        self.target = nn.Linear(features, features)
+        self.scale = 1.0 / math.sqrt(features)
+        joins = (action_cells >= 0).all(axis=1)
+        board, places = np.unique(action_cells[joins], return_inverse=True)
+        places = places.reshape(-1, 2)
+        columns = np.empty(len(action_cells), np.int64)
+        columns[joins] = places[:, 0] * len(board) + places[:, 1]
+        columns[~joins] = len(board) ** 2 + np.arange((~joins).sum())
+        self.others = nn.Linear(features, int((~joins).sum())) if not joins.all() else None
+        self.register_buffer("board", torch.from_numpy(board.astype(np.int64)), persistent=False)
+        self.register_buffer("columns", torch.from_numpy(columns), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float [B, F, H, W] to logits, float [B, A]."""
+        cells = x.flatten(2).index_select(2, self.board).transpose(1, 2)  # [B, N, F]
+        scores = torch.bmm(self.origin(cells), self.target(cells).transpose(1, 2)) * self.scale  # [B, N, N]
+        flat = scores.flatten(1)
+        if self.others is not None:
+            flat = torch.cat([flat, self.others(x.mean(dim=(2, 3)))], dim=1)
+        return flat.index_select(1, self.columns)
+
+
+class PliesLeftHead(nn.Module):
+    """Squeezes another head's output into [0, 1]: the share of the most plies a game may have that are still to come."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features to float32 [B, 1]."""
+        return torch.sigmoid(self.inner(x).float())

@@ -1,0 +1,101 @@
+"""A network as it stands on the wire: packed bits in, probabilities of the listed actions out. Scriptable.
+
+TorchScript wants to know how many tensors a module answers with, and Triton wants them as a tuple, so there is a class for
+each number of extra heads; `serving_module` chooses.
+
+Axes: B batch, C planes, H x W cells, A actions, L listed actions, P players.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from games.core import GameSpec
+from trainer.network import Network
+from trainer.tower import fold_kernels
+
+__all__ = ["ServingModule", "serving_module", "unpack_planes"]
+
+
+class ServingModule(nn.Module):
+    """A network without extra heads as it is served.
+
+    It computes in the type of its weights: exported in float32, which is what a CPU runs. A server with a GPU calls
+    `.to(device).half()` after loading, and gets half precision; softmax, tanh and sigmoid stay in float32.
+    """
+
+    def __init__(self, network: Network, spec: GameSpec) -> None:
+        super().__init__()
+        self.planes, self.height, self.width = spec.planes
+        self.squash = network.policy_activation != "softmax"
+        self.network = network
+        self.finish = nn.ModuleList(_Probabilities() if name == "opponents" else nn.Identity() for name in network.heads)
+
+    def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+        """Evaluate packed positions.
+
+        `state`: uint8 [B, packed_bytes]; `legal`: int16 [B, L], padded with -1. Returns `policy` float16 [B, L], which sums
+        to 1 over the listed actions and is 0 at padding, `value` float32 [B, P], and the extra heads if there are any.
+        """
+        policy, value, _ = self.answer(state, legal)
+        return policy, value
+
+    def answer(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """As `forward`, with the extra heads, as they stand on the wire, in a list."""
+        bits = unpack_planes(state, self.planes, self.height, self.width)
+        logits, value, extra = self.network(bits.to(self.network.value.out.weight.dtype))
+        index = legal.to(torch.int64)
+        listed = index >= 0
+        chosen = logits.gather(1, index.clamp(min=0))
+        if self.squash:  # the softmax of their logarithms divides the sigmoids by their sum
+            chosen = functional.logsigmoid(chosen)
+        chosen = chosen.masked_fill(~listed, -1e30)  # finite, so that a row of padding stays finite
+        policy = torch.softmax(chosen, dim=1) * listed
+        heads: list[Tensor] = []
+        for i, finish in enumerate(self.finish):
+            heads.append(finish(extra[i]))
+        return policy.half(), value, heads
+
+
+class _WithOneHead(ServingModule):
+    """A network with one extra head."""
+
+    def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        """See `ServingModule.forward`."""
+        policy, value, heads = self.answer(state, legal)
+        return policy, value, heads[0]
+
+
+class _WithTwoHeads(ServingModule):
+    """A network with two extra heads."""
+
+    def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
+        """See `ServingModule.forward`."""
+        policy, value, heads = self.answer(state, legal)
+        return policy, value, heads[0], heads[1]
+
+
+class _Probabilities(nn.Module):
+    """Logits of all actions to their probabilities."""
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """float32 [B, A] to float16 [B, A] that sums to 1."""
+        return torch.softmax(logits, dim=1).half()
+
+
+def serving_module(network: Network, spec: GameSpec) -> ServingModule:
+    """Return the served form of a copy of `network`, in evaluation mode, float32, on the CPU."""
+    served = copy.deepcopy(network).cpu().float()
+    fold_kernels(served)
+    return (ServingModule, _WithOneHead, _WithTwoHeads)[len(network.heads)](served, spec).eval()
+
+
+def unpack_planes(state: Tensor, planes: int, height: int, width: int) -> Tensor:
+    """Turn packed bits, uint8 [B, packed_bytes], least bit of each byte first, into uint8 planes [B, C, H, W]."""
+    shifts = torch.arange(8, dtype=torch.uint8, device=state.device)
+    bits = state.unsqueeze(2).bitwise_right_shift(shifts).bitwise_and(1)  # [B, packed_bytes, 8]
+    return bits.flatten(1)[:, : planes * height * width].reshape(-1, planes, height, width)

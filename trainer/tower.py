@@ -1,0 +1,108 @@
+"""Trunks: what turns planes into features for the heads.
+
+`Tower` is AlphaZero's residual tower (Silver et al. 2018), with kernels of six neighbours where the board is hexagonal.
+`Perceptron` is plain dense layers, for encodings without a board.
+
+Axes: B batch, C planes, H x W cells, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["HexConv2d", "Perceptron", "Tower", "fold_kernels"]
+
+
+class HexConv2d(nn.Conv2d):
+    """A 3x3 convolution on a hexagonal lattice: two corners of the kernel are no neighbours, and always zero.
+
+        . o o       rows are shifted against each other, so of the eight cells around (y, x) the two at
+        o * o       (y - 1, x - 1) and (y + 1, x + 1) do not touch it (see `games.core.GameSpec.lattice`)
+        o o .
+
+    Weights are masked in every pass, so that neither optimiser nor average can bring the corners back. Exports are folded
+    (`fold_kernels`): serving costs what a square kernel costs.
+    """
+
+    mask: Tensor  # float [1, 1, 3, 3]
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, kernel_size=3, padding=1, bias=False)
+        mask = torch.ones(1, 1, 3, 3)
+        mask[0, 0, 0, 0] = mask[0, 0, 2, 2] = 0.0
+        self.register_buffer("mask", mask, persistent=False)  # a fact, not a weight: it is not stored
+        with torch.no_grad():
+            self.weight.mul_(mask)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float [B, inputs, H, W] to [B, outputs, H, W]."""
+        y: Tensor = self._conv_forward(x, self.weight * self.mask, None)
+        return y
+
+
+def fold_kernels(module: nn.Module) -> None:
+    """Replace, in place, every `HexConv2d` below `module` by the plain convolution that computes the same."""
+    for name, child in module.named_children():
+        if isinstance(child, HexConv2d):
+            plain = nn.Conv2d(child.in_channels, child.out_channels, kernel_size=3, padding=1, bias=False)
+            plain.weight = nn.Parameter((child.weight * child.mask).detach())
+            setattr(module, name, plain.train(child.training))
+        else:
+            fold_kernels(child)
+
+
+def _conv3x3(inputs: int, outputs: int, *, hexagonal: bool) -> nn.Conv2d:
+    return HexConv2d(inputs, outputs) if hexagonal else nn.Conv2d(inputs, outputs, kernel_size=3, padding=1, bias=False)
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions and the input added to their result (He et al. 2016)."""
+
+    def __init__(self, channels: int, *, hexagonal: bool) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(channels, channels, hexagonal=hexagonal)
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv2 = _conv3x3(channels, channels, hexagonal=hexagonal)
+        self.norm2 = nn.BatchNorm2d(channels)
+        nn.init.zeros_(self.norm2.weight)  # a new block is the identity: deep towers train from the first step
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float [B, F, H, W] to the same shape."""
+        y = functional.relu(self.norm1(self.conv1(x)))
+        y = self.norm2(self.conv2(y))
+        return functional.relu(x + y)
+
+
+class Tower(nn.Module):
+    """A stem and residual blocks; the board keeps its size."""
+
+    def __init__(self, planes: int, channels: int, blocks: int, *, hexagonal: bool = False) -> None:
+        super().__init__()
+        self.stem = _conv3x3(planes, channels, hexagonal=hexagonal)
+        self.stem_norm = nn.BatchNorm2d(channels)
+        self.blocks = nn.Sequential(*(ResidualBlock(channels, hexagonal=hexagonal) for _ in range(blocks)))
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """float [B, C, H, W] to features, float [B, F, H, W]."""
+        x: Tensor = self.blocks(functional.relu(self.stem_norm(self.stem(planes))))
+        return x
+
+
+class Perceptron(nn.Module):
+    """Dense layers, each with its activation, over the bits of all planes."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], activation: str) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, after in zip((inputs, *hidden), hidden, strict=False):
+            layers += [nn.Linear(before, after), nn.Tanh() if activation == "tanh" else nn.ReLU()]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """float [B, C, H, W] to features, float [B, F]."""
+        x: Tensor = self.layers(planes.flatten(1))
+        return x
