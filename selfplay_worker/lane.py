@@ -82,9 +82,9 @@ class Lane:
         async with self._crew.stop.interruptible():
             answers = await self._crew.evaluator.answers(leaves)
         if answers is not None:
-            policy, value, gone = answers
-            await self._in_thread(self._block.absorb, policy, value)
-            if gone:
+            heads = (answers.heads,) if answers.heads else ()
+            await self._in_thread(self._block.absorb, answers.policy, answers.value, *heads)
+            if answers.gone:
                 self._abandon_older("version_gone")
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:

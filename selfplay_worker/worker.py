@@ -72,7 +72,7 @@ class SelfPlay:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._crew = Crew(
             adopted=self._adopted,
-            evaluator=PatientEvaluator(evaluator, self._adopted, players=spec.num_players, rng=rng),
+            evaluator=PatientEvaluator(evaluator, self._adopted, spec=spec, rng=rng),
             ledger=Ledger(settings, resignation),
             publisher=self._publisher,
             resignation=resignation,
