@@ -61,12 +61,11 @@ class MovesHead(nn.Module):
     such as a pass, are scored from the features averaged over the board.
     """
 
-    board: Tensor  # int64 [N]
-    columns: Tensor  # int64 [A]
-
     def __init__(self, features: int, action_cells: np.ndarray) -> None:
         """`action_cells`: int [A, 2] as `GameSpec.action_cells`; no two actions may join the same cells."""
         super().__init__()
+        self.board: Tensor  # int64 [N]
+        self.columns: Tensor  # int64 [A]
         self.origin = nn.Linear(features, features)
         self.target = nn.Linear(features, features)
         self.scale = 1.0 / math.sqrt(features)

@@ -28,10 +28,9 @@ class HexConv2d(nn.Conv2d):
     (`fold_kernels`): serving costs what a square kernel costs.
     """
 
-    mask: Tensor  # float [1, 1, 3, 3]
-
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, kernel_size=3, padding=1, bias=False)
+        self.mask: Tensor  # float [1, 1, 3, 3]
         mask = torch.ones(1, 1, 3, 3)
         mask[0, 0, 0, 0] = mask[0, 0, 2, 2] = 0.0
         self.register_buffer("mask", mask, persistent=False)  # a fact, not a weight: it is not stored
