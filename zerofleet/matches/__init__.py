@@ -1,5 +1,6 @@
 """Matches: two players, paired openings, every seating, results that count once, and rules for when to stop."""
 
+from zerofleet.matches.lone import LoneSeat, LoneTally, lone_tally
 from zerofleet.matches.match import MatchOutcome, decide, play_match
 from zerofleet.matches.openings import Opening, draw_openings, position_key
 from zerofleet.matches.play import Agent, AgentMaker, MatchSettings, play_games
@@ -13,6 +14,8 @@ __all__ = [
     "Decision",
     "FixedGames",
     "GameResult",
+    "LoneSeat",
+    "LoneTally",
     "MatchOutcome",
     "MatchSettings",
     "MatchTerms",
@@ -27,6 +30,7 @@ __all__ = [
     "StoppingRule",
     "decide",
     "draw_openings",
+    "lone_tally",
     "play_games",
     "play_match",
     "points",

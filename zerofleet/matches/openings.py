@@ -1,10 +1,12 @@
 """Openings of a match: random positions a few plies from the start, no two alike.
 
 Two deterministic players make the same game of the same opening every time, so a second one would be no evidence at all.
+A deal is part of an opening: all games of a group have the same one, and other groups have others.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,7 +34,7 @@ class Opening:
 def draw_openings(game: Game, *, plies: int, seed: int) -> Iterator[Opening]:
     """Yield random openings of `plies` plies, in which nobody has won yet, until no new position is found.
 
-    Positions are told apart by their key. The same arguments give the same openings.
+    Positions are told apart by `position_key`. The same arguments give the same openings.
     """
     rng = np.random.default_rng([seed, plies])
     seen: set[int] = set()
@@ -48,8 +50,11 @@ def draw_openings(game: Game, *, plies: int, seed: int) -> Iterator[Opening]:
 
 
 def position_key(game: Game, opening: Opening) -> int:
-    """Return the key of the position after an opening; raises `IllegalMove`."""
-    return int(core.key(game, positions.replay(game, opening.moves, opening.seed)))
+    """Return the key of the position after an opening, with everything that was dealt; raises `IllegalMove`."""
+    state = positions.replay(game, opening.moves, opening.seed)
+    if game.spec().information == "hidden":  # the rules' own key may be of what one player sees
+        return int.from_bytes(hashlib.blake2b(state.tobytes(), digest_size=8).digest(), "little")
+    return int(core.key(game, state))
 
 
 def _draw(game: Game, plies: int, rng: np.random.Generator) -> Opening | None:

@@ -25,8 +25,9 @@ from zerofleet.evaluators.fakes import uniform_policy
 from zerofleet.matches.scoreboard import GameResult
 from zerofleet.matches.terms import Pairing, Player
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
+from zerofleet.search.block import LAST_SEED
 
-__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games"]
+__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover"]
 
 
 AgentMaker = Callable[[str, Game], Agent]
@@ -46,8 +47,14 @@ class MatchSettings:
     """Awaited before each step: lets others go first. The time it takes is not counted by anybody."""
 
     def search(self, spec: GameSpec) -> SearchSettings:
-        """Return the search settings: no noise, the most visited move, no resignation."""
-        return SearchSettings.for_match(spec, self.simulations).model_copy(update={"cache_positions": self.cache_positions})
+        """Return the search settings: no noise, the most visited move, no resignation.
+
+        Where moves are secret and nothing is searched, they are drawn from the policy: the likeliest one could be guessed.
+        """
+        changes: dict[str, object] = {"cache_positions": self.cache_positions}
+        if spec.information == "simultaneous" and self.simulations == 0:
+            changes |= {"temperature": 1.0, "temperature_end": 1.0}
+        return SearchSettings.for_match(spec, self.simulations).model_copy(update=changes)
 
 
 @dataclass(slots=True)
@@ -60,7 +67,10 @@ class _Table:
 
 @dataclass(slots=True)
 class _Agents:
-    """The classical players, one of each name; called in one thread at a time."""
+    """The classical players, one of each name; called in one thread at a time.
+
+    Where something is hidden they are shown a position that they cannot tell from the true one: none can peek.
+    """
 
     game: Game
     make: AgentMaker
@@ -72,8 +82,22 @@ class _Agents:
         for slot, player, state, luck in requests:
             if player.name not in self.made:
                 self.made[player.name] = self.make(player.name, self.game)
-            chosen.append((slot, int(self.made[player.name].choose(self.game, state, luck))))
+            shown = seen_by_mover(self.game, state, luck)
+            chosen.append((slot, int(self.made[player.name].choose(self.game, shown, luck))))
         return chosen
+
+
+def seen_by_mover(game: Game, state: State, luck: np.random.Generator) -> State:
+    """Return the position, or where something is hidden another that the player to move cannot tell from it.
+
+    What they cannot see is dealt anew by `luck`, and secret moves of the round are taken back; they are to move there too.
+    """
+    spec = game.spec()
+    if spec.information == "perfect":
+        return state
+    shown = np.zeros_like(state)
+    core.determinize(game, state, core.to_move(game, state), int(luck.integers(LAST_SEED)), shown)
+    return shown
 
 
 async def play_games(

@@ -171,6 +171,10 @@ class Scoreboard:
         """Return all results, also those of groups that are not complete, in the order of arrival."""
         return list(self._results.values())
 
+    def counted_results(self) -> list[GameResult]:
+        """Return the results of the groups that count, group by group, in the order of the seatings."""
+        return [self._results[group, seating] for group in range(self.groups) for seating in self._seatings]
+
     @property
     def groups(self) -> int:
         """Groups that count: complete ones, up to the first that is not."""

@@ -88,8 +88,11 @@ class MatchTerms:
 
     @property
     def must_differ(self) -> bool:
-        """Whether a second group with the same opening would only repeat the first."""
-        return all(player.repeats_itself for player in self.players)
+        """Whether a second group with the same opening would only repeat the first.
+
+        Not where moves are secret: whoever is not to be guessed draws them, by luck that the opening's seed decides.
+        """
+        return self.game.spec().information != "simultaneous" and all(player.repeats_itself for player in self.players)
 
     @property
     def games_per_group(self) -> int:
