@@ -25,12 +25,14 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.matches import (
     FixedGames,
     GameResult,
+    LoneTally,
     MatchSettings,
     MatchTerms,
     Player,
     Scoreboard,
     SeatTally,
     Standing,
+    lone_tally,
     play_match,
     seatings,
 )
@@ -73,6 +75,8 @@ class MatchSummary:
     elo_low: float | None
     elo_high: float | None
     by_seat: tuple[SeatSummary, ...]
+    alone: tuple[LoneTally, ...] = ()
+    """In games of more than two seats: the first player alone against several of the second, and the other way round."""
 
 
 def match(
@@ -80,10 +84,12 @@ def match(
     second: Annotated[str, typer.Argument(metavar="B", help="Whom A meets.")],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
-    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games, in pairs with seats exchanged.")] = 100,
-    simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=1, help="Simulations a move of a model.")] = 100,
+    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games, in groups with every seating.")] = 100,
+    simulations: Annotated[
+        int, typer.Option("--simulations", metavar="N", min=0, help="Simulations a move of a model; 0 plays by its policy.")
+    ] = 100,
     opening_plies: Annotated[
-        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each pair starts.")
+        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each group starts.")
     ] = 2,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -92,7 +98,8 @@ def match(
 ) -> None:
     """Let two players meet and show wins, draws and losses by seat, the share of points with its interval, and Elo.
 
-    Every opening is played from each seat. Two models, which always play alike, never meet in the same position twice.
+    Every opening is played from each seat, with the same deal. Two models, which always play alike, never meet in the same
+    position twice. Of games for more than two, it also says how each did alone against several of the other.
     """
     game = chosen_game(game_name, parameters)
     request = _Request(game, (first, second), games, simulations, opening_plies, seed)
@@ -106,13 +113,14 @@ def match(
         _show(summary)
 
 
-def summarise(terms: MatchTerms, standing: Standing) -> MatchSummary:
-    """Return what a standing says, in numbers that a script can read."""
+def summarise(terms: MatchTerms, standing: Standing, results: Sequence[GameResult] = ()) -> MatchSummary:
+    """Return what a standing says, and the results it stands on, in numbers that a script can read."""
+    names = (terms.players[0].name, terms.players[1].name)
     low, high = standing.interval
     total = standing.total
     return MatchSummary(
-        first=terms.players[0].name,
-        second=terms.players[1].name,
+        first=names[0],
+        second=names[1],
         games=standing.games,
         openings=standing.groups,
         wins=total.wins,
@@ -125,6 +133,7 @@ def summarise(terms: MatchTerms, standing: Standing) -> MatchSummary:
         elo_low=_finite(elo_from_share(low)),
         elo_high=_finite(elo_from_share(high)),
         by_seat=tuple(_seat_summary(seating, tally) for seating, tally in standing.seats.items()),
+        alone=tuple(lone_tally(results, names, lone) for lone in (0, 1)) if terms.game.spec().num_players > 2 else (),
     )
 
 
@@ -160,7 +169,7 @@ async def _play(request: _Request, run_dir: Path | None) -> MatchSummary:
                 meter.advance(remark=f"{board.standing().share:.1%}" if board.groups else "")
 
             outcome = await play_match(board, FixedGames(), evaluator, settings=settings, make_agent=make_agent, record=record)
-        return summarise(terms, outcome.standing)
+        return summarise(terms, outcome.standing, board.counted_results())
 
 
 async def _players(stack: AsyncExitStack, request: _Request, run_dir: Path | None) -> tuple[tuple[Player, Player], Evaluator]:
@@ -194,6 +203,30 @@ def _show(summary: MatchSummary) -> None:
         f" (95 % interval {summary.share_low:.1%} to {summary.share_high:.1%})"
     )
     console.print(f"Elo difference {_elo(summary.elo)} ({_elo(summary.elo_low)} to {_elo(summary.elo_high)})")
+    for tally in summary.alone:
+        _show_lone(tally)
+
+
+def _show_lone(tally: LoneTally) -> None:
+    console = screen.out()
+    placings = [f">{_ordinal(place)}" for place in range(1, tally.opponents + 2)]
+    columns = (">games", *placings, ">first of 100", ">95 % interval", ">mean score")
+    rows = screen.table(f"{tally.player} alone on", *columns)
+    for seat in tally.seats:
+        first = (f"{100 * seat.first:.1f}", f"{100 * seat.first_low:.1f} to {100 * seat.first_high:.1f}")
+        rows.add_row(f"seat {seat.seat}", str(sum(seat.placings)), *map(str, seat.placings), *first, f"{seat.mean_score:+.3f}")
+    console.print()
+    console.print(rows)
+    console.print(
+        f"\n{tally.player} alone against {tally.opponents} {tally.against}: {tally.share:.1%} of the points"
+        f" (95 % interval {tally.share_low:.1%} to {tally.share_high:.1%}; equal players have {1 / (tally.opponents + 1):.1%}),"
+        f" mean score {tally.mean_score:+.3f}"
+    )
+    console.print(f"net score {tally.net:+.1f} in 100 games ({tally.net_low:+.1f} to {tally.net_high:+.1f})")
+
+
+def _ordinal(place: int) -> str:
+    return {1: "1st", 2: "2nd", 3: "3rd"}.get(place, f"{place}th")
 
 
 def _numbers(wins: int, draws: int, losses: int) -> Sequence[str]:
