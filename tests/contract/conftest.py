@@ -38,10 +38,11 @@ TOKEN = "s3cret"
 
 @dataclass(frozen=True)
 class Model:
-    """A game whose versions are stored; version v is the network of seed v."""
+    """A game whose versions are stored; version v is the network of seed v. `heads` are the extra heads of new versions."""
 
     game: Game
     store: ModelStore
+    heads: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -49,25 +50,30 @@ class Model:
 
     def publish(self) -> int:
         seed = 1 + max(self.store.versions(self.name), default=0)
-        network = new_network(self.game.spec(), SMALL, seed=seed)
-        return export_network(self.store, self.game, network, SMALL, lineage=Lineage())
+        settings = SMALL.model_copy(update={"heads": self.heads})
+        network = new_network(self.game.spec(), settings, seed=seed)
+        return export_network(self.store, self.game, network, settings, lineage=Lineage())
 
     def positions(self, *, games: int = 12, seed: int = 0) -> LeafBatch:
         return LeafBatch(*sample_positions(self.game, games=games, seed=seed))
 
-    def expected(self, batch: LeafBatch, version: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the network itself says in this process."""
-        module = serving_module(new_network(self.game.spec(), SMALL, seed=version), self.game.spec())
+    def expected(self, batch: LeafBatch, version: int) -> tuple[np.ndarray, ...]:
+        """What the network itself says in this process: policy, value and extra heads."""
+        settings = SMALL.model_copy(update={"heads": self.heads})
+        module = serving_module(new_network(self.game.spec(), settings, seed=version), self.game.spec())
         with torch.inference_mode():
-            policy, value = module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal))
-        return policy.numpy(), value.numpy()
+            return tuple(head.numpy() for head in module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal)))
 
     def check(self, answer: Evaluation, batch: LeafBatch, version: int) -> None:
         """The answer is that version's; two servers that pass differ by 1e-3 at most."""
-        policy, value = self.expected(batch, version)
+        policy, value, *heads = self.expected(batch, version)
         assert answer.version == version
         np.testing.assert_allclose(answer.policy, policy, atol=5e-4)
         np.testing.assert_allclose(answer.value, value, atol=5e-4)
+        assert len(answer.heads) == batch.heads
+        for got, want in zip(answer.heads, heads, strict=False):
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, atol=5e-4)
 
 
 @dataclass(frozen=True)

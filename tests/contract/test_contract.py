@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import grpc
 import numpy as np
@@ -149,6 +150,54 @@ async def test_a_broken_candidate_is_refused_and_the_old_version_goes_on(target)
             await load.more_answers()
         assert (await control.loaded())[model.name] == [1]
         await control.unload(model.name)
+
+
+async def test_extra_heads_are_answered_to_those_who_ask_and_by_the_versions_that_have_them(target):
+    plain = target.model("connect_four", rows=5, columns=4)
+    both = replace(plain, heads=("opponents", "plies_left"))
+    plain.publish()
+    both.publish()
+    async with target.control() as control, target.evaluator(plain) as evaluator:
+        await control.serve(plain.name, [1, 2])
+        await check_rows_stay_together(both, evaluator)
+        batch = plain.positions()
+        plain.check(await evaluator.evaluate(batch, version=V1), batch, 1)
+        with pytest.raises(InvalidRequest, match="head__2"):
+            await evaluator.evaluate(replace(batch, heads=1), version=V1)
+        with pytest.raises(InvalidRequest, match="head__4"):
+            await evaluator.evaluate(replace(batch, heads=3), version=V2)
+        await check_all_outputs_are_sent_when_none_is_named(target, both, evaluator)
+        both.check(await evaluator.evaluate(batch, version=V2), batch, 2)
+        await control.unload(plain.name)
+
+
+async def check_rows_stay_together(model, evaluator) -> None:
+    """Requests for none, one or two heads that the server puts into one batch, and a block it gets in two."""
+    batch = model.positions()
+    parts = [LeafBatch(batch.states[at : at + 3], batch.legal[at : at + 3], at % 4 % 3) for at in range(0, 36, 3)]
+    assert {part.heads for part in parts} == {0, 1, 2}
+    answers = await asyncio.gather(*(evaluator.evaluate(part, version=V2) for part in parts))
+    for part, answer in zip(parts, answers, strict=True):
+        model.check(answer, part, 2)
+    block = replace(model.positions(games=200, seed=7), heads=2)
+    assert len(block) > 1024
+    model.check(await evaluator.evaluate(block, version=V2), block, 2)
+
+
+async def check_all_outputs_are_sent_when_none_is_named(target, model, evaluator) -> None:
+    batch = model.positions()
+    request = evaluator._request(batch, 0, 2)
+    del request.outputs[:]
+    async with open_channel(target.address) as channel:
+        reply = await service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=60)
+    found = {output.name: (output.datatype, list(output.shape)) for output in reply.outputs}
+    rows, spec = len(batch), model.game.spec()
+    assert found == {
+        "policy__0": ("FP16", [rows, spec.max_legal]),
+        "value__1": ("FP32", [rows, 2]),
+        "head__2": ("FP16", [rows, spec.num_actions]),
+        "head__3": ("FP32", [rows, 1]),
+    }
 
 
 @pytest.mark.parametrize("kind", ["zerofleet", "triton"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,3 +34,15 @@ async def test_a_function_that_answers_other_shapes_is_refused():
     evaluator = FunctionEvaluator(lambda batch, version: (np.zeros((1, 4)), np.zeros((1, 2))))
     with pytest.raises(InvalidRequest, match=r"policy \(1, 4\) and value \(1, 2\); wanted \(3, 4\)"):
         await evaluator.evaluate(BATCH, version=ModelVersion(1))
+
+
+async def test_a_function_may_offer_extra_heads_and_answers_as_many_as_are_asked_for():
+    def answer(batch, version):
+        return uniform_policy(batch.legal), np.zeros((len(batch), 2)), np.full((len(batch), 5), 0.2), np.ones((len(batch), 1))
+
+    evaluator = FunctionEvaluator(answer)
+    for heads in (0, 1, 2):
+        evaluation = await evaluator.evaluate(replace(BATCH, heads=heads), version=ModelVersion(4))
+        assert [head.shape for head in evaluation.heads] == [(len(BATCH), 5), (len(BATCH), 1)][:heads]
+    with pytest.raises(InvalidRequest, match="wanted 3 of"):
+        await evaluator.evaluate(replace(BATCH, heads=3), version=ModelVersion(4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -43,7 +44,10 @@ class Servant(service_pb2_grpc.GRPCInferenceServiceServicer):
         legal = np.frombuffer(request.raw_input_contents[1], "<i2").reshape(*request.inputs[1].shape)
         reply = messages.ModelInferResponse(model_name=request.model_name, model_version=request.model_version)
         value = np.stack([states[:, 0], -states[:, 0].astype(np.float32)], axis=1).astype(np.float32)
-        for name, datatype, array in (("value__1", "FP32", value), ("policy__0", "FP16", uniform_policy(legal))):
+        tensors = [("value__1", "FP32", value), ("policy__0", "FP16", uniform_policy(legal))]
+        opponents = np.eye(len(states), 5, dtype=np.float16)
+        tensors += [("head__3", "FP32", value[:, 1:]), ("head__2", "FP16", opponents)][2 - (len(request.outputs) - 2) :]
+        for name, datatype, array in tensors:
             reply.outputs.add(name=name, datatype=datatype, shape=array.shape)
             reply.raw_output_contents.append(array.tobytes())
         self.spoil(reply)
@@ -82,6 +86,20 @@ async def test_a_block_over_the_limit_is_split_and_put_together_again(address, s
         answer = await client.evaluate(batch(20), version=V1)
     assert sorted(servant.rows) == [4, 8, 8]
     np.testing.assert_array_equal(answer.value[:, 0], np.arange(20) * 3)
+
+
+async def test_extra_heads_come_back_as_asked_and_in_order(address):
+    async with evaluator(address, max_rows=8) as client:
+        for heads in (0, 1, 2):
+            answer = await client.evaluate(replace(batch(20), heads=heads), version=V1)
+            assert len(answer.heads) == heads
+            np.testing.assert_array_equal(answer.value[:, 0], np.arange(20) * 3)
+        opponents, plies_left = answer.heads
+        nothing = await client.evaluate(replace(batch(0), heads=2), version=V1)
+    assert (opponents.shape, opponents.dtype, plies_left.dtype) == ((20, 5), np.float16, np.float32)
+    np.testing.assert_array_equal(opponents, np.concatenate([np.eye(8, 5), np.eye(8, 5), np.eye(4, 5)]))
+    np.testing.assert_array_equal(plies_left, answer.value[:, 1:])
+    assert [len(head) for head in nothing.heads] == [0, 0]
 
 
 async def test_the_arrays_may_be_overwritten_as_soon_as_the_call_has_begun(address):
@@ -208,6 +226,39 @@ async def test_an_answer_to_another_question_is_not_believed(address, servant, s
     async with evaluator(address) as client:
         with pytest.raises(CorruptModel, match=says):
             await client.evaluate(batch(2), version=V1)
+
+
+def heads_left_out(reply):
+    del reply.outputs[3]
+    del reply.raw_output_contents[3]
+
+
+def flat_head(reply):
+    del reply.outputs[2].shape[1]
+
+
+def head_of_another_type(reply):
+    reply.outputs[2].datatype = "INT32"
+
+
+def infinite_head(reply):
+    reply.raw_output_contents[2] = b"\x00\x00\x80\x7f" * 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (heads_left_out, r"head__2 of shape none, want \(2, 1 or more\)"),
+        (flat_head, r"head__3 of shape float32 \(2,\)"),
+        (head_of_another_type, "head__3 of shape none"),
+        (infinite_head, "not finite"),
+    ],
+)
+async def test_a_spoilt_extra_head_is_not_believed(address, servant, spoil, says):
+    servant.spoil = spoil
+    async with evaluator(address) as client:
+        with pytest.raises(CorruptModel, match=says):
+            await client.evaluate(replace(batch(2), heads=2), version=V1)
 
 
 async def test_requests_beyond_the_concurrency_wait_here(address, servant):

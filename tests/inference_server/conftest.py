@@ -55,9 +55,9 @@ def store(tmp_path) -> ModelStore:
 
 @pytest.fixture
 def publish(store, game) -> Callable[[], int]:
-    """Store another version, with files that pass for a model as long as nobody loads them."""
+    """Store another version, with files that pass for a model as long as nobody loads them, and these extra heads."""
 
-    def add() -> int:
+    def add(*heads: str) -> int:
         spec = game.spec()
         states, legal = sample_positions(game, games=1, seed=1)
         archive = io.BytesIO()
@@ -79,7 +79,7 @@ def publish(store, game) -> Callable[[], int]:
             games_seen=0,
             created_at_ms=0,
             network={},
-            heads=("policy", "value"),
+            heads=("policy", "value", *heads),
             golden=Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0)),
         )
         return store.publish(MODEL, {"model.pt": archive.getvalue()}, manifest)

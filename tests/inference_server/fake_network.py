@@ -18,6 +18,7 @@ from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.fakes import uniform_policy
 
 MODEL = "tic_tac_toe"
+ACTIONS = 9
 
 
 def expected_value(states: np.ndarray, legal: np.ndarray, version: int) -> np.ndarray:
@@ -31,22 +32,29 @@ def expected_value(states: np.ndarray, legal: np.ndarray, version: int) -> np.nd
 
 @dataclass
 class FakeNetwork:
-    """Answers by `expected_value`; `gate` holds the device thread inside `evaluate`."""
+    """Answers by `expected_value`; `gate` holds the device thread inside `evaluate`.
+
+    Of extra heads it says: every opponent chooses its action 0, and the share of plies left is the value of the other side.
+    """
 
     version: int
     gate: threading.Event
     entered: threading.Event
+    heads: tuple[str, ...] = ()
     batches: list[list[int]] = field(default_factory=list)
     fault: Callable[[np.ndarray], Exception | None] = lambda states: None
 
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         self.entered.set()
         assert self.gate.wait(60)
         self.batches.append([len(rows) for rows in states])
         all_states, all_legal = np.concatenate(states), np.concatenate(legal)
         if (error := self.fault(all_states)) is not None:
             raise error
-        return uniform_policy(all_legal), expected_value(all_states, all_legal, self.version)
+        value = expected_value(all_states, all_legal, self.version)
+        first = np.eye(1, ACTIONS, dtype=np.float16)
+        extra = {"opponents": np.repeat(first, len(value), axis=0), "plies_left": value[:, 1:]}
+        return uniform_policy(all_legal), value, *(extra[head] for head in self.heads)
 
 
 class FakeLoader:
@@ -71,7 +79,7 @@ class FakeLoader:
         assert path.is_file()
         if manifest.version in self.broken:
             raise CorruptModel(f"version {manifest.version} is broken on purpose")
-        network = FakeNetwork(manifest.version, self.gate, self.entered)
+        network = FakeNetwork(manifest.version, self.gate, self.entered, manifest.heads[2:])
         self.networks[manifest.version] = network
         return network
 

@@ -44,6 +44,35 @@ def test_a_loaded_version_answers_as_its_exporter_did(backend, exported):
     np.testing.assert_allclose(value, want_value, atol=1e-5)
 
 
+@pytest.fixture
+def with_heads(store, game):
+    """Path and manifest of a network with both extra heads."""
+    settings = SMALL.model_copy(update={"heads": ("opponents", "plies_left")})
+    version = export_network(store, game, new_network(game.spec(), settings, seed=3), settings, lineage=Lineage())
+    return store.directory("tic_tac_toe", version) / "model.pt", store.verify("tic_tac_toe", version)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_extra_heads_are_answered_with_each_row_its_own(with_heads, game, precision):
+    module = TorchBackend("cpu", precision, threads=1).load(*with_heads, max_batch=64)
+    states, legal = sample_positions(game, games=10, seed=11)
+    together = module.evaluate([states[:5], states[5:]], [legal[:5], legal[5:]])
+    assert [(head.dtype, head.shape[1]) for head in together[2:]] == [(np.float16, 9), (np.float32, 1)]
+    tolerance = 1e-3 if precision == "float32" else 2e-2
+    for row in (0, 4, 5, len(states) - 1):
+        alone = module.evaluate([states[row : row + 1]], [legal[row : row + 1]])
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one[0], all_of_them[row], atol=tolerance)
+
+
+def test_a_network_that_lacks_a_head_of_its_manifest_is_refused(backend, exported, with_heads):
+    with pytest.raises(CorruptModel, match="has 2 extra heads by its manifest, 2 by its golden positions and answers 0"):
+        backend.load(exported[0], with_heads[1], max_batch=1)
+    swapped = dataclasses.replace(with_heads[1], heads=("policy", "value", "plies_left", "opponents"))
+    with pytest.raises(CorruptModel, match="answers head__2 as float16"):
+        backend.load(with_heads[0], swapped, max_batch=1)
+
+
 def test_an_evaluation_does_not_depend_on_its_batch_mates(backend, exported, game):
     module = backend.load(*exported, max_batch=64)
     states, legal = sample_positions(game, games=10, seed=11)

@@ -36,7 +36,8 @@ class Echo:
         rows = np.concatenate(states)
         if self.poison is not None and (rows[:, 0] == self.poison).any():
             raise RuntimeError("poisoned")
-        return uniform_policy(np.concatenate(legal)), rows[:, :1].astype(np.float32)
+        value = rows[:, :1].astype(np.float32)
+        return uniform_policy(np.concatenate(legal)), value, value + 0.5
 
     def count(self, report):
         self.reports.append(report)
@@ -74,6 +75,7 @@ async def test_each_caller_gets_its_own_rows(batcher, echo):
         echo.gate.set()
     for mark, task in enumerate(tasks, start=1):
         assert task.result().heads[1].tolist() == [[mark]] * mark
+        assert task.result().heads[2].tolist() == [[mark + 0.5]] * mark
     assert echo.batches == [[2], [1, 2, 3, 4, 5, 6, 7, 8]]
 
 

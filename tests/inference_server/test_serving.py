@@ -251,6 +251,37 @@ async def test_outputs_are_sent_as_asked(wire, positions):
     assert ([output.name for output in reply.outputs], len(reply.raw_output_contents), reply.id) == (["value__1"], 1, "mine")
 
 
+async def test_extra_heads_are_described_and_sent_to_those_who_ask(wire, publish, positions):
+    publish("plies_left", "opponents")
+    await wire.server.plane.registry.serve(MODEL, [1, 2])
+    about = await wire.stub.ModelMetadata(messages.ModelMetadataRequest(name=MODEL, version="2"))
+    assert [(t.name, t.datatype, list(t.shape)) for t in about.outputs][2:] == [
+        ("head__2", "FP32", [-1, 1]),
+        ("head__3", "FP16", [-1, 9]),
+    ]
+    states, legal = positions[0][:3], positions[1][:3]
+    request = infer_request(states, legal, version="2")
+    everything = ["policy__0", "value__1", "head__2", "head__3"]
+    assert [output.name for output in (await wire.stub.ModelInfer(request)).outputs] == everything
+    for name in ("value__1", "head__2"):
+        request.outputs.add(name=name)
+    reply = await wire.stub.ModelInfer(request)
+    assert [output.name for output in reply.outputs] == ["value__1", "head__2"]
+    value, plies_left = (np.frombuffer(content, "<f4").reshape(3, -1) for content in reply.raw_output_contents)
+    np.testing.assert_array_equal(value, expected_value(states, legal, 2))
+    np.testing.assert_array_equal(plies_left, value[:, 1:])
+    request.model_version = "1"
+    code, says = await refusal(wire.stub.ModelInfer(request))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert says == "unknown output 'head__2'; this version has policy__0, value__1"
+
+
+async def test_a_model_with_heads_nobody_knows_is_not_served(wire, publish):
+    for heads in (("mood",), ("plies_left", "plies_left")):
+        with pytest.raises(CorruptModel, match="want policy, value, then some of opponents, plies_left, once each"):
+            await wire.server.plane.registry.serve(MODEL, [publish(*heads)])
+
+
 async def test_statistics_count_by_version(wire, publish, positions):
     publish()
     await wire.server.plane.registry.serve(MODEL, [1, 2])

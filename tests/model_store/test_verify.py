@@ -14,8 +14,9 @@ import pytest
 from safetensors.numpy import save
 
 from zerofleet.errors import CorruptModel, VersionSkew
-from zerofleet.manifests import check_golden
+from zerofleet.manifests import Golden, check_golden
 from zerofleet.model_store import ModelStore
+from zerofleet.presets import NetworkSettings
 
 MODEL = "tic_tac_toe"
 FILES = ["model.pt", "weights.safetensors", "model.py", "manifest.json"]
@@ -165,6 +166,15 @@ def test_another_schema_is_refused_with_both_named(store, version):
         store.verify(MODEL, 1)
 
 
+def test_a_manifest_of_the_schema_before_extra_heads_is_still_read(store, version):
+    golden = json.loads((version / "manifest.json").read_text())["golden"]
+    del golden["heads"]
+    _edit(version, schema=1, golden=golden, network={"blocks": 1, "channels": 4})
+    manifest = store.verify(MODEL, 1)
+    assert (manifest.schema, manifest.heads, manifest.golden.head_arrays()) == (1, ("policy", "value"), ())
+    assert NetworkSettings(blocks=1, channels=4).describes(manifest.network)
+
+
 @pytest.mark.parametrize("changes", [{"version": 7}, {"model": "connect_four"}])
 def test_a_manifest_of_another_version_or_model_is_refused(store, version, changes):
     _edit(version, **changes)
@@ -238,3 +248,44 @@ def test_answers_that_are_wrong_fail_the_golden_check(manifest, damage):
             value = value[:, :1]
     with pytest.raises(CorruptModel):
         check_golden(manifest, policy, value)
+
+
+@pytest.fixture
+def with_heads(manifest):
+    """A manifest whose model also says what opponents choose and how much of the game is left."""
+    states, legal, policy, value = manifest.golden.arrays()
+    extra = np.full((len(states), 9), 1 / 9, np.float32), np.linspace(0, 1, len(states), dtype=np.float32)[:, None]
+    golden = Golden.of(states, legal, policy, value, extra)
+    return replace(manifest, heads=("policy", "value", "opponents", "plies_left"), golden=golden)
+
+
+def test_golden_values_of_extra_heads_are_compared(with_heads):
+    _, _, policy, value = with_heads.golden.arrays()
+    opponents, plies_left = with_heads.golden.head_arrays()
+    check_golden(with_heads, policy, value, [opponents.astype(np.float16), plies_left * 0.999])
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (
+            lambda opponents, plies_left: [opponents],
+            "has 2 extra heads by its manifest, 2 by its golden positions and answers 1",
+        ),
+        (lambda opponents, plies_left: [plies_left, opponents], "answers opponents of shape"),
+        (lambda opponents, plies_left: [opponents * np.nan, plies_left], "opponents that is not finite"),
+        (lambda opponents, plies_left: [opponents, plies_left * 1.5], "plies_left from 0.0 to 1.5, want 0 to 1"),
+        (lambda opponents, plies_left: [opponents, 1 - plies_left], "plies_left off by 1"),
+    ],
+)
+def test_wrong_answers_of_extra_heads_fail_the_golden_check(with_heads, damage, says):
+    _, _, policy, value = with_heads.golden.arrays()
+    with pytest.raises(CorruptModel, match=says):
+        check_golden(with_heads, policy, value, damage(*with_heads.golden.head_arrays()))
+
+
+def test_a_manifest_with_heads_comes_back_from_the_store_as_it_went_in(store, files, with_heads):
+    described = replace(with_heads, network=NetworkSettings(hidden=(5, 4), heads=("opponents", "plies_left")).model_dump())
+    store.publish(MODEL, files(), described)
+    found = store.verify(MODEL, 1)
+    assert (found.network, found.golden, found.schema) == (described.network, described.golden, 2)

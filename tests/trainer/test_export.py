@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tritonclient.grpc import model_config_pb2
 
 from trainer.export import Lineage, export_network, triton_config
+from trainer.network import new_network
 from zerofleet.errors import CorruptModel
 from zerofleet.manifests import check_golden
 from zerofleet.naming import model_name
@@ -70,6 +71,27 @@ def test_the_configuration_is_one_that_triton_reads(connect_four, backend):
     assert [list(tensor.dims) for tensor in config.input] == [[16], [7]]
     assert [list(tensor.dims) for tensor in config.output] == [[7], [2]]
     assert (config.backend, config.platform) == (("python", "") if backend == "python" else ("", "pytorch_libtorch"))
+
+
+@pytest.fixture
+def both_heads(store, game, small):
+    """A stored version with both extra heads."""
+    settings = small.model_copy(update={"heads": ("opponents", "plies_left")})
+    return export_network(store, game, new_network(game.spec(), settings, seed=1), settings, lineage=Lineage())
+
+
+def test_extra_heads_are_in_the_manifest_its_golden_values_and_the_configuration(store, both_heads):
+    manifest = store.verify("tic_tac_toe", both_heads)
+    assert manifest.heads == ("policy", "value", "opponents", "plies_left")
+    assert [head.shape for head in manifest.golden.head_arrays()] == [(8, 9), (8, 1)]
+    config = text_format.Parse((store.root / "tic_tac_toe" / "config.pbtxt").read_text(), model_config_pb2.ModelConfig())
+    types = (model_config_pb2.TYPE_FP16, model_config_pb2.TYPE_FP32)
+    assert [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in config.output] == [
+        ("policy__0", types[0], [9]),
+        ("value__1", types[1], [2]),
+        ("head__2", types[0], [9]),
+        ("head__3", types[1], [1]),
+    ]
 
 
 class _Tensor:
@@ -145,6 +167,23 @@ def test_tritons_model_answers_each_request_of_a_batch_with_its_own_rows(store, 
         np.testing.assert_allclose(response.tensors["policy__0"], policy[cut], atol=1e-3)
         np.testing.assert_allclose(response.tensors["value__1"], value[cut], atol=1e-5)
         assert response.tensors["policy__0"].dtype == np.float16
+
+
+def test_tritons_model_answers_the_heads_that_are_asked_for(store, both_heads, triton_model):
+    model = triton_model(store, both_heads)
+    golden = store.manifest("tic_tac_toe", both_heads).golden
+    states, legal, policy, value = golden.arrays()
+    opponents, plies_left = golden.head_arrays()
+    wanted = {"policy__0": policy, "value__1": value, "head__2": opponents, "head__3": plies_left}
+    asked = [["value__1"], ["policy__0", "value__1", "head__3"], list(wanted), ["policy__0", "head__4"]]
+    requests = [_Request(states[2 * i : 2 * i + 2], legal[2 * i : 2 * i + 2], names) for i, names in enumerate(asked)]
+    *answered, refused = model.execute(requests)
+    for i, response in enumerate(answered):
+        assert list(response.tensors) == asked[i]
+        for name, rows in response.tensors.items():
+            np.testing.assert_allclose(rows, wanted[name][2 * i : 2 * i + 2], atol=1e-3)
+    assert refused.error.code == _Error.INVALID_ARG
+    assert refused.error.text == "unknown output head__4; this version has policy__0, value__1, head__2, head__3"
 
 
 def test_tritons_model_refuses_a_changed_file(store, version, triton_model):

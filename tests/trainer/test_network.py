@@ -122,3 +122,18 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_generator_al
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert not torch.equal(one["trunk.stem.weight"], other["trunk.stem.weight"])
+
+
+def test_settings_know_what_describes_them(small):
+    stored = small.model_dump(mode="json")
+    assert small.describes(stored)
+    assert small.describes(
+        {name: stored[name] for name in ("blocks", "channels", "policy_channels", "value_channels", "value_hidden")}
+    )
+    for change in ({"blocks": 2}, {"heads": ("plies_left",)}, {"kind": "perceptron"}, {"unheard_of": 1}, {"blocks": "many"}):
+        assert not small.describes({**stored, **change})
+
+
+def test_a_head_is_named_once():
+    with pytest.raises(ValueError, match="each may stand there once"):
+        NetworkSettings(heads=("plies_left", "plies_left"))
