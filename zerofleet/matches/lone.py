@@ -103,14 +103,13 @@ def _net(own: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return for each game 1 for the best score, -1 for the worst, 0 in between or if all are equal, float64 [N]."""
     best = own >= scores.max(axis=1) - DRAW_TOLERANCE
     worst = own <= scores.min(axis=1) + DRAW_TOLERANCE
-    return best.astype(np.float64) - worst
+    return np.asarray(best.astype(np.float64) - worst)
 
 
 def _group_means(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return the mean of each group: its games have the same opening, and are one observation."""
     _, index = np.unique(groups, return_inverse=True)
-    means: np.ndarray = np.bincount(index, values) / np.bincount(index)
-    return means
+    return np.asarray(np.bincount(index, values) / np.bincount(index))
 
 
 def _seat(seat: int, own: np.ndarray, scores: np.ndarray) -> LoneSeat:

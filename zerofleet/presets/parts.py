@@ -1,8 +1,4 @@
-"""Presets: numbers for each game and machine size that work together.
-
-`tiny` is for tests and first looks, `laptop` for two cores, `gpu` for one accelerator. Each service takes its part and
-every number can be overridden by a setting of that service.
-"""
+"""The parts of a preset: what each service can be told about its work, with ranges and reasons."""
 
 from __future__ import annotations
 
@@ -11,22 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from games.core import Game
-from zerofleet.errors import ConfigurationError
 from zerofleet.search.settings import SearchSettings
 
-__all__ = [
-    "PRESETS",
-    "GateSettings",
-    "InferenceSettings",
-    "NetworkSettings",
-    "Preset",
-    "SelfPlaySettings",
-    "TrainSettings",
-    "preset",
-]
-
-PRESETS = ("tiny", "laptop", "gpu")
+__all__ = ["GateSettings", "InferenceSettings", "NetworkSettings", "Preset", "SelfPlaySettings", "TrainSettings"]
 
 
 class _Part(BaseModel):
@@ -143,9 +126,10 @@ class GateSettings(_Part):
     """How a candidate becomes champion."""
 
     mode: Literal["off", "share", "sprt"] = "sprt"
-    simulations: int = Field(default=64, ge=1)
+    simulations: int = Field(default=64, ge=0)
+    """Of each move; 0 plays by the policy alone."""
     opening_plies: int = Field(default=4, ge=0)
-    """Random plies from which each pair of games starts."""
+    """Random plies from which each group of games starts."""
     max_pairs: int = Field(default=100, ge=1)
     """Pairs after which the test ends undecided; the champion then stays, so that `alpha` holds."""
     share: float = Field(default=0.55, gt=0, lt=1)
@@ -185,83 +169,3 @@ class Preset(_Part):
     selfplay: SelfPlaySettings = SelfPlaySettings()
     gate: GateSettings = GateSettings()
     inference: InferenceSettings = InferenceSettings()
-
-
-def preset(game: Game, name: str) -> Preset:
-    """Return the preset `name` for a game; raises `ConfigurationError` naming those that exist."""
-    if name not in PRESETS:
-        raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
-    make = {"tic_tac_toe": _tic_tac_toe}.get(game.spec().name, _board_game)
-    return make(name)
-
-
-_SELF_PLAY = SearchSettings(
-    simulations=100,
-    fast_simulations=25,
-    full_search_share=0.3,
-    temperature=1.0,
-    temperature_end=0.1,
-    temperature_plies=20,
-    forced_playouts=2.0,
-    cache_positions=1 << 16,
-)
-
-
-_RESIGN_AT_MOST = -0.9  # the worker calibrates the threshold below this on control games
-
-
-def _tic_tac_toe(name: str) -> Preset:
-    return Preset(
-        name=name,
-        search=_SELF_PLAY.model_copy(
-            update={"simulations": 50, "fast_simulations": 15, "temperature_plies": 6, "cache_positions": 1 << 13}
-        ),
-        network=NetworkSettings(blocks=1 if name == "tiny" else 2, channels=16 if name == "tiny" else 32),
-        train=TrainSettings(
-            min_samples=1_000,
-            window_min=10_000,
-            samples_per_candidate=2_000 if name == "tiny" else 10_000,
-            average_decay=0.99,
-        ),
-        selfplay=SelfPlaySettings(lanes=2, slots=64 if name == "tiny" else 128),
-        # Good players draw: "not weaker" is then all that can be shown, and a candidate that always draws passes.
-        gate=GateSettings(simulations=16, opening_plies=2, max_pairs=50, elo0=-50.0, elo1=25.0, ladder_games=10),
-    )
-
-
-def _board_game(name: str) -> Preset:
-    if name == "tiny":
-        return Preset(
-            name=name,
-            search=_SELF_PLAY.model_copy(update={"simulations": 24, "fast_simulations": 8, "cache_positions": 1 << 14}),
-            network=NetworkSettings(blocks=1, channels=16),
-            train=TrainSettings(min_samples=1_000, samples_per_candidate=4_000, average_decay=0.99),
-            selfplay=SelfPlaySettings(lanes=2, slots=64),
-            gate=GateSettings(simulations=16, max_pairs=20, elo0=-50.0, elo1=50.0, ladder_games=6, ladder_depth=2),
-        )
-    if name == "laptop":
-        search = _SELF_PLAY.model_copy(update={"resign_threshold": _RESIGN_AT_MOST})
-        return Preset(
-            name=name,
-            search=search,
-            selfplay=SelfPlaySettings(lanes=3, slots=512),
-            inference=InferenceSettings(max_batch=512),
-        )
-    return Preset(
-        name=name,
-        search=_SELF_PLAY.model_copy(
-            update={
-                "simulations": 400,
-                "fast_simulations": 100,
-                "cache_positions": 1 << 20,
-                "resign_threshold": _RESIGN_AT_MOST,
-            }
-        ),
-        network=NetworkSettings(blocks=10, channels=128, policy_channels=32, value_channels=32, value_hidden=256),
-        train=TrainSettings(
-            batch_size=1024, min_samples=50_000, window_min=250_000, window_max=20_000_000, samples_per_candidate=250_000
-        ),
-        selfplay=SelfPlaySettings(lanes=3, slots=1024),
-        gate=GateSettings(simulations=100, max_pairs=400, elo0=-10.0, elo1=25.0),
-        inference=InferenceSettings(max_batch=4096),
-    )

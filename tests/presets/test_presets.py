@@ -1,0 +1,60 @@
+"""Presets: for every game and size there are numbers that fit together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import games
+from games.core import Game
+from zerofleet.errors import ConfigurationError
+from zerofleet.presets import PRESETS, Preset, preset
+from zerofleet.presets.tables import TABLES
+from zerofleet.search.arena import allocate
+from zerofleet.search.tree import edge_dtype
+
+GAMES = games.available()
+# Of a worker's blocks; interpreter, compiled code and buffers come on top. Hosts of accelerators have more memory.
+MOST_BYTES = {"tiny": 100 << 20, "laptop": 350 << 20, "gpu": 640 << 20}
+
+
+def worker_bytes(game: Game, chosen: Preset) -> int:
+    """Return what a worker's blocks hold when every game is at its last ply, positions having half the most legal moves."""
+    search = chosen.search.model_copy(update={"cache_positions": 0})
+    legal = game.spec().max_legal
+    groups = allocate(game, search, 1, np.zeros((2, 1, 1), dtype=np.int32))
+    slot = sum(array.nbytes for group in groups for array in group)
+    slot -= search.node_capacity * legal * edge_dtype(game.spec().num_players).itemsize // 2
+    cached = chosen.search.cache_positions * (legal * 4 + game.spec().num_players * 4 + 20)
+    return chosen.selfplay.lanes * (chosen.selfplay.slots * slot + cached)
+
+
+@pytest.mark.parametrize("size", PRESETS)
+@pytest.mark.parametrize("name", GAMES)
+def test_the_blocks_of_a_worker_stay_small(name, size):
+    assert worker_bytes(games.make(name), preset(games.make(name), size)) < MOST_BYTES[size]
+
+
+@pytest.mark.parametrize("size", PRESETS)
+@pytest.mark.parametrize("name", GAMES)
+def test_every_game_has_a_preset_of_every_size_that_suits_it(name, size):
+    game = games.make(name)
+    spec, chosen = game.spec(), preset(game, size)
+    assert chosen.name == size
+    assert chosen.search.repetition == ("history" if spec.repeats else "off")
+    assert chosen.selfplay.opening_plies < spec.max_plies
+    assert chosen.train.policy_target == "search" or spec.counters is not None
+    assert chosen.inference.max_batch >= chosen.selfplay.slots or size != "laptop"
+    assert chosen.train.min_samples <= chosen.train.samples_per_candidate
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_a_larger_machine_searches_more_and_trains_more(name):
+    tiny, laptop, gpu = (preset(games.make(name), size) for size in PRESETS)
+    assert tiny.search.simulations <= laptop.search.simulations <= gpu.search.simulations
+    assert tiny.train.samples_per_candidate <= laptop.train.samples_per_candidate <= gpu.train.samples_per_candidate
+
+
+def test_a_size_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(ConfigurationError, match="no preset is called 'huge'; there are tiny, laptop, gpu"):
+        preset(games.make("tic_tac_toe"), "huge")

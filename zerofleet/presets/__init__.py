@@ -1,0 +1,53 @@
+"""Presets: numbers for each game and machine size that work together.
+
+`tiny` is for tests and first looks, `laptop` for two cores, `gpu` for one accelerator. Each service takes its part and
+every number can be overridden by a setting of that service. `sizes` has what holds for any board game, `tables` what each
+game has instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from games.core import Game, GameSpec
+from zerofleet.errors import ConfigurationError
+from zerofleet.presets.parts import (
+    GateSettings,
+    InferenceSettings,
+    NetworkSettings,
+    Preset,
+    SelfPlaySettings,
+    TrainSettings,
+)
+from zerofleet.presets.sizes import PRESETS, SIZES
+from zerofleet.presets.tables import EVERY_SIZE, TABLES
+from zerofleet.settings_sources import deep_merge
+
+__all__ = [
+    "PRESETS",
+    "GateSettings",
+    "InferenceSettings",
+    "NetworkSettings",
+    "Preset",
+    "SelfPlaySettings",
+    "TrainSettings",
+    "preset",
+]
+
+
+def preset(game: Game, name: str) -> Preset:
+    """Return the preset `name` for a game; raises `ConfigurationError` naming those that exist."""
+    if name not in PRESETS:
+        raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
+    spec = game.spec()
+    table = TABLES.get(spec.name, {})
+    return Preset.model_validate(
+        deep_merge(SIZES[name], _fitting(spec), table.get(EVERY_SIZE, {}), table.get(name, {}), {"name": name})
+    )
+
+
+def _fitting(spec: GameSpec) -> dict[str, Any]:
+    """Return what follows from the facts of a game, so that one without a table trains as well."""
+    if spec.repeats:
+        return {"search": {"repetition": "history"}}
+    return {}
