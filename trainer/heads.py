@@ -57,7 +57,7 @@ class MovesHead(nn.Module):
 
     A dense head has a weight for each feature of each cell and action, 20 million of them for the 14,641 actions of a board
     of 121 cells, and learns each action by itself. Here all actions share 2 F D weights (a bilinear form, scaled as in
-    Vaswani et al. 2017). The networks of Leela Chess Zero have scored moves so since 2021. Actions without two cells,
+    Vaswani et al. 2017), as the "attention policy" of Leela Chess Zero (lc0 0.29, 2022) does. Actions without two cells,
     such as a pass, are scored from the features averaged over the board.
     """
 

@@ -24,8 +24,8 @@ class HexConv2d(nn.Conv2d):
         o * o       (y - 1, x - 1) and (y + 1, x + 1) do not touch it (see `games.core.GameSpec.lattice`)
         o o .
 
-    Weights are masked in every pass, so that neither optimiser nor average can bring the corners back. Exports are folded
-    (`fold_kernels`): serving costs what a square kernel costs.
+    (Hoogeboom et al. 2018 do the same.) Weights are masked in every pass, so that neither optimiser nor average can bring the
+    corners back. Exports are folded (`fold_kernels`): serving costs what a square kernel costs.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
