@@ -94,11 +94,12 @@ def start_run(tmp_path: Path) -> StartRun:
     """Return a starter of runs in one directory: `async with start_run(crash_at="...") as run`."""
 
     @asynccontextmanager
-    async def start(*arguments: str, crash_at: str = "", timeout_s: float = 150.0) -> AsyncIterator[Run]:
+    async def start(*arguments: str, game: str = MODEL, crash_at: str = "", timeout_s: float = 150.0) -> AsyncIterator[Run]:
         root = tmp_path / "run"
-        words = ["run", MODEL, "--preset", "tiny", "--run-dir", str(root), *arguments]
+        words = ["run", game, "--preset", "tiny", "--run-dir", str(root), *arguments]
         for item in SMALL:
-            words += ["--set", item]
+            if item.partition("=")[0] not in {word.partition("=")[0] for word in arguments}:
+                words += ["--set", item]
         environment = {**os.environ, **({VARIABLE: crash_at} if crash_at else {}), "PYTHONUNBUFFERED": "1"}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -132,12 +133,12 @@ def published_uids(paths: RunPaths) -> Counter[str]:
 
 
 @pytest.fixture
-def check_promises() -> Callable[[RunPaths], Awaitable[int]]:
+def check_promises() -> Callable[..., Awaitable[int]]:
     """Return the check of a run directory that nobody uses: nothing lost, nothing twice, a sound champion."""
     return _check_promises
 
 
-async def _check_promises(paths: RunPaths) -> int:
+async def _check_promises(paths: RunPaths, model: str = MODEL) -> int:
     """Check that every published game is counted once and the champion is sound; return the number of stored games.
 
     A worker that is killed right after a publication has not written its line: the store may hold games that no log
@@ -160,9 +161,9 @@ async def _check_promises(paths: RunPaths) -> int:
     lost = published.keys() - stored.keys() - waiting
     assert not lost, f"{len(lost)} of {len(published)} published games are neither stored nor waiting"
     store = ModelStore(paths.models)
-    champion = store.champion(MODEL)
+    champion = store.champion(model)
     assert champion is not None
-    store.verify(MODEL, champion.version)
-    epochs = [entry.epoch for entry in store.history(MODEL)]
+    store.verify(model, champion.version)
+    epochs = [entry.epoch for entry in store.history(model)]
     assert epochs == sorted(set(epochs))
     return len(stored)

@@ -1,0 +1,63 @@
+"""Every game trains: the whole loop in its smallest form, from nothing to a network that was promoted after training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import games
+from games.core import Game
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+from zerofleet.presets import preset
+
+pytestmark = pytest.mark.slow
+
+StartRun = Callable[..., AbstractAsyncContextManager[Any]]
+CheckPromises = Callable[..., Any]
+
+# A few games side by side, a few simulations a move: long games too are over within seconds. What is tested is that the
+# loop goes round, so the gate lets nearly everything pass.
+MINIMAL = (
+    "train.batch_size=32",
+    "train.min_samples=100",
+    "train.samples_per_candidate=100",
+    "search.full_search_share=1",
+    "selfplay.lanes=1",
+    "selfplay.slots=4",
+    "gate.max_pairs=1",
+    "gate.ladder_games=0",
+    "gatekeeper.match_slots=8",
+)
+
+
+def settings_for(game: Game) -> list[str]:
+    """Return the words that make the tiny preset of a game as small as can be, and leave its kind of search and gate."""
+    chosen = preset(game, "tiny")
+    items = [*MINIMAL]
+    if chosen.search.simulations:
+        items += ["search.simulations=4", "search.fast_simulations=2", "gate.simulations=2"]
+    if chosen.gate.mode != "off":
+        items += ["gate.mode=share", "gate.share=0.01"]
+    return [word for item in items for word in ("--set", item)]
+
+
+@pytest.mark.parametrize("name", games.available())
+async def test_every_game_trains_until_a_candidate_is_promoted(
+    start_run: StartRun, check_promises: CheckPromises, name: str, tmp_path: Path
+) -> None:
+    game = games.make(name)
+    async with start_run("--seed", "1", *settings_for(game), game=name, timeout_s=280.0) as run:
+        await run.until("candidate 1 promoted: first champion")
+        await run.until(r"candidate [2-9]\d* promoted")
+        text = await run.end()
+    assert run.process.returncode == 0, text
+    assert "error" not in text.lower(), text
+    champion = ModelStore(tmp_path / "run" / "models").champion(model_name(game))
+    assert champion is not None
+    assert champion.version > 1
+    await check_promises(run.paths, model_name(game))
