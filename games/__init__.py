@@ -8,6 +8,7 @@
 are for Python and check their input. A game of your own: `docs/own_game.md`.
 """
 
+from games import chinese_checkers_star37 as _chinese_checkers_star37  # noqa: F401
 from games import connect_four as _connect_four  # noqa: F401  (registers the game)
 from games import othello as _othello  # noqa: F401
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401

@@ -20,7 +20,7 @@ class HiddenTicTacToe(TicTacToe):
         return replace(super().spec(), information="hidden")
 
 
-@pytest.mark.parametrize("name", ["random", "alpha_beta:1", "alpha_beta:60", "perfect"])
+@pytest.mark.parametrize("name", ["random", "greedy", "alpha_beta:1", "alpha_beta:60", "perfect"])
 def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
     assert make_agent(f" {name}\n", games.make("tic_tac_toe")).name == name
 
@@ -28,7 +28,7 @@ def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stockfish", "no agent is called 'stockfish'; there are random, alpha_beta:DEPTH, perfect"),
+        ("stockfish", "no agent is called 'stockfish'; there are random, greedy, alpha_beta:DEPTH, perfect"),
         ("", "no agent is called ''"),
         ("random:3", "no agent is called 'random:3'"),
         ("alpha_beta", "'alpha_beta' needs a depth in plies, such as alpha_beta:5"),
@@ -60,5 +60,5 @@ def test_the_random_agent_plays_every_legal_move_equally_often() -> None:
 
 
 def test_the_list_of_agents_says_what_they_are() -> None:
-    assert list(AGENTS) == ["random", "alpha_beta:DEPTH", "perfect"]
+    assert list(AGENTS) == ["random", "greedy", "alpha_beta:DEPTH", "perfect"]
     assert all(AGENTS.values())

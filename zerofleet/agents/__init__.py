@@ -11,14 +11,16 @@ from __future__ import annotations
 from games.core import Game
 from zerofleet.agents.alpha_beta import AlphaBetaAgent
 from zerofleet.agents.base import Agent
+from zerofleet.agents.greedy import GreedyAgent
 from zerofleet.agents.perfect import PerfectAgent
 from zerofleet.agents.random import RandomAgent
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["AGENTS", "Agent", "AlphaBetaAgent", "PerfectAgent", "RandomAgent", "make_agent"]
+__all__ = ["AGENTS", "Agent", "AlphaBetaAgent", "GreedyAgent", "PerfectAgent", "RandomAgent", "make_agent"]
 
 AGENTS = {
     "random": "any legal move",
+    "greedy": "the move that looks best at first sight, such as the most rows gained in Chinese Checkers",
     "alpha_beta:DEPTH": "sees wins and losses DEPTH plies ahead, plays at random otherwise; such as alpha_beta:5",
     "perfect": "solves the game; for small games, such as tic_tac_toe",
 }
@@ -26,7 +28,7 @@ AGENTS = {
 
 
 def make_agent(text: str, game: Game) -> Agent:
-    """Return the agent written `random`, `alpha_beta:5` or `perfect`, for a game.
+    """Return the agent written `random`, `greedy`, `alpha_beta:5` or `perfect`, for a game.
 
     Raises `InvalidRequest` if there is no such agent or it cannot play the game; the text lists those that exist.
     """
@@ -34,6 +36,8 @@ def make_agent(text: str, game: Game) -> Agent:
     match name, colon:
         case "random", "":
             return RandomAgent()
+        case "greedy", "":
+            return GreedyAgent()
         case "perfect", "":
             return PerfectAgent(game)
         case "alpha_beta", _:
