@@ -241,9 +241,10 @@ class ModelStore:
     def _sweep(home: Path) -> None:
         """Remove what dead publishers left: unfinished versions that no living process holds locked."""
         for staging in home.glob(f".*{TEMPORARY_SUFFIX}"):
-            if not staging.is_dir():
+            try:
+                descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
+            except (FileNotFoundError, NotADirectoryError):  # a living publisher has given it its number meanwhile
                 continue
-            descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -156,6 +156,20 @@ def test_a_publisher_killed_at_a_named_point_leaves_all_or_nothing(store, files,
         store.verify(MODEL, version, game=game)
 
 
+def test_a_version_that_another_process_finishes_during_the_sweep_is_no_fault(store, files, manifest, monkeypatch):
+    store.publish(MODEL, files(1.0), manifest)
+    real = os.open
+
+    def finished_meanwhile(path, *arguments, **options):
+        if str(path).endswith(".7.tmp"):
+            path.rename(path.with_name("7"))
+        return real(path, *arguments, **options)
+
+    (store.root / MODEL / ".7.tmp").mkdir()
+    monkeypatch.setattr(os, "open", finished_meanwhile)
+    assert store.publish(MODEL, files(2.0), manifest) == 8
+
+
 def _publish_many(root, payload, fills, results):
     files, manifest = pickle.loads(payload)
     for fill in fills:
