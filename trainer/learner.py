@@ -148,14 +148,14 @@ class Learner:
     def _take_step(self) -> None:
         self.optimizer.step()
         self.average.update(self.network)
-        torch._foreach_copy_(self._good_buffers, self._buffers)
+        _copy(self._buffers, self._good_buffers)
         self.state.samples_trained += self.settings.batch_size
         self.state.skipped_in_a_row = 0
 
     @torch.no_grad()
     def _skip_step(self, norm: float) -> None:
         """Forget the step. The forward pass has already moved the batch norms' statistics: put them back."""
-        torch._foreach_copy_(self._buffers, self._good_buffers)
+        _copy(self._good_buffers, self._buffers)
         self.state.skipped += 1
         self.state.skipped_in_a_row += 1
         if self.state.skipped_in_a_row >= _MAX_SKIPS_IN_A_ROW:
@@ -168,5 +168,11 @@ class Learner:
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
         """Take weights and statistics from elsewhere; the average begins anew with them."""
         self.network.load_state_dict(tensors)
-        torch._foreach_copy_(self._good_buffers, self._buffers)
+        _copy(self._buffers, self._good_buffers)
         self.average = WeightAverage(self.network, self.settings.average_decay)
+
+
+def _copy(source: list[Tensor], target: list[Tensor]) -> None:
+    """Copy tensors; there may be none, as a perceptron has no statistics."""
+    if source:
+        torch._foreach_copy_(target, source)

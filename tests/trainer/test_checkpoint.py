@@ -28,6 +28,7 @@ def fresh(game, small, settings=SETTINGS, *, seed=3):
     samples = Samples.empty(game.spec(), len(states))
     samples.states[:], samples.legal[:], samples.value[:] = states, legal, 0.25
     samples.policy[:] = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
+    samples.opponents[:], samples.plies_left[:] = -1, 0.5
     window = SampleWindow(game.spec(), settings)
     window.add(samples)
     return Learner(game.spec(), new_network(game.spec(), small, seed=seed), settings, window, seed=seed)

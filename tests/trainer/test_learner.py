@@ -15,7 +15,7 @@ from trainer.samples import Samples
 from trainer.window import SampleWindow
 from zerofleet.encodings import sample_positions
 from zerofleet.errors import CorruptModel
-from zerofleet.presets import TrainSettings
+from zerofleet.presets import NetworkSettings, TrainSettings
 
 QUICK = TrainSettings(batch_size=32, min_samples=1, warmup_steps=5, learning_rate=5e-3, max_reuse=1e9, average_decay=0.9)
 
@@ -79,6 +79,18 @@ def test_a_candidate_depends_on_the_step_alone_and_does_not_disturb_training(gam
         without.step()
     for name, tensor in with_candidates.network.state_dict().items():
         assert torch.equal(tensor, without.network.state_dict()[name]), name
+
+
+def test_a_network_without_statistics_and_with_extra_heads_is_trained(game):
+    heads = NetworkSettings(kind="perceptron", hidden=(16,), activation="tanh", heads=("opponents", "plies_left"))
+    learner = learner_of(game, heads, QUICK.model_copy(update={"plies_left_weight": 1.0}), symmetric=False)
+    reports = [learner.step() for _ in range(60)]
+    assert set(reports[0].extra) == {"opponents", "plies_left"}
+    assert reports[0].extra["opponents"] == 0.0  # nobody chooses in secret
+    assert reports[-1].extra["plies_left"] < 0.5 * reports[0].extra["plies_left"] + 1e-3
+    again = learner_of(game, heads, seed=4)
+    again.load_weights(learner.network.state_dict())
+    torch.testing.assert_close(again.network.state_dict(), learner.network.state_dict())
 
 
 def test_steps_are_allowed_only_up_to_the_reuse_bound(game, small):
