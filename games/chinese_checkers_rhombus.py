@@ -49,7 +49,8 @@ __all__ = ["ChineseCheckersRhombus"]
 
 _NAME = "chinese_checkers_rhombus"
 _MOST_PLIES = 10_000
-_MOST_REPETITIONS = 10
+_MOST_REPETITIONS = 8
+_SHORTEST_CYCLE = 4  # both sides go and come back
 _MOST_REMEMBERED = 256
 _ACTIONS = board.CELLS * board.CELLS
 _LAST_ACTION = _ACTIONS - 1
@@ -141,7 +142,8 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
     if game.repetitions != 0 and not 2 <= game.repetitions <= _MOST_REPETITIONS:
         wanted = f"it must be 0 (off) or between 2 and {_MOST_REPETITIONS}"
         raise InvalidParameters(f"{_NAME}: repetitions={game.repetitions} is out of range; {wanted}")
-    notation.require_range(_NAME, "remembered", game.remembered, 4, _MOST_REMEMBERED)
+    fewest = 1 + _SHORTEST_CYCLE * max(1, game.repetitions - 1)  # with fewer the rule could never apply
+    notation.require_range(_NAME, "remembered", game.remembered, fewest, _MOST_REMEMBERED)
     cells = np.arange(board.CELLS, dtype=np.int32)
     mirror = cells.reshape(board.SIDE, board.SIDE).T.ravel().copy()
     start, target = np.divmod(np.arange(_ACTIONS, dtype=np.int32), board.CELLS)
