@@ -68,6 +68,7 @@ class ChineseCheckersStar37(NamedTuple):
     end_zone_locks: bool = True
     corners_passable: bool = False
     move_counter: bool = False
+    ranked_stop: bool = False
 
     def spec(self) -> GameSpec:
         """See `games.core.Game`."""
@@ -199,13 +200,36 @@ def scores(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
 
 @rule(ChineseCheckersStar37)
 def standing(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
-    """The points earned so far."""
+    """The points earned so far; with `ranked_stop`, while nobody is second, some for those who are on their way."""
     for player in range(3):
-        out[player] = -1.0
+        points = 3.0 if _first(state) == player + 1 else 0.0
         if (state[0] >> (_WHERE_SECOND + np.uint64(player))) & _ONE:
-            out[player] = np.float32(-1.0 / 3.0)
-    if _first(state):
-        out[_first(state) - 1] = 1.0
+            points = 1.0
+        if game.ranked_stop and points == 0.0 and not (state[0] >> _WHERE_SECOND) & _THREE_BITS:
+            points = _points_of_rank(state, player)
+        out[player] = np.float32(2.0 / 3.0 * points - 1.0)
+
+
+@compiled
+def _points_of_rank(state: State, player: int) -> float:
+    """Return a third of a point for each player who is not behind but level or further back, halved where level."""
+    points = 0.0
+    for other in range(3):
+        if other != player and _first(state) != other + 1:
+            ahead = _rows_to_go(state, other) - _rows_to_go(state, player)
+            points += 1.0 / 3.0 if ahead > 0 else 1.0 / 6.0 if ahead == 0 else 0.0
+    return points
+
+
+@compiled
+def _rows_to_go(state: State, player: int) -> int:
+    """Return the sum of the rows of a player's pieces, counted from the top in the player's view."""
+    rows = 0
+    left = _own(state, player)
+    while left:
+        rows += board.FIELD_CELLS[0, place(left & (~left + _ONE))] // board.SIDE
+        left &= left - _ONE
+    return rows
 
 
 @compiled

@@ -26,13 +26,31 @@ def points(state: np.ndarray) -> tuple[int, ...]:
     return tuple(round((score + 1) * 1.5) for score in games.final_scores(GAME, state))
 
 
+def points_as_scores(actions: list[int]) -> tuple[float, ...]:
+    """The scores of a game under the usual rules."""
+    return games.final_scores(GAME, games.replay(GAME, actions))
+
+
+def names_of_rows(rows: int, before: str) -> str:
+    """A move that goes up so many rows, after some others."""
+    state = games.replay(GAME, games.read_moves(GAME, before))
+    return next(name for name, action in legal_names(GAME, state).items() if core.move_value(GAME, state, action) == rows)
+
+
 # --- laws ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"end_zone_locks": False}, {"corners_passable": True}, {"moves_cap": 1}, {"move_counter": True, "moves_cap": 20}],
+    [
+        {},
+        {"end_zone_locks": False},
+        {"corners_passable": True},
+        {"moves_cap": 1},
+        {"move_counter": True, "moves_cap": 20},
+        {"ranked_stop": True},
+    ],
     ids=str,
 )
 def test_it_keeps_the_laws(parameters: dict[str, int]) -> None:
@@ -225,6 +243,30 @@ def test_a_longer_cap_lets_a_stopped_game_go_on() -> None:
     state = games.replay(longer, games.read_moves(GAME, STOPPED))
     assert not core.is_over(longer, state)
     assert longer.spec().max_plies == 600
+
+
+def test_with_ranked_stop_a_stopped_game_gives_thirds_of_a_point_to_those_further_on() -> None:
+    ranked = GAME._replace(ranked_stop=True, moves_cap=1)
+    for rows, wanted in (
+        ((1, 1, 1), (1 / 3, 1 / 3, 1 / 3)),
+        ((2, 1, 1), (2 / 3, 1 / 6, 1 / 6)),
+        ((1, 2, 1), (1 / 6, 2 / 3, 1 / 6)),
+    ):
+        moves = ""
+        for up in rows:
+            moves += names_of_rows(up, moves) + " "
+        scores = games.final_scores(ranked, games.replay(ranked, games.read_moves(ranked, moves)))
+        assert [(score + 1) * 1.5 for score in scores] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_ranked_stop_changes_nothing_where_the_game_is_decided() -> None:
+    ranked = GAME._replace(ranked_stop=True)
+    for moves in (NORMAL, FOREIGN_PIECE, TRIPLE):
+        actions = games.read_moves(GAME, moves)
+        assert games.final_scores(ranked, games.replay(ranked, actions)) == points_as_scores(actions)
+    stopped = games.final_scores(ranked, games.replay(ranked, games.read_moves(GAME, STOPPED_WITH_A_FIRST)))
+    assert max(stopped) == 1.0
+    assert sorted((score + 1) * 1.5 for score in stopped)[:2] == pytest.approx([0, 1 / 3], abs=1e-6)
 
 
 def test_turns_go_round_also_when_somebody_has_finished() -> None:
