@@ -52,6 +52,17 @@ _MOST_PLIES = 10_000
 _MOST_REPETITIONS = 8
 _SHORTEST_CYCLE = 4  # both sides go and come back
 _MOST_REMEMBERED = 256
+_MOST_MOVES, _MOST_MOVES_LONG = 192, 247
+"""Bounds on the number of legal moves, with short and with long hops.
+
+Hops keep a piece in its zone: rows and columns even or odd. So q pieces of the mover in a zone of n cells reach at most
+n - q cells each. Over all ways to spread ten pieces this is 187 at most, and 60 steps make 247.
+
+Short hops are scarce besides. A taken cell is the middle of one hop in each zone but its own, so a zone with t of the 20
+pieces has at most e = 20 - t hops. To connect m empty cells takes m - 1 of these and one more for each piece that joins
+them: a pieces reach a * m <= a * (e + 1 - a) cells, and several groups of cells never more than one. A piece that hops has
+a neighbour, so five steps. The largest sum over all ways to spread ten and ten pieces is 192. The most found is 187.
+"""
 _ACTIONS = board.CELLS * board.CELLS
 _LAST_ACTION = _ACTIONS - 1
 _LAST_CELL = board.CELLS - 1
@@ -152,7 +163,7 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
         rules_version=1,
         num_players=2,
         num_actions=_ACTIONS,
-        max_legal=_most_moves(),
+        max_legal=_MOST_MOVES_LONG if game.long_hops else _MOST_MOVES,
         state_dtype=np.dtype(np.uint64),
         state_size=_WORDS + (game.remembered if game.repetitions else 0),
         planes=(2, board.SIDE, board.SIDE),
@@ -162,19 +173,6 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
         action_cells=np.stack([start, target], axis=1).astype(np.int16),
         repeats=True,
     )
-
-
-def _most_moves() -> int:
-    """Return a bound on the number of legal moves.
-
-    A piece steps to at most 6 cells. Hops keep it in its zone (rows and columns even or odd), so the q pieces that a player has
-    in a zone of n cells hop to at most q * (n - q) empty cells: the q-th of them adds n - 2 * q + 1. The ten largest additions
-    over all zones bound the sum.
-    """
-    lines = ((board.SIDE + 1) // 2, board.SIDE // 2)  # even and odd ones
-    zones = [rows * columns for rows in lines for columns in lines]
-    additions = sorted((n - 2 * q + 1 for n in zones for q in range(1, board.PIECES + 1)), reverse=True)
-    return 6 * board.PIECES + sum(additions[: board.PIECES])
 
 
 @compiled

@@ -168,6 +168,71 @@ def test_the_jump_graphs_of_the_zones_are_independent(seed: int, cell: Cell) -> 
     assert all((start[0] - target[0]) % 2 == (start[1] - target[1]) % 2 == 0 for start, target in changed)
 
 
+def spread(pieces: int, zones: int = 4) -> Iterator[tuple[int, ...]]:
+    """All ways to spread pieces over zones."""
+    if zones == 1:
+        yield (pieces,)
+        return
+    for here in range(pieces + 1):
+        yield from ((here, *others) for others in spread(pieces - here, zones - 1))
+
+
+def most_moves(size: int, mine: int, other: int) -> int:
+    """A bound on the moves of `mine` pieces in a zone of `size` cells with `other` pieces; `hopping` of them hop."""
+    taken = mine + other
+    return max(
+        min(hopping * (size - taken), max(a * (21 - taken - a) for a in range(hopping + 1))) + 6 * mine - hopping
+        for hopping in range(mine + 1)
+    )
+
+
+@pytest.mark.slow
+def test_the_bounds_on_legal_moves_follow_from_the_zones() -> None:
+    sizes = (25, 20, 20, 16)
+    table = [[[most_moves(size, q, o) for o in range(11)] for q in range(11)] for size in sizes]
+    fits = [[[q + o <= size for o in range(11)] for q in range(11)] for size in sizes]
+    ways = list(spread(10))
+    found = max(
+        sum(zone[q][o] for zone, q, o in zip(table, mine, other, strict=True))
+        for mine in ways
+        for other in ways
+        if all(zone[q][o] for zone, q, o in zip(fits, mine, other, strict=True))
+    )
+    assert found == ChineseCheckersRhombus().spec().max_legal == 192
+    far = max(sum(q * (size - q) for size, q in zip(sizes, mine, strict=True)) for mine in ways) + 60
+    assert far == ChineseCheckersRhombus(long_hops=True).spec().max_legal == 247
+
+
+@compiled
+def crowd(game: ChineseCheckersRhombus, seed: int, order: np.ndarray, state: np.ndarray, listed: np.ndarray) -> int:
+    """Exchange cells (`order`: ten of player 0, ten of player 1, the others) so that player 0 gets many moves; return them."""
+    word = np.array([seed], dtype=np.uint64)
+    current, most, trials = 0, 0, 200_000
+    for trial in range(trials):
+        i, j = uniform_int(word, 20), uniform_int(word, 81)
+        order[i], order[j] = order[j], order[i]
+        state[:] = 0
+        for k in range(20):
+            state[1 + 2 * (k // 10) + (order[k] & 1)] |= np.uint64(1) << np.uint64(order[k] >> 1)
+        count = core.legal_actions(game, state, listed)
+        heat = 3 * (1 - trial / trials) + 0.05
+        if count >= current or uniform(word) < np.exp((count - current) / heat):
+            current = count
+            most = max(most, count)
+        else:
+            order[i], order[j] = order[j], order[i]
+    return most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("long_hops", "found"), [(False, 180), (True, 228)])
+def test_crowded_positions_come_close_to_the_bounds(long_hops: bool, found: int) -> None:
+    game = ChineseCheckersRhombus(long_hops=long_hops)
+    order = np.random.default_rng(1).permutation(81)
+    most = crowd(game, 1, order, games.new_state(game), np.empty(300, dtype=np.int16))
+    assert found <= most <= game.spec().max_legal
+
+
 @compiled
 def play_out(game: ChineseCheckersRhombus, seed: int, noise: float, aside: float, state: np.ndarray, tally: np.ndarray) -> int:
     """Play a game and return its plies. Moves are valued by the levels climbed, less `aside` for each line away from the
