@@ -45,6 +45,7 @@ COMMANDS = {
             "zerofleet play connect_four",
             "zerofleet play connect_four --opponent alpha_beta:5 --seat 2",
             "zerofleet play tic_tac_toe --opponent perfect",
+            "zerofleet play othello --set size=6 --opponent random --seat 2",
         ),
     ),
     "evaluate": Command(
@@ -77,9 +78,14 @@ COMMANDS = {
     ),
     "games": Command(
         "zerofleet.cli.games:app",
-        "List stored games and replay one",
+        "List the games there are, draw positions, replay stored games",
         _LOOK,
-        ("zerofleet games list connect_four", "zerofleet games show connect_four UID"),
+        (
+            "zerofleet games available",
+            "zerofleet games draw connect_four --moves d1,d2,c1 --svg position.svg",
+            "zerofleet games list connect_four",
+            "zerofleet games show connect_four UID",
+        ),
     ),
     "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
     "doctor": Command(
@@ -95,7 +101,11 @@ BENCHMARKS = {
     "search": Command(
         "zerofleet.cli.bench_search:search",
         "Simulations a second of the search alone",
-        examples=("zerofleet bench search", "zerofleet bench search --game connect_four --games 256 --simulations 400 --json"),
+        examples=(
+            "zerofleet bench search",
+            "zerofleet bench search --game connect_four --games 256 --simulations 400 --json",
+            "zerofleet bench search --all --games 64 --simulations 100 --seconds 2",
+        ),
     ),
     "serve": Command(
         "zerofleet.cli.bench_serve:serve",
@@ -105,7 +115,11 @@ BENCHMARKS = {
     "perft": Command(
         "zerofleet.cli.bench_perft:perft",
         "Count move sequences: correctness and speed of the rules",
-        examples=("zerofleet bench perft connect_four --depth 8", "zerofleet bench perft connect_four --depth 6 --set rows=4"),
+        examples=(
+            "zerofleet bench perft connect_four --depth 8",
+            "zerofleet bench perft connect_four --depth 6 --set rows=4",
+            "zerofleet bench perft --all --seconds 2",
+        ),
     ),
     "train": Command(
         "zerofleet.cli.bench_train:train",

@@ -12,10 +12,12 @@ import games
 from games.core import Game
 from games.perft import PlyCount, count_sequences
 from zerofleet.cli import screen
-from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
+from zerofleet.cli.options import Json, Parameters, chosen_game, complete_game
 from zerofleet.naming import model_name
 
-__all__ = ["perft", "run"]
+__all__ = ["perft", "run", "run_all"]
+
+MOST_DEPTH = 12  # of the table of all games, where time does not end it before
 
 
 def run(game_name: str, depth: int, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
@@ -58,10 +60,30 @@ def _measure(game: Game, depth: int) -> dict[str, Any]:
     }
 
 
+def run_all(seconds: float) -> list[dict[str, Any]]:
+    """Return the figures of `run` for every game, each to the depth at which about `seconds` have been spent."""
+    figures = []
+    for name in games.available():
+        game = games.make(name)
+        for depth in range(1, MOST_DEPTH + 1):
+            measured = _measure(game, depth)
+            branching = measured["counts"][-1] / (measured["counts"][-2] if depth > 1 else 1)
+            if measured["seconds"] * branching > seconds or measured["counts"][-1] == measured["finished"][-1]:
+                break
+        figures.append(measured)
+    return figures
+
+
 def perft(
-    game: GameName,
+    game: Annotated[
+        str | None, typer.Argument(metavar="GAME", help="Game; none with --all.", autocompletion=complete_game)
+    ] = None,
     *,
     depth: Annotated[int, typer.Option("--depth", metavar="N", min=1, help="Length of the longest sequences, in plies.")] = 6,
+    every_game: Annotated[
+        bool, typer.Option("--all", help="A table over all games instead, as deep as --seconds let.")
+    ] = False,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="With --all: time for each game.")] = 2.0,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
@@ -69,6 +91,11 @@ def perft(
 
     Every sequence is played out to its last move. Connect Four on 6 x 7 begins 7, 49, 343, 2401, 16807, 117649, 823536.
     """
+    if every_game == (game is not None):
+        raise typer.BadParameter("name one game, or none with --all", param_hint="GAME")
+    if game is None:
+        _show_all(run_all(seconds), json=json)
+        return
     made = chosen_game(game, parameters)
     figures = _measure(made, depth)
     if json:
@@ -79,3 +106,15 @@ def perft(
         rows.add_row(str(count.ply), f"{count.total:,}", f"{count.finished:,}")
     screen.out().print(rows)
     screen.out().print(f"{figures['positions_per_second']:,} positions a second, {figures['seconds']:.2f} s")
+
+
+def _show_all(figures: list[dict[str, Any]], *, json: bool) -> None:
+    if json:
+        screen.emit_json({"games": figures})
+        return
+    rows = screen.table("game", ">depth", ">sequences", ">seconds", ">positions a second", ">a second of CPU time")
+    for measured in figures:
+        speeds = (f"{measured['positions_per_second']:,}", f"{measured['positions_per_cpu_second']:,}")
+        leaves, seconds = f"{measured['counts'][-1]:,}", f"{measured['seconds']:.2f}"
+        rows.add_row(measured["game"], str(measured["depth"]), leaves, seconds, *speeds)
+    screen.out().print(rows)

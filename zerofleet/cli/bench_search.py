@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import typer
 
-from games.core import Game
+from games.core import Game, available, make
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
 from zerofleet.evaluators.fakes import uniform_policy
@@ -98,7 +98,7 @@ class Bench:
 
 def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: int = 0, reuse: bool = False) -> SearchFigures:
     """Search `games` games side by side for `seconds` after every game has made its first move."""
-    settings = SearchSettings(simulations=simulations, reuse_subtree=reuse)
+    settings = _settings(game, simulations, reuse=reuse)
     began = time.perf_counter()
     Bench(game, settings, games=1, seed=seed).play_first_moves()
     start_seconds = time.perf_counter() - began
@@ -110,7 +110,7 @@ def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: i
     began, cpu = time.perf_counter(), time.process_time()
     with screen.meter("searching") as meter:
         while (elapsed := time.perf_counter() - began) < seconds:
-            for _ in range(simulations):  # about one move of every game between two looks at the clock
+            for _ in range(max(1, simulations)):  # about one move of every game between two looks at the clock
                 bench.step()
             meter.advance(games, "moves")
     cpu = time.process_time() - cpu
@@ -135,8 +135,18 @@ def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: i
     )
 
 
+def _settings(game: Game, simulations: int, *, reuse: bool) -> SearchSettings:
+    """Return the settings of self-play with what the kind of game asks for; secret choices are only evaluated."""
+    spec = game.spec()
+    if spec.information == "simultaneous":
+        return SearchSettings(simulations=0, fast_simulations=0, temperature_end=1.0)
+    wanted = SearchSettings.for_play(spec, simulations)
+    return SearchSettings(simulations=simulations, reuse_subtree=reuse, repetition=wanted.repetition)
+
+
 def search(
     *,
+    every_game: Annotated[bool, typer.Option("--all", help="A table over all games instead of --game.")] = False,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to search.")] = "connect_four",
     games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games searched side by side.")] = 256,
     simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations a move.")] = 400,
@@ -153,6 +163,9 @@ def search(
 
     The block is warmed up until every game has made a move, then measured while games go on, end and begin anew.
     """
+    if every_game:
+        _measure_all(games=games, simulations=simulations, seconds=seconds, seed=seed, reuse=reuse, json=json)
+        return
     figures = measure(
         chosen_game(game, parameters), games=games, simulations=simulations, seconds=seconds, seed=seed, reuse=reuse
     )
@@ -170,4 +183,28 @@ def search(
     rows.add_row("seconds to the first move", f"{figures.start_seconds:.2f}")
     rows.add_row("bytes a game", f"{figures.bytes_per_game:,}")
     rows.add_row("bytes a game, resident", f"{figures.resident_bytes_per_game:,}")
+    screen.out().print(rows)
+
+
+def _measure_all(*, games: int, simulations: int, seconds: float, seed: int, reuse: bool, json: bool) -> None:
+    """Measure every game and print a line for each."""
+    found = [
+        measure(make(name), games=games, simulations=simulations, seconds=seconds, seed=seed, reuse=reuse)
+        for name in available()
+    ]
+    if json:
+        screen.emit_json({"games": [asdict(figures) for figures in found]})
+        return
+    columns = (">simulations a second", ">of CPU time", ">positions", ">moves", ">games done", ">bytes a game")
+    rows = screen.table("game", *columns, title=f"{games} games, {simulations} simulations a move, uniform network, one core")
+    for figures in found:
+        rows.add_row(
+            figures.game,
+            f"{figures.simulations_per_second_per_core:,}",
+            f"{figures.simulations_per_cpu_second:,}",
+            f"{figures.positions_per_second:,}",
+            f"{figures.moves_per_second:,.0f}",
+            f"{figures.games_done:,}",
+            f"{figures.bytes_per_game:,}",
+        )
     screen.out().print(rows)

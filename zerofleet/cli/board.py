@@ -7,6 +7,7 @@ import re
 from rich.text import Text
 
 from games.core import Game, State
+from games.positions import drawing
 
 __all__ = ["MARKS", "PLAYER_STYLES", "colour_board", "player_name", "player_style"]
 
@@ -14,10 +15,13 @@ MARKS = "XO#*+%"  # the marks games draw, by seat
 PLAYER_STYLES = ("bold yellow", "bold red", "bold cyan", "bold green", "bold magenta", "bold blue")
 
 
-def colour_board(game: Game, state: State) -> Text:
-    """Return the picture of a position with each player's marks in their colour and empty points dimmed."""
+def colour_board(game: Game, state: State, viewer: int | None = None) -> Text:
+    """Return the picture of a position with each player's marks in their colour and empty points dimmed.
+
+    What `viewer` sees of it; without one, everything.
+    """
     picture = Text()
-    for line in game.draw(state).splitlines():
+    for line in drawing(game, state, viewer).splitlines():
         for piece in re.split(r"([^\w\s]|\b\w\b)", line):
             picture.append(piece, style=_style(piece))
         picture.append("\n")

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from games import core
 from games.core import Game
 from games.positions import move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
@@ -44,8 +45,8 @@ def evaluate(
     The inference server of a running `zerofleet run` is asked when there is one; otherwise one is started for the question.
     """
     game = chosen_game(game_name, parameters)
-    actions = read_moves(game, moves)
-    names = move_names(game, actions)
+    actions = read_moves(game, moves, seed)
+    names = move_names(game, actions, seed)
     question = {"model_version": model, "simulations": simulations, "seed": seed}
     if address is not None:
         opinion = asyncio.run(_ask(address, game, names, question))
@@ -54,7 +55,8 @@ def evaluate(
     if json:
         screen.emit_json({"game": game_name, "parameters": parameters_text(game), "after": names, **asdict(opinion)})
         return
-    screen.out().print(colour_board(game, replay(game, actions)))
+    state = replay(game, actions, seed)
+    screen.out().print(colour_board(game, state, None if core.is_over(game, state) else core.to_move(game, state)))
     screen.out().print()
     _show(opinion, simulations)
 

@@ -1,4 +1,4 @@
-"""`zerofleet games`: the games the trainer has stored, listed or replayed move by move."""
+"""`zerofleet games`: which games there are, and those the trainer has stored, listed or replayed move by move."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from zerofleet.cli import screen
 from zerofleet.cli.game_view import WIDE_COLUMNS, list_table, render_game, summarise, view_moves
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
+from zerofleet.cli.rules import available, draw
 from zerofleet.cli.runs import find_run
 from zerofleet.errors import InvalidRequest, RecordRejected
 from zerofleet.game_log import GameLog, LoggedGame
@@ -24,12 +25,16 @@ FEWEST_DIGITS = 4
 HEX_DIGITS = frozenset("0123456789abcdef")
 
 app = typer.Typer(
-    help="List stored games and replay one.",
+    help="List the games there are, draw a position, list stored games and replay one.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+app.command("available")(available)
+app.command("draw")(draw)
 
 
 @app.command("list")

@@ -15,6 +15,7 @@ from zerofleet.cli.analyst import Analyst, best_move
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.matches import Agent
+from zerofleet.matches.play import seen_by_mover
 from zerofleet.runs import RunPaths
 from zerofleet.search import RootAnalysis
 from zerofleet.serving import champion_version
@@ -67,5 +68,5 @@ class AgentOpponent:
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
-        state = replay(self.game, moves, seed)
+        state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
         return int(await asyncio.to_thread(self._agent.choose, self.game, state, self.luck))

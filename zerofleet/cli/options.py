@@ -11,12 +11,13 @@ import typer
 if TYPE_CHECKING:
     from games.core import Game
 
-__all__ = ["GameName", "Json", "Parameters", "Preset", "RunDir", "Seed", "chosen_game", "read_parameters"]
+__all__ = ["GameName", "Json", "Parameters", "Preset", "RunDir", "Seed", "chosen_game", "complete_game", "read_parameters"]
 
 PRESETS = ("tiny", "laptop", "gpu")
 
 
-def _complete_game() -> list[str]:
+def complete_game() -> list[str]:
+    """Return the names of all games, for completion in a shell."""
     import games.core  # noqa: PLC0415  (commands without a game start without the compiler)
 
     return list(games.core.available())
@@ -28,7 +29,7 @@ def _check_preset(value: str) -> str:
     return value
 
 
-GameName = Annotated[str, typer.Argument(metavar="GAME", help="Game, such as connect_four.", autocompletion=_complete_game)]
+GameName = Annotated[str, typer.Argument(metavar="GAME", help="Game, such as connect_four.", autocompletion=complete_game)]
 Parameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the game, such as rows=4. May be repeated."),

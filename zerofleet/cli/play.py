@@ -17,9 +17,9 @@ from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.opponents import AgentOpponent, ModelOpponent, is_model, version_of
 from zerofleet.cli.options import GameName, Parameters, RunDir, chosen_game
+from zerofleet.cli.rules import require_seat
 from zerofleet.cli.runs import find_run
 from zerofleet.cli.session import Session
-from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.naming import model_name
 from zerofleet.serving import served
@@ -32,7 +32,9 @@ def play(
     *,
     opponent: Annotated[
         str,
-        typer.Option("--opponent", metavar="WHO", help="champion, model:N, alpha_beta:DEPTH, random, or perfect where known."),
+        typer.Option(
+            "--opponent", metavar="WHO", help="Who has the other seats: champion, model:N, or an agent such as random."
+        ),
     ] = "champion",
     seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 begins.")] = 1,
     simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations a move of a model.")] = 100,
@@ -45,9 +47,7 @@ def play(
     Type a move, or: undo, hint, moves, help, quit. A model answers from the newest run of the game; the run may be going on.
     """
     game = chosen_game(game_name, parameters)
-    players = game.spec().num_players
-    if seat > players:
-        raise InvalidRequest(f"{game_name} has {players} seats; --seat {seat} is none of them")
+    require_seat(game_name, game.spec().num_players, seat)
     luck = secrets.randbits(32) if seed is None else seed
     with asyncio.Runner() as runner, _closing(runner) as stack:
         if is_model(opponent):

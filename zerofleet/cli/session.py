@@ -1,6 +1,7 @@
 """A game at the terminal: a person in one seat, somebody else in the others.
 
-The session owns the moves and the conversation; who answers for the other seats, and who gives hints, comes from outside.
+The person is shown what their seat sees: nobody's hand, and a secret choice of the others only when its round is over. The
+session owns the moves and the conversation; who answers for the other seats, and who gives hints, comes from outside.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class Session:
         self._runner = runner
         self._console = console
         self._analysis: RootAnalysis | None = None
+        self._told = 0  # plies that the person has been told of
 
     def play(self, ask: Callable[[str], str]) -> None:
         """Hold the conversation; `ask` shows a prompt and returns what the person typed, EOFError ends the sitting."""
@@ -122,21 +124,17 @@ class Session:
     def _continue(self) -> None:
         """Let the others move until it is the person's turn or the game is over, then show the position."""
         self._analysis = None
-        said = ""
         state = self._state()
         while not core.is_over(self._game, state) and core.to_move(self._game, state) != self._seat:
-            mover = core.to_move(self._game, state)
-            action = self._runner.run(self._opponent.choose(self.moves, seed=self._seed))
-            said = f"{player_name(mover).plain} ({self._opponent.name}) plays {self._game.action_name(state, action)}"
-            self.moves.append(action)
+            self.moves.append(self._runner.run(self._opponent.choose(self.moves, seed=self._seed)))
             state = self._state()
         if not core.is_over(self._game, state) and self._adviser is not None:
             self._analysis = self._runner.run(self._adviser.analyse(self.moves, seed=self._seed))
-        self._show(state, said)
+        self._show(state, "\n".join(self._news(state)))
 
     def _show(self, state: State, said: str) -> None:
         self._console.print()
-        self._console.print(colour_board(self._game, state))
+        self._console.print(colour_board(self._game, state, self._seat))
         self._console.print()
         if said:
             self._say(said, style="")
@@ -148,6 +146,22 @@ class Session:
         else:
             self._console.print(Text.assemble("you are ", player_name(self._seat)))
 
+    def _news(self, state: State) -> list[str]:
+        """Return what the others have played since the person was last told, without what is still secret."""
+        secret = -1 if core.is_over(self._game, state) else core.round_of(self._game, state)
+        said = []
+        while self._told < len(self.moves):
+            before = self._state(self._told)
+            if secret >= 0 and core.round_of(self._game, before) == secret:
+                break
+            mover, action = core.to_move(self._game, before), self.moves[self._told]
+            if mover != self._seat:
+                said.append(
+                    f"{player_name(mover).plain} ({self._opponent.name}) plays {self._game.action_name(before, action)}"
+                )
+            self._told += 1
+        return said
+
     def _evaluation_line(self, analysis: RootAnalysis, title: str) -> Text:
         """Return the evaluation bar from the person's point of view."""
         value = float(analysis.value[self._seat])
@@ -156,15 +170,19 @@ class Session:
 
     def _show_result(self, state: State) -> None:
         scores = final_scores(self._game, state)
-        mine, best = scores[self._seat], max(scores)
-        if min(scores) == best:
+        best = [seat for seat, score in enumerate(scores) if score == max(scores)]
+        names = " and ".join("you" if seat == self._seat else player_name(seat).plain for seat in best)
+        if len(best) == len(scores):
             text, style = "A draw.", "bold"
-        elif mine == best:
+        elif len(best) > 1:
+            text, style = f"The first place is shared by {names}.", "bold"
+        elif best == [self._seat]:
             text, style = "You win.", "bold green"
         else:
-            winner = scores.index(best)
-            text, style = f"{player_name(winner).plain} ({self._opponent.name}) wins.", "bold red"
+            text, style = f"{names} ({self._opponent.name}) wins.", "bold red"
         self._say(text, style=style)
+        if len(scores) > 2:
+            self._say("scores: " + "   ".join(f"{player_name(s).plain} {score:+g}" for s, score in enumerate(scores)), style="")
         self._say(f"moves: {','.join(self._names())}")
 
     def _undo(self) -> None:
@@ -173,10 +191,12 @@ class Session:
             self._say("there is no move of yours to take back", style="red")
             return
         del self.moves[mine[-1] :]
+        self._told = min(self._told, len(self.moves))
         self._continue()
 
     def _again(self) -> None:
         self.moves.clear()
+        self._told = 0
         self._seed += 1
         self._continue()
 
