@@ -20,7 +20,7 @@ from zerofleet.search import PlayedGame
 
 __all__ = ["FinishedGame", "Ledger", "Ticket", "game_seed"]
 
-_OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player")
+_OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player", "fifth_player", "sixth_player")
 
 log = structlog.get_logger()
 

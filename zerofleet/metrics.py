@@ -51,7 +51,7 @@ def _histogram(name: str, about: str, *labels: str, by: tuple[str, ...], buckets
     return _used_by(by, Histogram(name, about, labels, registry=None, buckets=buckets))
 
 
-# Self-play. `outcome`: first_player, second_player, third_player, draw.
+# Self-play. `outcome`: first_player to sixth_player, draw.
 GAMES_FINISHED = _counter("zerofleet_games_finished_total", "Finished games", "game", "outcome", by=(WORKER,))
 GAMES_PUBLISHED = _counter("zerofleet_games_published_total", "Games the stream has taken", "game", by=(WORKER,))
 GAMES_ABANDONED = _counter(

@@ -69,7 +69,13 @@ def test_seeds_differ_by_run_worker_incarnation_and_number() -> None:
 
 @pytest.mark.parametrize(
     ("scores", "outcome"),
-    [((1.0, -1.0), "first_player"), ((-1.0, 1.0), "second_player"), ((0.0, 0.0), "draw"), ((-1.0, -1.0, 1.0), "third_player")],
+    [
+        ((1.0, -1.0), "first_player"),
+        ((-1.0, 1.0), "second_player"),
+        ((0.0, 0.0), "draw"),
+        ((-1.0, -1.0, 1.0), "third_player"),
+        ((-1.0,) * 5 + (1.0,), "sixth_player"),
+    ],
 )
 def test_outcomes_have_few_names(scores: tuple[float, ...], outcome: str) -> None:
     assert outcome_of(scores) == outcome
