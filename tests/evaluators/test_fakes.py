@@ -21,6 +21,15 @@ async def test_the_uniform_evaluator_spreads_over_the_listed_actions():
     assert (answer.policy.dtype, answer.value.dtype, answer.value.shape, answer.version) == (np.float16, np.float32, (3, 3), 7)
 
 
+async def test_the_uniform_evaluator_has_heads_where_it_knows_the_number_of_actions():
+    asked = LeafBatch(BATCH.states, BATCH.legal, heads=2)
+    answer = await UniformEvaluator(3, num_actions=8).evaluate(asked, version=ModelVersion(7))
+    assert [head.tolist() for head in answer.heads] == [[[0.125] * 8] * 3] * 2
+    assert (await UniformEvaluator(3, num_actions=8).evaluate(BATCH, version=ModelVersion(7))).heads == ()
+    with pytest.raises(InvalidRequest, match="made without num_actions"):
+        await UniformEvaluator(3).evaluate(asked, version=ModelVersion(7))
+
+
 async def test_a_function_evaluates_and_sees_the_version():
     def answer(batch, version):
         return uniform_policy(batch.legal), np.full((len(batch), 2), version / 10)

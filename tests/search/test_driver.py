@@ -101,10 +101,11 @@ async def test_a_cancelled_step_cancels_its_requests_and_may_be_repeated():
 async def test_evaluations_by_version_keep_the_order_of_rows():
     block = mixed_block()
     leaves = block.advance()
-    policy, value = await evaluate_by_version(Network(), leaves.batch, leaves.versions)
+    policy, value, heads = await evaluate_by_version(Network(), leaves.batch, leaves.versions)
     wanted_policy, wanted_value = answer_hashed(leaves, 2)
     np.testing.assert_array_equal(policy, wanted_policy.astype(np.float16))
     np.testing.assert_array_equal(value, wanted_value)
+    assert heads == ()
 
 
 async def test_a_block_runs_on_the_public_fake():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,11 +25,27 @@ print(sorted(played))
 """
 
 
+HIDDEN = """
+import sys
+sys.path.insert(0, {folder!r})
+from hidden_bench import THREE, search
+from zerofleet.search import SearchBlock, SearchSettings
+
+for mode in ("predict", "determinise"):
+    block = SearchBlock(THREE, SearchSettings(simulations=10, information=mode), slots=2)
+    for slot in range(2):
+        block.begin(slot, seed=slot, versions=[1, 2, 3])
+    search(block)
+    print([block.take(slot).moves.tolist() for slot in range(2)])
+"""
+
+
 @pytest.mark.slow
-def test_plain_python_plays_the_games_that_compiled_code_plays():
+@pytest.mark.parametrize("program", [PROGRAM, HIDDEN.format(folder=str(Path(__file__).parent))], ids=["open", "hidden"])
+def test_plain_python_plays_the_games_that_compiled_code_plays(program):
     outputs = []
     for disabled in ("0", "1"):
         environment = {**os.environ, "NUMBA_DISABLE_JIT": disabled}
-        command = [sys.executable, "-W", "error", "-c", PROGRAM]
+        command = [sys.executable, "-W", "error", "-c", program]
         outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert outputs[0] == outputs[1] != "[]\n"

@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from games.core import GameSpec
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 
-__all__ = ["FunctionEvaluator", "UniformEvaluator", "uniform_policy"]
+__all__ = ["FunctionEvaluator", "UniformEvaluator", "uniform_answer", "uniform_policy"]
 
 
 def uniform_policy(legal: np.ndarray) -> np.ndarray:
@@ -22,16 +23,38 @@ def uniform_policy(legal: np.ndarray) -> np.ndarray:
     return policy
 
 
-class UniformEvaluator:
-    """Says of every position: all listed actions are equally good, and everybody's expected score is 0."""
+def uniform_answer(batch: LeafBatch, spec: GameSpec) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Return what `SearchBlock.absorb` takes, from a network that knows nothing of a game.
 
-    def __init__(self, num_players: int) -> None:
+    All listed actions are equally good, everybody's score is 0, and an extra head asked for finds every action as likely.
+    """
+    value = np.zeros((len(batch), spec.num_players), dtype=np.float32)
+    return uniform_policy(batch.legal), value, _uniform_heads(batch, spec.num_actions)
+
+
+def _uniform_heads(batch: LeafBatch, num_actions: int) -> tuple[np.ndarray, ...]:
+    return tuple(np.full((len(batch), num_actions), 1.0 / num_actions, dtype=np.float16) for _ in range(batch.heads))
+
+
+class UniformEvaluator:
+    """Says of every position: all listed actions are equally good, and everybody's expected score is 0.
+
+    Extra heads are asked for only where `num_actions` is given; each then holds every action to be as likely as another.
+    """
+
+    def __init__(self, num_players: int, num_actions: int = 0) -> None:
         self._num_players = num_players
+        self._num_actions = num_actions
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
+        if batch.heads and not self._num_actions:
+            raise InvalidRequest(
+                "this evaluator was made without num_actions, so it has no extra heads; give it those of the game"
+            )
         value = np.zeros((len(batch), self._num_players), dtype=np.float32)
-        return Evaluation(policy=uniform_policy(batch.legal), value=value, version=version)
+        heads = _uniform_heads(batch, self._num_actions)
+        return Evaluation(policy=uniform_policy(batch.legal), value=value, version=version, heads=heads)
 
 
 class FunctionEvaluator:

@@ -21,7 +21,7 @@ from games import core, positions
 from games.core import Game, GameSpec, State
 from zerofleet.agents import Agent
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.fakes import uniform_answer
 from zerofleet.matches.scoreboard import GameResult
 from zerofleet.matches.terms import Pairing, Player
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
@@ -113,7 +113,7 @@ async def play_games(
     Raises what the evaluator and the agents raise; games under way are then lost, play their pairings again.
     Cancellation: likewise. The iterator reads `pairings` between awaits only.
     """
-    await asyncio.to_thread(_warm_up, cast("Hashable", game))
+    await asyncio.to_thread(_warm_up, cast("Hashable", game), min(settings.simulations, 2))
     block = SearchBlock(game, settings.search(game.spec()), slots=settings.slots)
     tables: dict[int, _Table] = {}
     agents = _Agents(game, make_agent)
@@ -142,14 +142,13 @@ async def play_games(
 
 
 @functools.lru_cache(typed=True)
-def _warm_up(game: Any) -> None:
+def _warm_up(game: Any, simulations: int) -> None:
     """Load, or the first time compile, what a game needs, by playing one: so that the event loop need not stand still."""
-    settings = MatchSettings(simulations=2, cache_positions=2).search(game.spec())
-    block, players = SearchBlock(game, settings, slots=1), game.spec().num_players
-    block.begin(0, seed=0, versions=[1, *[EXTERNAL] * (players - 1)])
+    spec = game.spec()
+    block = SearchBlock(game, MatchSettings(simulations=simulations, cache_positions=2).search(spec), slots=1)
+    block.begin(0, seed=0, versions=[1, *[EXTERNAL] * (spec.num_players - 1)])
     while not block.finished():
-        leaves = block.advance().batch
-        block.absorb(uniform_policy(leaves.legal), np.zeros((len(leaves), players), dtype=np.float32))
+        block.absorb(*uniform_answer(block.advance().batch, spec))
         for slot in block.waiting():
             block.play(slot, positions.legal(game, block.state(slot))[0])
 

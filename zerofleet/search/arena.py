@@ -15,7 +15,7 @@ from games.core import Game
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import edge_dtype, node_dtype
 
-__all__ = ["FINISHED", "IDLE", "SEARCHING", "WAITING", "Arena", "Cache", "History", "Rows", "allocate", "slot_dtype"]
+__all__ = ["FINISHED", "IDLE", "SEARCHING", "WAITING", "Arena", "Cache", "History", "Rows", "allocate", "records", "slot_dtype"]
 
 IDLE, SEARCHING, WAITING, FINISHED = range(4)
 
@@ -102,10 +102,10 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
     plies, rows = spec.max_plies, slots * settings.leaves_per_game
     entries = 1 << max(1, (settings.cache_positions - 1).bit_length()) if settings.cache_positions else 1  # 1: no cache
     arena = Arena(
-        slots=_records(slots, dtype=slot_dtype(players)),
+        slots=records(slots, dtype=slot_dtype(players)),
         words=np.zeros((slots, 1), dtype=np.uint64),
-        nodes=_records((slots, nodes), dtype=node_dtype(players)),
-        edges=_records((slots, nodes * legal), dtype=edge_dtype(players)),
+        nodes=records((slots, nodes), dtype=node_dtype(players)),
+        edges=records((slots, nodes * legal), dtype=edge_dtype(players)),
         states=np.zeros((slots, nodes, spec.state_size), dtype=spec.state_dtype),
         pending_nodes=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
         pending_rows=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
@@ -143,7 +143,7 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
     return arena, history, batch, cache
 
 
-def _records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray:
+def records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray:
     """Return zeroed records whose fields are attributes: compiled code sees them so anyway, plain Python by `recarray`."""
     array = np.zeros(shape, dtype=dtype)
     return array.view(np.recarray) if INTERPRETED else array

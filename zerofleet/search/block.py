@@ -6,7 +6,7 @@
     while True:
         leaves = block.advance()                  # compiled, GIL released
         answer = await evaluator.evaluate(leaves.batch, version=...)
-        block.absorb(answer.policy, answer.value)
+        block.absorb(answer.policy, answer.value, answer.heads)
         for slot in block.finished():
             played = block.take(slot)
 
@@ -27,14 +27,16 @@ from games.core import Game
 from games.errors import IllegalMove
 from games.randomness import uniform
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.search import kernel
+from zerofleet.search import kernel, predict
 from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
 from zerofleet.search.decide import best_edge, choose_move, root_value
 from zerofleet.search.gumbel import considered_visits
+from zerofleet.search.modes import mode_of
 from zerofleet.search.played import TARGET_UNIT, PlayedGame, RootAnalysis, SearchedMove
 from zerofleet.search.rules import rules_of
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import NO_NODE, ROOT
+from zerofleet.search.worlds import allocate_worlds
 
 __all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
@@ -63,11 +65,18 @@ class SearchBlock:
     """`slots` games, each with its own tree, seed and players."""
 
     def __init__(self, game: Game, settings: SearchSettings, *, slots: int) -> None:
-        """Allocate the block; compiled code loads on the first call that needs it."""
+        """Allocate the block; compiled code loads on the first call that needs it.
+
+        Raises `ValueError` when the game cannot be searched with `settings.information`.
+        """
         self.game = game
         self.settings = settings
         self._rules = rules_of(settings)
+        self._mode = mode_of(game, settings)
         self._arena, self._history, self._rows, self._cache = allocate(game, settings, slots, _schedule(game, settings))
+        self._worlds = None if self._mode is kernel else allocate_worlds(game, settings, slots)
+        self._batch = (self._rows, self._worlds or self._cache)
+        self._heads = int(self._mode is predict)
         self._tags: list[object] = [None] * slots
         self._openings = np.zeros(slots, dtype=np.int32)
         self._seeds = [0] * slots
@@ -80,7 +89,7 @@ class SearchBlock:
     @property
     def nbytes(self) -> int:
         """Address space of the block's arrays in bytes; pages that no game reached cost no memory."""
-        groups: tuple[tuple[Any, ...], ...] = (self._arena, self._history, self._rows, self._cache)
+        groups: tuple[tuple[Any, ...], ...] = (self._arena, self._history, *self._batch)
         return sum(array.nbytes for group in groups for array in group)
 
     @property
@@ -164,16 +173,18 @@ class SearchBlock:
         While leaves wait, calling again returns the same ones.
         """
         if not self._used:
-            self._used = kernel.advance(self.game, self._rules, self._arena, self._history, (self._rows, self._cache))
+            self._used = self._mode.advance(self.game, self._rules, self._arena, self._history, self._batch)
         rows = self._rows
-        return Leaves(LeafBatch(rows.states[: self._used], rows.legal[: self._used]), rows.versions[: self._used])
+        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._heads)
+        return Leaves(batch, rows.versions[: self._used])
 
-    def absorb(self, policy: np.ndarray, value: np.ndarray) -> None:
+    def absorb(self, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()) -> None:
         """Take in the evaluations of the last leaves: policy [B, L], value [B, P] (player to move first).
 
-        A policy need not sum to 1; one of zeros counts as uniform. Raises `ValueError` when the shapes are not those of the
-        leaves, for a policy with a number that is negative or not finite, and for a value outside [-1, 1]; the block then
-        still waits for the same leaves.
+        With `information=predict` also the extra head `opponents`, [B, A]; other heads are ignored. A policy need not sum to
+        1; one of zeros counts as uniform. Raises `ValueError` when the shapes are not those of the leaves, for a policy or
+        head with a number that is negative or not finite, and for a value outside [-1, 1]; the block then still waits for the
+        same leaves.
         """
         players = self.game.spec().num_players
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
@@ -182,8 +193,19 @@ class SearchBlock:
         value = np.ascontiguousarray(value, dtype=np.float32)
         _require("policy", policy, (policy >= 0.0) & (policy < np.inf), "finite numbers from 0 up")
         _require("value", value, np.abs(value) <= MOST_VALUE, "numbers in [-1, 1]")
-        kernel.absorb(self._arena, (self._rows, self._cache), self._used, policy, value)
+        if self._worlds is not None and self._heads:
+            self._note_prediction(self._worlds.likelihood[: self._used], heads)
+        self._mode.absorb(self._arena, self._batch, self._used, policy, value)
         self._used = 0
+
+    def _note_prediction(self, likelihood: np.ndarray, heads: Sequence[np.ndarray]) -> None:
+        """Copy the head `opponents` into `likelihood`; raises `ValueError` where it is missing or unsound."""
+        if not heads or heads[0].shape != likelihood.shape:
+            raise ValueError(
+                f"information=predict needs the head `opponents`, {likelihood.shape}; got {[head.shape for head in heads]}"
+            )
+        _require("opponents head", heads[0], (heads[0] >= 0.0) & (heads[0] < np.inf), "finite numbers from 0 up")
+        likelihood[:] = heads[0]
 
     def finished(self) -> list[int]:
         """Return the slots whose game is over."""
@@ -328,8 +350,8 @@ class SearchBlock:
             if edges[best]["visits"] == 0:
                 break
             line.append(int(edges[best]["action"]))
-            if edges[best]["child"] == NO_NODE:
-                break
+            if edges[best]["child"] == NO_NODE or self._worlds is not None:
+                break  # below that others move who stand in no tree
             index = int(edges[best]["child"])
         return tuple(line)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import numpy as np
 
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.search.block import SearchBlock
 
-__all__ = ["evaluate_by_version", "step"]
+__all__ = ["Answers", "evaluate_by_version", "step"]
 
 
 async def step(block: SearchBlock, evaluator: Evaluator) -> int:
@@ -21,13 +22,20 @@ async def step(block: SearchBlock, evaluator: Evaluator) -> int:
     leaves = block.advance()
     if not len(leaves.batch):
         return 0
-    policy, value = await evaluate_by_version(evaluator, leaves.batch, leaves.versions)
-    block.absorb(policy, value)
+    block.absorb(*await evaluate_by_version(evaluator, leaves.batch, leaves.versions))
     return len(leaves.batch)
 
 
-async def evaluate_by_version(evaluator: Evaluator, batch: LeafBatch, versions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return policy float16 [B, L] and value float32 [B, P] of leaves whose versions (int64 [B]) may differ.
+class Answers(NamedTuple):
+    """Evaluations of a batch, whichever versions gave them."""
+
+    policy: np.ndarray  # float16 [B, L]
+    value: np.ndarray  # float32 [B, P]
+    heads: tuple[np.ndarray, ...]  # the extra heads asked for, [B, ...] each
+
+
+async def evaluate_by_version(evaluator: Evaluator, batch: LeafBatch, versions: np.ndarray) -> Answers:
+    """Return the evaluations of leaves whose versions (int64 [B]) may differ.
 
     One request for each version, all at once. Raises what the evaluator raises; where several requests fail, the first
     error. Cancellation: cancels the requests.
@@ -35,22 +43,23 @@ async def evaluate_by_version(evaluator: Evaluator, batch: LeafBatch, versions: 
     wanted = np.unique(versions)
     if len(wanted) == 1:
         answer = await evaluator.evaluate(batch, version=ModelVersion(int(wanted[0])))
-        return answer.policy, answer.value
+        return Answers(answer.policy, answer.value, answer.heads)
     places = [np.flatnonzero(versions == version) for version in wanted]
+    parts = [LeafBatch(batch.states[rows], batch.legal[rows], batch.heads) for rows in places]
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(
-                    evaluator.evaluate(LeafBatch(batch.states[rows], batch.legal[rows]), version=ModelVersion(int(version)))
-                )
-                for version, rows in zip(wanted, places, strict=True)
+                group.create_task(evaluator.evaluate(part, version=ModelVersion(int(version))))
+                for version, part in zip(wanted, parts, strict=True)
             ]
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    answers: list[Evaluation] = [task.result() for task in tasks]
-    policy = np.empty(batch.legal.shape, dtype=np.float16)
-    value = np.empty((len(batch), answers[0].value.shape[1]), dtype=np.float32)
-    for rows, answer in zip(places, answers, strict=True):
-        policy[rows] = answer.policy
-        value[rows] = answer.value
-    return policy, value
+    return _joined([task.result() for task in tasks], places)
+
+
+def _joined(answers: list[Evaluation], places: list[np.ndarray]) -> Answers:
+    """Return the answers of several versions as one, each at its rows (int64) of the batch."""
+    order = np.argsort(np.concatenate(places))
+    columns = zip(*((answer.policy, answer.value, *answer.heads) for answer in answers), strict=True)
+    policy, value, *heads = (np.concatenate(column)[order] for column in columns)
+    return Answers(policy, value, tuple(heads))

@@ -34,7 +34,7 @@ from zerofleet.search.tree import (
     keep_subtree,
 )
 
-__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree"]
+__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "settle"]
 
 EXTERNAL = -1
 NO_SEARCH = -1  # budget of a move where there is nothing to decide: less than the visits of any root, evaluated or not
@@ -75,7 +75,7 @@ def begin_move(game: Any, arena: Arena, g: int, rules: Rules) -> None:
 
 
 @lean
-def _settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> None:
+def settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> None:
     """The budget of slot g is reached: wait for a decision, resign, or play."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
@@ -104,7 +104,7 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
         slot.scores[root.to_move] = -1.0
         slot.status = FINISHED
         return
-    action = arena.edges[g, edge].action
+    action = int(arena.edges[g, edge].action)
     history.moves[g, slot.ply] = action
     slot.ply += 1
     arena.counters[2] += 1
@@ -153,7 +153,7 @@ def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tupl
         while slot.status == SEARCHING and slot.pending == 0:
             used = _collect(game, rules, arena, g, batch, used)
             if slot.pending == 0:
-                _settle(game, arena, history, g, rules)
+                settle(game, arena, history, g, rules)
             elif all_answered(tree_of(arena, g), slot):
                 expand_pending(tree_of(arena, g), slot)
     return used

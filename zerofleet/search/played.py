@@ -58,4 +58,4 @@ class RootAnalysis:
     visits: np.ndarray  # int32 [n]
     values: np.ndarray  # float32 [n], mean value for the player to move; nan where not visited
     value: np.ndarray  # float32 [P], mean value of the root in seat order
-    principal_variation: tuple[int, ...]  # most visited line from the root
+    principal_variation: tuple[int, ...]  # most visited line from the root; one move where information is hidden

@@ -43,9 +43,10 @@ class Rules(NamedTuple):
 def rules_of(settings: SearchSettings) -> Rules:
     """Return the settings as a tuple whose numbers have the same types whatever the values."""
     repetition = ("off", "path", "history").index(settings.repetition)
+    keeps = settings.root_policy != "gumbel" and settings.information == "open" and repetition != CUT_PATH
     values = settings.model_dump() | {
         "gumbel": settings.root_policy == "gumbel",
         "repetition": repetition,
-        "reuse_subtree": settings.reuse_subtree and settings.root_policy != "gumbel" and repetition != CUT_PATH,
+        "reuse_subtree": settings.reuse_subtree and keeps,
     }
     return Rules._make(kind(values[name]) for name, kind in get_type_hints(Rules).items())

@@ -72,6 +72,11 @@ class SearchSettings(BaseModel):
     the scores as they stand (`games.core.standing`), and the search goes no further; `history`: so is one that the game has
     passed already. Without it a search runs in circles whose statistics mean nothing (Schulte 2021, loop cutting). `path`
     keeps no subtree: what was on the way is behind the new root."""
+    information: Literal["open", "predict", "determinise"] = "open"
+    """How games with hidden hands or simultaneous moves are searched. `determinise`: each simulation in a deal of its own that
+    the player cannot rule out, the others moved by their own policy (Cowling et al. 2012). `predict`: the others play what the
+    model's extra head `opponents` says. In both the tree holds one player's decisions; neither keeps a subtree, caches
+    evaluations, or asks for several leaves of a game at once. `open` is for games without secrets, and for no search."""
     cache_positions: int = Field(default=0, ge=0, le=1 << 24)
     """Entries of the block's evaluation cache, rounded up to a power of two; 0 turns it off."""
 
@@ -95,6 +100,15 @@ class SearchSettings(BaseModel):
             raise ValueError("root_policy=gumbel needs simulations of 1 and up; without a search set root_policy=puct")
         return self
 
+    @model_validator(mode="after")
+    def _secrets_are_searched_one_leaf_at_a_time(self) -> Self:
+        if self.information != "open" and (self.leaves_per_game > 1 or self.repetition != "off"):
+            raise ValueError(
+                f"information={self.information} needs leaves_per_game=1 and repetition=off; "
+                f"got leaves_per_game={self.leaves_per_game} and repetition={self.repetition}"
+            )
+        return self
+
     @property
     def node_capacity(self) -> int:
         """Nodes a tree can reach: one a visit, and those of leaves in flight."""
@@ -103,8 +117,10 @@ class SearchSettings(BaseModel):
     @classmethod
     def for_play(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
         """Return settings of a strong, deterministic player of a game: no noise, the most visited move."""
+        hides = spec.information != "perfect"
         return cls(
-            repetition="path" if spec.repeats else "off",
+            information="determinise" if hides else "open",
+            repetition="path" if spec.repeats and not hides else "off",
             simulations=simulations,
             dirichlet_fraction=0.0,
             temperature=0.0,

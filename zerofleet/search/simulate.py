@@ -28,7 +28,18 @@ from zerofleet.search.tree import (
     take_flight,
 )
 
-__all__ = ["ANSWERED", "all_answered", "descend", "evaluate", "expand", "expand_pending", "prepare_root", "request", "tree_of"]
+__all__ = [
+    "ANSWERED",
+    "all_answered",
+    "descend",
+    "evaluate",
+    "expand",
+    "expand_pending",
+    "prepare_root",
+    "request",
+    "root_edge",
+    "tree_of",
+]
 
 ANSWERED = -1  # stands for the row of a pending leaf that needs none
 
@@ -118,7 +129,7 @@ def prepare_root(tree: Tree, slot: Any, rules: Rules) -> None:
 
 
 @lean
-def _root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
+def root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
     """Return the root's edge to follow; on the first call of a move the noise is put in place."""
     if not slot.prepared:
         prepare_root(tree, slot, rules)
@@ -136,7 +147,7 @@ def _new_child(game: Any, tree: Tree, slot: Any, rules: Rules, index: int, e: in
     """Return the node made by following an edge for the first time."""
     state = tree.states[slot.nodes]
     copy(tree.states[index], state)
-    core.play(game, state, tree.edges[e].action)
+    core.play(game, state, int(tree.edges[e].action))
     child = add_node(game, tree, slot, index, e)
     tree.edges[e].child = child
     if rules.repetition:
@@ -151,7 +162,7 @@ def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray
     index = ROOT
     while nodes[index].kind == EXPANDED:
         at_root = index == ROOT
-        e = _root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
+        e = root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
         child = edges[e].child
         index = child if child != NO_NODE else _new_child(game, tree, slot, rules, index, e)
     return index
@@ -186,7 +197,7 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
             cache.versions[entry] = slot.version
             cache.row[entry] = used_rows
     node = tree.nodes[index]
-    core.encode(game, tree.states[index], node.to_move, rows.states[used_rows])
+    core.encode(game, tree.states[index], int(node.to_move), rows.states[used_rows])
     for i in range(rows.legal.shape[1]):
         rows.legal[used_rows, i] = tree.edges[node.edge_start + i].action if i < node.edge_count else -1
     rows.versions[used_rows] = slot.version
