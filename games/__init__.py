@@ -8,6 +8,7 @@
 are for Python and check their input. A game of your own: `docs/own_game.md`.
 """
 
+from games import abalone as _abalone  # noqa: F401
 from games import chinese_checkers as _chinese_checkers  # noqa: F401
 from games import chinese_checkers_rhombus as _chinese_checkers_rhombus  # noqa: F401
 from games import chinese_checkers_star37 as _chinese_checkers_star37  # noqa: F401
