@@ -20,7 +20,6 @@ from games.chinese_checkers_star37_board import (
     ONTO,
     OVER,
     PLACES,
-    USABLE_SPOTS,
 )
 from games.compiled import compiled
 
@@ -55,9 +54,12 @@ def seen_by(spots: np.uint64, player: int) -> np.uint64:
 
 @compiled
 def _jumps(start: np.uint64, occupied: np.uint64, passable: np.uint64) -> np.uint64:
-    """Return the spots that a piece on `start` (one bit) reaches by jumps. Its own spot counts as free on the way."""
-    hurdles = occupied ^ start
-    if not NEAR[place(start)] & hurdles:
+    """Return the free spots that a piece on `start` (one bit) reaches by jumps.
+
+    No chain can jump over the spot where it began: fields jumped over lie in another grid than those landed on. To come back
+    to that spot on the way opens nothing new.
+    """
+    if not NEAR[place(start)] & occupied:
         return np.uint64(0)
     free = passable & ~occupied
     front = start
@@ -68,7 +70,7 @@ def _jumps(start: np.uint64, occupied: np.uint64, passable: np.uint64) -> np.uin
         spot = place(low)
         for direction in range(6):
             onto = ONTO[spot, direction] & free
-            if onto and OVER[spot, direction] & hurdles:
+            if onto and OVER[spot, direction] & occupied:
                 reached |= onto
                 free ^= onto
                 front |= onto
@@ -94,7 +96,7 @@ def list_moves(own: np.uint64, occupied: np.uint64, locks: bool, passable: np.ui
             piece = left & (~left + _ONE)
             left ^= piece
             field = place(piece)
-            ends = _jumps(FIELD_SPOTS[0, field], occupied, passable) & USABLE_SPOTS
+            ends = _jumps(FIELD_SPOTS[0, field], occupied, passable)
             if locks and piece & END_FIELDS:
                 ends &= _END_ZONE
             if not ends:

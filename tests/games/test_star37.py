@@ -1,12 +1,10 @@
-"""Chinese Checkers on 37 fields: the board, the actions, whole games, notation, pictures, laws."""
+"""Chinese Checkers on 37 fields: the board, the actions, whole games, keys, planes, laws."""
 
 from __future__ import annotations
 
-from xml.etree import ElementTree
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import games
@@ -18,7 +16,6 @@ from games.notation import legal_names
 from games.perft import perft
 
 GAME = ChineseCheckersStar37()
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def points(state: np.ndarray) -> tuple[int, ...]:
@@ -285,6 +282,22 @@ def test_standing_gives_the_points_earned_so_far() -> None:
     assert seen == [[0, 0, 0], [0, 0, 0], [3, 0, 0], [3, 0, 1]]
 
 
+def test_the_picture_of_a_finished_game() -> None:
+    state = games.replay(GAME, games.read_moves(GAME, NORMAL))
+    assert GAME.draw(state).splitlines() == [
+        "      g9 X g9",
+        "     f8 X X g8",
+        "c7 . . X X X . . i7",
+        " c6 . . . . O . h6",
+        "  c5 Z . . . O g5",
+        " b4 Z Z . . O O g4",
+        "a3 Z Z Z . . O O g3",
+        "     c2 . . d2",
+        "      c1 . c1",
+        "X 3, O 0, Z 1, over",
+    ]
+
+
 # --- keys and planes ---------------------------------------------------------------------------------------------------
 
 
@@ -298,6 +311,13 @@ def test_a_position_that_recurs_has_its_key_again_and_the_mover_changes_it() -> 
     moved = start.copy()
     moved[0] += np.uint64(1 << 48)
     assert core.repetition_key(GAME, start) != core.repetition_key(GAME, moved)
+
+
+def test_the_same_pieces_have_another_key_when_the_game_is_over() -> None:
+    game = GAME._replace(moves_cap=2)
+    start, again = games.new_state(game), games.replay(game, games.read_moves(GAME, "c3-c4 d6-d5 g6-f6 c4-c3 d5-d6 f6-g6"))
+    assert core.is_over(game, again)
+    assert core.key(game, start) != core.key(game, again)
 
 
 def test_the_planes_of_the_start_are_the_same_for_everybody() -> None:
@@ -321,89 +341,3 @@ def test_the_counter_fills_its_planes_one_after_the_other() -> None:
             core.play(game, state, action)
     assert full == sorted(full)
     assert [full.count(level) for level in range(9)] == [14, 13, 13, 14, 13, 13, 14, 13, 14]
-
-
-# --- notation and pictures -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", ["c2-c4", " C2-C4 ", "c2c4"])
-def test_a_move_is_read(text: str) -> None:
-    assert GAME.action_name(games.new_state(GAME), GAME.parse_action(games.new_state(GAME), text)) == "c2-c4"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("pass", r" \(who can move must\)"),
-        ("c3-c3", r" \(c3 is taken\)"),
-        ("c3-d3", r" \(d3 is taken\)"),
-        ("c3-b3", r" \(b3 lies in a corner of another player\)"),
-        ("c3-e5", r" \(no hop and no chain of jumps that is allowed leads from c3 to e5\)"),
-        ("c4-c5", r" \(c4 holds no piece of X, who is to move\)"),
-        ("c7-c6", r" \(c7 holds no piece of X, who is to move\)"),
-        ("c3-j9", r" \(there is no field j9\)"),
-        ("up", ""),
-        ("", ""),
-    ],
-)
-def test_other_text_is_refused_with_the_reason_and_the_legal_moves(text: str, why: str) -> None:
-    listed = "c3-c4 c3-d4 d3-d4 d3-e4 e3-e4 e3-f4 d2-d4 d2-f4 c2-c4 c2-e4"
-    with pytest.raises(games.IllegalMove, match=rf"^'{text}' is not a legal move here{why}; legal: {listed}$"):
-        GAME.parse_action(games.new_state(GAME), text)
-
-
-def test_after_the_end_every_move_is_refused() -> None:
-    state = games.replay(GAME, games.read_moves(GAME, NORMAL))
-    with pytest.raises(games.IllegalMove, match="the game is over"):
-        GAME.parse_action(state, "pass")
-
-
-@pytest.mark.slow
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_names_of_moves_are_the_fields_on_the_board_for_every_seat(seed: int) -> None:
-    rng, state = np.random.default_rng(seed), games.new_state(GAME)
-    for _ in range(30):
-        names = legal_names(GAME, state)
-        before = GAME.draw(state)
-        name = str(rng.choice(list(names)))
-        core.play(GAME, state, names[name])
-        if name == "pass":
-            continue
-        start, end = name.split("-")
-        mark = "XOZ"[(core.to_move(GAME, state) - 1) % 3]
-        assert (at(before, start), at(before, end)) == (mark, ".")
-        assert (at(GAME.draw(state), start), at(GAME.draw(state), end)) == (".", mark)
-
-
-def at(picture: str, name: str) -> str:
-    """What a picture shows on a field: rows are named at both ends, so columns can be counted."""
-    for line in picture.splitlines()[:9]:
-        first, *row, _ = line.split()
-        if first[1:] == name[1:]:
-            return row[ord(name[0]) - ord(first[0])]
-    raise AssertionError(name)
-
-
-def test_the_picture_of_a_finished_game() -> None:
-    state = games.replay(GAME, games.read_moves(GAME, NORMAL))
-    assert GAME.draw(state).splitlines() == [
-        "      g9 X g9",
-        "     f8 X X g8",
-        "c7 . . X X X . . i7",
-        " c6 . . . . O . h6",
-        "  c5 Z . . . O g5",
-        " b4 Z Z . . O O g4",
-        "a3 Z Z Z . . O O g3",
-        "     c2 . . d2",
-        "      c1 . c1",
-        "X 3, O 0, Z 1, over",
-    ]
-
-
-def test_the_svg_shows_every_field_every_piece_and_every_end_zone() -> None:
-    root = ElementTree.fromstring(GAME.draw_svg(games.new_state(GAME)))
-    circles = list(root.iter(f"{SVG}circle"))
-    assert len(circles) == 37 + 18
-    assert sum(circle.get("stroke-width") == "3" for circle in circles) == 18
-    assert root.get("aria-label") == "Chinese Checkers on 37 fields, X 0, O 0, Z 0, X to move"
