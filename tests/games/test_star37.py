@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
@@ -83,6 +83,7 @@ def test_the_star_has_37_fields_of_which_25_are_open_to_each_player() -> None:
 
 
 @pytest.mark.slow
+@settings(deadline=None)
 @given(st.integers(0, 2**37 - 1))
 def test_three_turns_give_every_word_back_and_bits_follow_their_fields(word: int) -> None:
     once = int(seen_by(np.uint64(word), 1))
