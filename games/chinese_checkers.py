@@ -158,7 +158,7 @@ def _spec(game: ChineseCheckers) -> GameSpec:
         rules_version=1,
         num_players=game.players,
         num_actions=_PASS + 1,
-        max_legal=star.most_moves(game.open_corners),
+        max_legal=star.most_moves(game.players, game.open_corners),
         state_dtype=np.dtype(np.uint64),
         state_size=1 + 2 * game.players,
         planes=(_channels(game), SIDE, SIDE),

@@ -122,14 +122,16 @@ WITHOUT_CORNERS = words_of([field for field, place in enumerate(PLACES) if _is_b
 """Home, goal and what lies between: all but the four corners to the sides."""
 
 
-def most_moves(open_corners: bool) -> int:
+def most_moves(players: int, open_corners: bool) -> int:
     """Return a bound on the number of legal moves.
 
-    A piece steps to at most 6 fields. Jumps keep the parity of row and column, and with it one of four classes of fields:
-    n pieces in a class of m fields can jump to at most m - n of them each. The bound is that of the worst spread of ten.
+    A piece steps to at most 6 fields. Jumps keep the parity of row and column, and with it one of four classes of fields; a
+    piece of another class is in the middle of only one jump within it. So n pieces of a class of m fields can jump to at
+    most min(m, pieces on the board) - n of them each. The bound is that of the worst spread of ten pieces.
     """
     allowed = [place for place in PLACES if open_corners or _is_between_home_and_goal(place)]
-    sizes = [sum((t % 2, q % 2) == parity for t, q in allowed) for parity in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    fields = [sum((t % 2, q % 2) == parity for t, q in allowed) for parity in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    sizes = [min(count, CORNER_FIELDS * players) for count in fields]
     pieces = [0, 0, 0, 0]
     for _ in range(CORNER_FIELDS):  # the sum is concave in each number, so the best next piece is part of the best spread
         gains = [size - 2 * n - 1 for size, n in zip(sizes, pieces, strict=True)]

@@ -506,8 +506,10 @@ def test_actions_know_their_cells() -> None:
 
 
 def test_the_bounds_on_legal_moves() -> None:
-    assert ChineseCheckers().spec().max_legal == 352
-    assert ChineseCheckers(open_corners=False).spec().max_legal == 247
+    open_star = [ChineseCheckers(players=players).spec().max_legal for players in (2, 3, 4, 6)]
+    closed = [ChineseCheckers(players=players, open_corners=False).spec().max_legal for players in (2, 3, 4, 6)]
+    assert open_star == [234, 320, 352, 352]
+    assert closed == [228, 247, 247, 247]
 
 
 @pytest.mark.parametrize(
