@@ -194,18 +194,24 @@ def is_over(game: ChineseCheckersStar37, state: State) -> bool:
 
 @rule(ChineseCheckersStar37)
 def scores(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
-    """3 points for the first, 1 for the second, 0 for others, mapped to 1, -1/3 and -1."""
-    standing(game, state, out)
+    """3 points for the first, 1 for the second, 0 for others, mapped to 1, -1/3 and -1; `ranked_stop` has thirds as well."""
+    _score(state, game.ranked_stop and not (state[0] >> _WHERE_SECOND) & _THREE_BITS, out)
 
 
 @rule(ChineseCheckersStar37)
 def standing(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
-    """The points earned so far; with `ranked_stop`, while nobody is second, some for those who are on their way."""
+    """The points earned so far, and nothing for those on their way: who goes in circles earns nothing."""
+    _score(state, False, out)
+
+
+@compiled
+def _score(state: State, ranked: bool, out: np.ndarray) -> None:
+    """Write the scores of the points earned, and of thirds of a point for ranks where they are given."""
     for player in range(3):
         points = 3.0 if _first(state) == player + 1 else 0.0
         if (state[0] >> (_WHERE_SECOND + np.uint64(player))) & _ONE:
             points = 1.0
-        if game.ranked_stop and points == 0.0 and not (state[0] >> _WHERE_SECOND) & _THREE_BITS:
+        if ranked and points == 0.0:
             points = _points_of_rank(state, player)
         out[player] = np.float32(2.0 / 3.0 * points - 1.0)
 
