@@ -45,9 +45,9 @@ MARBLES = 14
 _MAX_PLY_CAP = 1_000_000
 _MAX_LEGAL = 234
 """In each of six directions at most 39 moves. In line, at most one for each of 14 marbles. Sideways, only marbles with an
-empty cell before them: of two marbles that lie in the direction of the move one behind the other, the rear is none of these.
-So none of them has such neighbours on both the forward sides of its two other lines, nor on both the backward ones: joined
-with their neighbours on these lines they are chains without a ring, of at most 13 pairs and 12 threes."""
+empty cell before them: no two of these lie one before the other. So of a marble's neighbours on its two other lines, the two
+above the line of movement are not both among these, nor the two below it. Joined with such neighbours they are chains that
+lead on upwards and make no ring: at most 13 pairs and 12 threes."""
 
 _ONE = np.uint64(1)
 _PLIES = np.uint64(0xFFFFFFFF)

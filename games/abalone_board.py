@@ -1,13 +1,13 @@
-"""The board of Abalone: its cells, its directions, its moves by number, its symmetries.
+r"""The board of Abalone: its cells, its directions, its moves by number, its symmetries.
 
 Rows are lettered from below, the digits run along the diagonals that rise to the left. `q`, `r` and `s` count from the middle
 along the three axes of the board; they sum to 0:
 
             I  5 6 7 8 9
            H  4 5 6 7 8 9            NW   NE
-          G  3 4 5 6 7 8 9             \\ /            NE  (+1, -1,  0)      SW  (-1, +1,  0)
+          G  3 4 5 6 7 8 9             \ /            NE  (+1, -1,  0)      SW  (-1, +1,  0)
          F  2 3 4 5 6 7 8 9         W - o - E        E   (+1,  0, -1)      W   (-1,  0, +1)
-        E  1 2 3 4 5 6 7 8 9           / \\            SE  ( 0, +1, -1)      NW  ( 0, -1, +1)
+        E  1 2 3 4 5 6 7 8 9           / \            SE  ( 0, +1, -1)      NW  ( 0, -1, +1)
          D  1 2 3 4 5 6 7 8          SW   SE
           C  1 2 3 4 5 6 7
            B  1 2 3 4 5 6            E5 is (0, 0, 0), A1 is (-4, 4, 0)

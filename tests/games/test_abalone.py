@@ -1,4 +1,4 @@
-"""Abalone: counts of moves, pushes, ends, scores, planes, keys, pictures, and how random games go."""
+"""Abalone: counts of moves, pushes, ends, scores, planes, keys and pictures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from games import bits, core
 from games.abalone import Abalone
 from games.abalone_bitboard import owners, word
 from games.abalone_board import CELLS, cell_name
-from games.compiled import compiled
 from games.notation import legal_names
 from games.perft import perft
-from games.randomness import uniform_int
 
 
 def position(first: str, second: str, *, player: int = 0, plies: int = 0) -> np.ndarray:
@@ -335,71 +333,3 @@ def test_the_svg_shows_marbles_cells_and_captures() -> None:
     assert shapes.count("polygon") == 61
     assert shapes.count("circle") == 28  # on the board and beside it
     assert "captured: X 5, O 1; ply 0 of 200; X to move" in document
-
-
-@compiled
-def random_games(game: Abalone, count: int, seed: int, state: np.ndarray, tally: np.ndarray) -> None:
-    """Play random games.
-
-    Args:
-        game: The rules.
-        count: How many games.
-        seed: Decides the moves.
-        state: uint64 [3], scratch.
-        tally: int64 [18]; 0 .. 14: games by the absolute difference in captures; then plies, legal moves, positions
-            that break an invariant.
-    """
-    random = np.array([seed], dtype=np.uint64)
-    listed = np.empty(234, dtype=np.int16)
-    before = np.empty(3, dtype=np.uint64)
-    for _ in range(count):
-        core.reset(game, state, 0)
-        while not core.is_over(game, state):
-            before[:] = state
-            legal = core.legal_actions(game, state, listed)
-            core.play(game, state, listed[uniform_int(random, legal)])
-            tally[15] += 1
-            tally[16] += legal
-            tally[17] += broken(before, state)
-        tally[abs(marbles(state[0]) - marbles(state[1]))] += 1
-
-
-@compiled
-def marbles(cells: np.uint64) -> int:
-    found = 0
-    while cells:
-        cells &= cells - np.uint64(1)
-        found += 1
-    return found
-
-
-@compiled
-def broken(before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether a move lost a marble of the mover or more than one of the other, put two on a cell or one off the board."""
-    mover = int(before[2] & np.uint64(1))
-    lost = marbles(before[1 - mover]) - marbles(after[1 - mover])
-    if marbles(after[mover]) != marbles(before[mover]) or not 0 <= lost <= 1:
-        return True
-    return bool(after[0] & after[1]) or bool((after[0] | after[1]) >> np.uint64(61))
-
-
-@pytest.mark.slow
-def test_random_games_under_the_cap_go_as_the_page_says() -> None:
-    game, count = Abalone(), 6_000
-    tally = np.zeros(18, dtype=np.int64)
-    random_games(game, count, 9, games.new_state(game), tally)
-    assert tally[17] == 0
-    assert tally[15] == 200 * count
-    assert tally[16] / tally[15] == pytest.approx(68.1, abs=0.3)
-    assert tally[:4] / count == pytest.approx((0.542, 0.382, 0.068, 0.008), abs=0.02)
-    assert tally[6:15].sum() == 0
-
-
-@pytest.mark.slow
-def test_random_games_without_a_cap_take_fifteen_hundred_plies() -> None:
-    game, count = Abalone(ply_cap=1_000_000), 1_000
-    tally = np.zeros(18, dtype=np.int64)
-    random_games(game, count, 9, games.new_state(game), tally)
-    assert tally[17] == 0
-    assert tally[15] / count == pytest.approx(1_510, abs=60)
-    assert tally[16] / tally[15] == pytest.approx(55.5, abs=0.3)
