@@ -14,6 +14,8 @@ from games import chinese_checkers_rhombus as _chinese_checkers_rhombus  # noqa:
 from games import chinese_checkers_star37 as _chinese_checkers_star37  # noqa: F401
 from games import connect_four as _connect_four  # noqa: F401  (registers the game)
 from games import othello as _othello  # noqa: F401
+from games import rock_paper_scissors as _rock_paper_scissors  # noqa: F401
+from games import take_six as _take_six  # noqa: F401
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401
 from games.conformance import check_game
 from games.core import Game, GameSpec, State, Symmetry, available, make, parameters_of, register, rule

@@ -64,7 +64,8 @@ def _describe(game: Game, state: State, ply: int) -> str:
     ]
     for viewer in range(game.spec().num_players):
         packed = encode_for(game, state, viewer)
-        ones = unpack(packed, game.spec().planes).sum(axis=(1, 2))
+        planes = unpack(packed, game.spec().planes)
+        ones = planes.sum(axis=(1, 2)) if planes[0].size > 1 else [planes.sum()]  # a flat vector: how many of its bits are set
         lines.append(f"encode {viewer}: {packed.tobytes().hex()} ones {' '.join(map(str, ones))}")
     if not names:
         lines.append(f"scores: {' '.join(f'{score:+.3f}' for score in final_scores(game, state))}")

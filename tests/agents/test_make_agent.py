@@ -60,5 +60,9 @@ def test_the_random_agent_plays_every_legal_move_equally_often() -> None:
 
 
 def test_the_list_of_agents_says_what_they_are() -> None:
-    assert list(AGENTS) == ["random", "greedy", "alpha_beta:DEPTH", "perfect"]
+    assert list(AGENTS) == [
+        *("random", "greedy", "alpha_beta:DEPTH", "perfect"),
+        *("take_six_comparison", "take_six_comparison_plus"),
+        *("rock_paper_scissors_order:N", "rock_paper_scissors_constant:CHOICE"),
+    ]
     assert all(AGENTS.values())

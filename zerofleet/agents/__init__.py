@@ -14,15 +14,32 @@ from zerofleet.agents.base import Agent
 from zerofleet.agents.greedy import GreedyAgent
 from zerofleet.agents.perfect import PerfectAgent
 from zerofleet.agents.random import RandomAgent
+from zerofleet.agents.rock_paper_scissors import RockPaperScissorsConstantAgent, RockPaperScissorsOrderAgent
+from zerofleet.agents.take_six import TakeSixComparisonAgent
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["AGENTS", "Agent", "AlphaBetaAgent", "GreedyAgent", "PerfectAgent", "RandomAgent", "make_agent"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "AlphaBetaAgent",
+    "GreedyAgent",
+    "PerfectAgent",
+    "RandomAgent",
+    "RockPaperScissorsConstantAgent",
+    "RockPaperScissorsOrderAgent",
+    "TakeSixComparisonAgent",
+    "make_agent",
+]
 
 AGENTS = {
     "random": "any legal move",
     "greedy": "the move that looks best at first sight, such as the most rows gained in Chinese Checkers",
     "alpha_beta:DEPTH": "sees wins and losses DEPTH plies ahead, plays at random otherwise; such as alpha_beta:5",
     "perfect": "solves the game; for small games, such as tic_tac_toe",
+    "take_six_comparison": "for take_six: the card closest to the end of one of the shortest rows",
+    "take_six_comparison_plus": "for take_six: the card closest to the row it lands on, if that is not full",
+    "rock_paper_scissors_order:N": "for rock_paper_scissors: counters what most often followed the last N choices of the other",
+    "rock_paper_scissors_constant:CHOICE": "for rock_paper_scissors: always rock, paper or scissors",
 }
 """How agents are written, and what they are."""
 
@@ -44,4 +61,12 @@ def make_agent(text: str, game: Game) -> Agent:
             if not (argument.isascii() and argument.isdigit()):
                 raise InvalidRequest(f"{text!r} needs a depth in plies, such as alpha_beta:5")
             return AlphaBetaAgent(game, int(argument))
+        case "take_six_comparison" | "take_six_comparison_plus", "":
+            return TakeSixComparisonAgent(game, plus=name.endswith("_plus"))
+        case "rock_paper_scissors_order", _:
+            if not (argument.isascii() and argument.isdigit()):
+                raise InvalidRequest(f"{text!r} needs the length of a pattern, such as rock_paper_scissors_order:3")
+            return RockPaperScissorsOrderAgent(game, int(argument))
+        case "rock_paper_scissors_constant", _:
+            return RockPaperScissorsConstantAgent(game, argument)
     raise InvalidRequest(f"no agent is called {text!r}; there are {', '.join(AGENTS)}")

@@ -1,0 +1,396 @@
+"""Take 6! (6 nimmt!): everybody plays a card at once; who would add the sixth card to a row takes the five.
+
+Each round all players choose a card in secret, one seat after another, and, where `row_choice` says so, the row they take
+should their card be lower than every row. Then the cards are laid down in ascending order. Card n with row r is action
+n * rows + r, both counted from 0, written by the printed number and the row counted from 1: `46@2`.
+
+`games.take_six_table` has the layout of the state, `games.take_six_encoding` the planes, `games.take_six_drawing` the
+pictures.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from games import notation, take_six_drawing
+from games import take_six_cards as cards
+from games import take_six_table as table
+from games.compiled import compiled
+from games.core import GameSpec, State, register, rule
+from games.errors import GameError, IllegalMove, InvalidParameters
+from games.randomness import mix64
+from games.take_six_encoding import encode_position, num_bits
+from games.take_six_table import HAND, PILES, SEEN
+
+__all__ = ["TakeSix"]
+
+_CHOICES = {
+    "row_choice": ("before", "needed", "after"),
+    "ties": ("shared", "strict"),
+    "encoding": ("rich", "document"),
+}
+_STRIDE = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's, as in games.randomness
+_SHARE = 1.0 / 9007199254740992.0  # 2**-53
+
+
+@register("take_six")
+class TakeSix(NamedTuple):
+    """Take 6! for two to five players, one deal a game."""
+
+    players: int = 3
+    cards: int = 104
+    first_card: int = 1
+    rows: int = 4
+    row_choice: str = "before"
+    ties: str = "shared"
+    encoding: str = "rich"
+    points_of_55: int = 6
+
+    def spec(self) -> GameSpec:
+        """See `games.core.Game`."""
+        return _spec(self)
+
+    def action_name(self, state: State, action: int) -> str:
+        """See `games.core.Game`."""
+        if self.row_choice == "after":
+            return str(action + self.first_card) if action < self.cards else f"@{action - self.cards + 1}"
+        card, row = divmod(action, self.rows)
+        number = str(card + self.first_card)
+        if self.row_choice == "needed" and table.landing_row(self, state, card) >= 0:
+            return number
+        return f"{number}@{row + 1}"
+
+    def parse_action(self, state: State, text: str) -> int:
+        """Read `46@2`, or `46` alone where no row can be needed; raises `IllegalMove`."""
+        named = notation.legal_names(self, state)
+        wanted = text.strip().lower()
+        if wanted in named:
+            return named[wanted]
+        reason = ""
+        action = named.get(f"{wanted}@1")
+        if action is not None:
+            if table.landing_row(self, state, action // self.rows) >= 0:
+                return action
+            reason = f" (it is lower than every row: say which one you take, such as {wanted}@1)"
+        listed = " ".join(named) or "none, the game is over"
+        raise IllegalMove(f"{text.strip()!r} is not a legal move here{reason}; legal: {listed}")
+
+    def deal(self, rows: Sequence[int], hands: Sequence[Sequence[int]]) -> State:
+        """Return the start of a game with these cards, by printed number: the card of each row, ten for each player.
+
+        Raises `GameError` if a card is not in the deck or there twice, or their number is wrong.
+        """
+        dealt = [*rows, *(card for hand in hands for card in hand)]
+        lowest, highest = self.first_card, self.first_card + self.cards - 1
+        if len(rows) != self.rows or [len(hand) for hand in hands] != [HAND] * self.players:
+            raise GameError(f"{self} takes {self.rows} cards in rows and {self.players} hands of {HAND}")
+        if len(set(dealt)) < len(dealt) or not all(lowest <= card <= highest for card in dealt):
+            raise GameError(f"cards must be different and between {lowest} and {highest}; got {dealt}")
+        state = np.zeros(self.spec().state_size, dtype=np.uint64)
+        table.start(state, _switches(self))
+        for row, card in enumerate(rows):
+            _open_row(state, row, card - lowest)
+        for seat, hand in enumerate(hands):
+            for card in hand:
+                cards.put(state, table.hand(self, seat), card - lowest)
+        return state
+
+    def draw(self, state: State) -> str:
+        """See `games.core.Game`."""
+        return take_six_drawing.draw(self, state, None)
+
+    def draw_for(self, state: State, viewer: int) -> str:
+        """Return a picture for a terminal of what `viewer` sees: no other hand, no card on its way."""
+        return take_six_drawing.draw(self, state, viewer)
+
+    def draw_svg(self, state: State) -> str:
+        """Return a picture as SVG: the rows as they lie, and all hands open."""
+        return take_six_drawing.draw_svg(self, state)
+
+
+@functools.lru_cache(maxsize=64)
+def _spec(game: TakeSix) -> GameSpec:
+    notation.require_range("take_six", "players", game.players, 2, 5)
+    notation.require_range("take_six", "rows", game.rows, 1, 8)
+    dealt = HAND * game.players + game.rows
+    notation.require_range("take_six", "cards", game.cards, dealt + 1, 104)  # or a player of two would know the other hand
+    notation.require_range("take_six", "first_card", game.first_card, 0, 1)
+    notation.require_range("take_six", "points_of_55", game.points_of_55, 6, 7)
+    for name, choices in _CHOICES.items():
+        if (value := getattr(game, name)) not in choices:
+            raise InvalidParameters(f"take_six: {name}={value!r} is none of {', '.join(choices)}")
+    after = game.row_choice == "after"
+    return GameSpec(
+        name="take_six",
+        rules_version=1,
+        num_players=game.players,
+        num_actions=game.cards + game.rows if after else game.cards * game.rows,
+        max_legal=max(HAND, game.rows) if after else HAND * game.rows,  # a full hand, each card with each row
+        state_dtype=np.dtype(np.uint64),
+        state_size=table.hand(game, game.players),
+        planes=(num_bits(game), 1, 1),
+        max_plies=HAND * (game.players + 1) if after else HAND * game.players,  # at most one choice of a row in a round
+        information="hidden",
+    )
+
+
+@compiled
+def _switches(game: TakeSix) -> int:
+    switches = 0
+    if game.row_choice == "after":
+        switches |= table.AFTER
+    if game.row_choice == "needed":
+        switches |= table.NEEDED
+    if game.ties == "strict":
+        switches |= table.STRICT
+    if game.encoding == "document":
+        switches |= table.DOCUMENT
+    return switches
+
+
+@compiled
+def _open_row(state: State, row: int, card: int) -> None:
+    """Lay the first card of a row."""
+    table.start_row(state, row, card)
+    cards.put(state, SEEN, card)
+
+
+@compiled
+def _below(seed: int, draw: int, bound: int) -> int:
+    """Return the integer in [0, bound) that a seed gives at its `draw`-th draw (SplitMix64 by index)."""
+    bits = mix64(mix64(np.uint64(seed)) + np.uint64(draw) * _STRIDE)
+    return int((bits >> np.uint64(11)) * _SHARE * bound)
+
+
+@compiled
+def _rows_on_offer(game: TakeSix, state: State, card: int) -> int:
+    """Return with how many rows a card may be committed."""
+    if table.switch(state, table.NEEDED) and table.landing_row(game, state, card) >= 0:
+        return 1
+    return game.rows
+
+
+@rule(TakeSix)
+def reset(game: TakeSix, state: State, seed: int) -> None:
+    """Deal: each card in ascending order goes to a row, a hand or nowhere, with chances as its free places."""
+    table.start(state, _switches(game))
+    for card in range(game.cards):
+        place = _below(seed, card, game.cards - card)
+        for row in range(game.rows):
+            if state[table.ROWS + row] == np.uint64(0):
+                if place == 0:
+                    _open_row(state, row, card)
+                place -= 1
+        for seat in range(game.players):
+            free = HAND - cards.size(state, table.hand(game, seat))
+            if 0 <= place < free:
+                cards.put(state, table.hand(game, seat), card)
+            place -= free
+
+
+@rule(TakeSix)
+def to_move(game: TakeSix, state: State) -> int:
+    """Whoever must choose a row; else seats commit one after another, the first one first."""
+    if table.chooser(state) >= 0:
+        return table.chooser(state)
+    return (table.first_seat(state) + table.committed(state)) % game.players
+
+
+@rule(TakeSix)
+def legal_actions(game: TakeSix, state: State, out: np.ndarray) -> int:
+    """Every card of the hand, with every row it may be committed with; or every row."""
+    count = 0
+    if table.chooser(state) >= 0:
+        for row in range(game.rows):
+            out[row] = game.cards + row
+        return game.rows
+    own = table.hand(game, to_move(game, state))
+    card = cards.next_card(state, own, 0)
+    while card >= 0:
+        if table.switch(state, table.AFTER):
+            out[count] = card
+            count += 1
+        else:
+            for row in range(_rows_on_offer(game, state, card)):
+                out[count] = card * game.rows + row
+                count += 1
+        card = cards.next_card(state, own, card + 1)
+    return count
+
+
+@rule(TakeSix)
+def play(game: TakeSix, state: State, action: int) -> None:
+    """Commit a card, and settle the round with the last one; or choose a row, and settle it."""
+    if table.chooser(state) >= 0:
+        table.settle(game, state, action - game.cards)
+        return
+    seat = to_move(game, state)
+    if table.switch(state, table.AFTER):
+        table.commit(state, seat, action, 0)
+    else:
+        table.commit(state, seat, action // game.rows, action % game.rows)
+    if table.committed(state) < game.players:
+        return
+    lowest = table.reveal(game, state)
+    if table.switch(state, table.AFTER) and table.landing_row(game, state, table.committed_card(state, lowest)) < 0:
+        table.ask_for_row(state, lowest)
+        return
+    table.settle(game, state, -1)
+
+
+@rule(TakeSix)
+def is_over(game: TakeSix, state: State) -> bool:
+    """All hands are empty and all cards laid down."""
+    return table.turn(state) == HAND
+
+
+@rule(TakeSix)
+def scores(game: TakeSix, state: State, out: np.ndarray) -> None:
+    """1 for the fewest points, -1 for the most, 0 between and if all are equal; a tie counts for all of it or for none."""
+    fewest, most = table.taken(state, 0), table.taken(state, 0)
+    for seat in range(game.players):
+        fewest = min(fewest, table.taken(state, seat))
+        most = max(most, table.taken(state, seat))
+    with_fewest, with_most = 0, 0
+    for seat in range(game.players):
+        with_fewest += table.taken(state, seat) == fewest
+        with_most += table.taken(state, seat) == most
+    strict = table.switch(state, table.STRICT)
+    out[:] = 0.0
+    for seat in range(game.players):
+        if fewest < most and table.taken(state, seat) == fewest and not (strict and with_fewest > 1):
+            out[seat] = 1.0
+        if fewest < most and table.taken(state, seat) == most and not (strict and with_most > 1):
+            out[seat] = -1.0
+
+
+@rule(TakeSix)
+def encode(game: TakeSix, state: State, viewer: int, out: np.ndarray) -> None:
+    """See `games.take_six_encoding`."""
+    encode_position(game, state, viewer, out)
+
+
+@rule(TakeSix)
+def key(game: TakeSix, state: State) -> np.uint64:
+    """What the player to move sees, mixed; hands of others and cards on their way do not count."""
+    mover = to_move(game, state)
+    own = table.hand(game, mover)
+    choosing = table.chooser(state) >= 0
+    mixed = mix64(np.uint64(1 + 2 * mover + choosing))
+    if choosing:
+        mixed = mix64(mixed ^ state[table.COMMITS])
+    for i in range(PILES, table.ROWS + game.rows):
+        mixed = mix64(mixed ^ state[i])
+    mixed = mix64(mixed ^ state[own])
+    return mix64(mixed ^ state[own + 1])
+
+
+@rule(TakeSix)
+def round_of(game: TakeSix, state: State) -> int:
+    """The number of rounds settled; -1 for the choice of a row after the reveal, which nobody makes in secret."""
+    return -1 if table.chooser(state) >= 0 else table.turn(state)
+
+
+@rule(TakeSix)
+def determinize(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
+    """Deal the other hands anew from the cards `viewer` has not seen, take commits back, let `viewer` commit first.
+
+    Each unseen card in ascending order goes to a hand or nowhere, with chances as its free places, so that the result
+    depends on what `viewer` sees and on `seed`, not on where the cards truly are.
+    """
+    for i in range(state.size):
+        out[i] = state[i]
+    table.set_first_seat(out, viewer)
+    if table.chooser(state) < 0:
+        table.clear_round(out)
+    own = table.hand(game, viewer)
+    size = cards.size(state, own)
+    unseen = game.cards - cards.size(state, SEEN) - size
+    for seat in range(game.players):
+        if seat != viewer:
+            cards.clear(out, table.hand(game, seat))
+    for card in range(game.cards):
+        if cards.has(state, SEEN, card) or cards.has(state, own, card):
+            continue
+        place = _below(seed, card, unseen)
+        unseen -= 1
+        for seat in range(game.players):
+            if seat != viewer:
+                free = size - cards.size(out, table.hand(game, seat))
+                if 0 <= place < free:
+                    cards.put(out, table.hand(game, seat), card)
+                place -= free
+
+
+@rule(TakeSix)
+def foresee(game: TakeSix, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
+    """The likeliest cards `viewer` has not seen, each with its likeliest row; -1 where a row is being chosen."""
+    plays[:] = -1
+    if table.chooser(state) >= 0 or is_over(game, state):
+        return
+    own = table.hand(game, viewer)
+    after = table.switch(state, table.AFTER)
+    for i in range(plays.size):
+        best = -1
+        for card in range(game.cards):
+            if cards.has(state, SEEN, card) or cards.has(state, own, card) or _is_among(game, state, card, plays, i):
+                continue
+            first = card if after else card * game.rows
+            for action in range(first, first + (1 if after else _rows_on_offer(game, state, card))):
+                if best < 0 or likelihood[action] > likelihood[best]:
+                    best = action
+        plays[i] = best
+
+
+@compiled
+def _is_among(game: TakeSix, state: State, card: int, plays: np.ndarray, count: int) -> bool:
+    """Return whether a card is played by one of the first `count` plays."""
+    found = False
+    for i in range(count):
+        found = found or _card_of(game, state, plays[i]) == card
+    return found
+
+
+@compiled
+def _card_of(game: TakeSix, state: State, action: int) -> int:
+    return action if table.switch(state, table.AFTER) else action // game.rows
+
+
+@rule(TakeSix)
+def play_foreseen(game: TakeSix, state: State, action: int, plays: np.ndarray) -> None:
+    """Play the round with these cards of the others; an opponent who must choose a row takes the cheapest.
+
+    Whoever lacks their card gives their lowest for it, to the hand that has it or out of the game.
+    """
+    viewer = to_move(game, state)
+    table.set_first_seat(state, viewer)
+    if table.chooser(state) >= 0:
+        play(game, state, action)
+        return
+    table.clear_round(state)
+    for i in range(plays.size):
+        _hand_over(game, state, (viewer + 1 + i) % game.players, _card_of(game, state, plays[i]))
+    play(game, state, action)
+    for i in range(plays.size):
+        play(game, state, plays[i])
+    if table.chooser(state) >= 0 and table.chooser(state) != viewer:
+        play(game, state, game.cards + table.cheapest_row(game, state))
+
+
+@compiled
+def _hand_over(game: TakeSix, state: State, seat: int, card: int) -> None:
+    """Give `seat` a card nobody has seen. Its lowest card, given for it, is not yet promised: cards are handed over in turn."""
+    own = table.hand(game, seat)
+    if cards.has(state, own, card):
+        return
+    given = cards.next_card(state, own, 0)
+    for other in range(game.players):
+        if cards.has(state, table.hand(game, other), card):
+            cards.remove(state, table.hand(game, other), card)
+            cards.put(state, table.hand(game, other), given)
+    cards.remove(state, own, given)
+    cards.put(state, own, card)

@@ -1,0 +1,107 @@
+"""Players of rock paper scissors: what they see, what they choose, and how often they win."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import games
+from games import core
+from zerofleet.agents import make_agent
+from zerofleet.errors import InvalidRequest
+
+GAME = games.make("rock_paper_scissors")
+ROCK, PAPER, SCISSORS = range(3)
+
+
+def results(name: str, other: Callable[[int, np.random.Generator], int], count: int) -> tuple[float, float]:
+    """Mean turns won and lost in a game by the agent against one who chooses by the number of the turn."""
+    agent, rng = make_agent(name, GAME), np.random.default_rng(7)
+    won = lost = 0
+    for _ in range(count):
+        state = games.new_state(GAME)
+        while not core.is_over(GAME, state):
+            turn = core.round_of(GAME, state)
+            core.play(GAME, state, agent.choose(GAME, state, rng))
+            core.play(GAME, state, other(turn, rng))
+        for own, others in zip(GAME.history(state, 0), GAME.history(state, 1), strict=True):
+            won += (own - others) % 3 == 1
+            lost += (others - own) % 3 == 1
+    return won / count, lost / count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("other", "won", "lost"),
+    [
+        (lambda turn, rng: ROCK, 97.33, 1.33),  # four turns before a pattern is known
+        (lambda turn, rng: turn % 3, 96.0, 2.0),  # six
+        (lambda turn, rng: int(rng.integers(3)), 33.33, 33.33),
+    ],
+    ids=["always rock", "cycle", "uniform"],
+)
+def test_patterns_of_three_win_as_often_as_they_should(
+    other: Callable[[int, np.random.Generator], int], won: float, lost: float
+) -> None:
+    games_played = 60
+    spread = 5 * (100 * 2 / 9 / games_played) ** 0.5 if won < 50 else 5 * (6 * 2 / 9 / games_played) ** 0.5
+    measured = results("rock_paper_scissors_order:3", other, games_played)
+    assert measured == (pytest.approx(won, abs=spread), pytest.approx(lost, abs=spread))
+
+
+def test_what_followed_the_pattern_most_often_is_countered() -> None:
+    agent, rng = make_agent("rock_paper_scissors_order:1", GAME), np.random.default_rng(1)
+    other = [ROCK, PAPER, ROCK, SCISSORS, ROCK, PAPER, ROCK]  # after rock: paper twice, scissors once
+    state = games.replay(GAME, [move for choice in other for move in (ROCK, choice)])
+    assert {agent.choose(GAME, state, rng) for _ in range(20)} == {SCISSORS}
+    core.play(GAME, state, ROCK)  # the other looks at these
+    assert {agent.choose(GAME, state, rng) for _ in range(20)} == {PAPER}
+
+
+def test_what_is_equally_frequent_is_foreseen_with_equal_chances() -> None:
+    agent, rng = make_agent("rock_paper_scissors_order:1", GAME), np.random.default_rng(2)
+    other = [ROCK, PAPER, ROCK, SCISSORS, ROCK]
+    state = games.replay(GAME, [move for choice in other for move in (ROCK, choice)])
+    counts = np.bincount([agent.choose(GAME, state, rng) for _ in range(900)], minlength=3)
+    assert counts[PAPER] == 0
+    assert abs(counts[ROCK] - 450) < 75
+    counts = np.bincount([agent.choose(GAME, games.new_state(GAME), rng) for _ in range(900)], minlength=3)
+    assert np.abs(counts - 300).max() < 71
+
+
+@pytest.mark.parametrize("choice", range(3))
+def test_the_secret_choice_of_the_turn_is_not_looked_at(choice: int) -> None:
+    agent = make_agent("rock_paper_scissors_order:2", GAME)
+    state = games.replay(GAME, [PAPER, ROCK] * 9 + [choice])
+    assert agent.choose(GAME, state, np.random.default_rng(3)) == SCISSORS
+
+
+def test_the_constant_player_chooses_the_same() -> None:
+    agent, rng = make_agent("rock_paper_scissors_constant:scissors", GAME), np.random.default_rng(1)
+    assert {agent.choose(GAME, games.replay(GAME, [ROCK] * n), rng) for n in range(10)} == {SCISSORS}
+
+
+@pytest.mark.parametrize("name", ["rock_paper_scissors_order:3", "rock_paper_scissors_constant:rock"])
+def test_the_names_are_those_they_are_made_by_and_other_games_are_refused(name: str) -> None:
+    assert make_agent(name, GAME).name == name
+    with pytest.raises(InvalidRequest, match=f"{name} plays rock_paper_scissors, not tic_tac_toe"):
+        make_agent(name, games.make("tic_tac_toe"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rock_paper_scissors_order", "needs the length of a pattern, such as rock_paper_scissors_order:3"),
+        ("rock_paper_scissors_order:x", "needs the length of a pattern"),
+        ("rock_paper_scissors_order:0", "the order must be between 1 and 10"),
+        ("rock_paper_scissors_order:11", "the order must be between 1 and 10"),
+        ("rock_paper_scissors_constant", "the choice must be one of rock, paper, scissors"),
+        ("rock_paper_scissors_constant:well", "the choice must be one of rock, paper, scissors"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(name: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(said)):
+        make_agent(name, GAME)

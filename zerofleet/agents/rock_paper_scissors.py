@@ -1,0 +1,63 @@
+"""Players of rock paper scissors: one who looks for patterns, and one who is the simplest pattern there is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games.core import Game, State, to_move
+from games.rock_paper_scissors import NAMES, RockPaperScissors
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["MAX_ORDER", "RockPaperScissorsConstantAgent", "RockPaperScissorsOrderAgent"]
+
+MAX_ORDER = 10
+"""Longer patterns do not come back within a game."""
+
+
+class RockPaperScissorsOrderAgent:
+    """Counts what the other chose after each pattern of `order` choices in this game, and counters the most frequent.
+
+    Choices that follow the present pattern equally often, all three where it is new, are foreseen with equal chances.
+    """
+
+    def __init__(self, game: Game, order: int) -> None:
+        """Take the game and the length of patterns, 1 to `MAX_ORDER`; raises `InvalidRequest`."""
+        self.name = f"rock_paper_scissors_order:{order}"
+        self.order = order
+        _required(self.name, game)
+        if not 1 <= order <= MAX_ORDER:
+            raise InvalidRequest(f"{self.name} is out of range; the order must be between 1 and {MAX_ORDER}")
+
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+        """See `zerofleet.agents.Agent`."""
+        played = _required(self.name, game)
+        history = played.history(state, 1 - to_move(game, state))
+        pattern = history[-self.order :]
+        counts = np.zeros(len(NAMES), dtype=np.int64)
+        for turn in range(self.order, len(history)):
+            if history[turn - self.order : turn] == pattern:
+                counts[history[turn]] += 1
+        foreseen = int(rng.choice(np.flatnonzero(counts == counts.max())))
+        return (foreseen + 1) % len(NAMES)  # each choice beats the one before it
+
+
+class RockPaperScissorsConstantAgent:
+    """Chooses the same every turn."""
+
+    def __init__(self, game: Game, choice: str) -> None:
+        """Take the game and `rock`, `paper` or `scissors`; raises `InvalidRequest`."""
+        self.name = f"rock_paper_scissors_constant:{choice}"
+        _required(self.name, game)
+        if choice not in NAMES:
+            raise InvalidRequest(f"{self.name!r} is no player; the choice must be one of {', '.join(NAMES)}")
+        self._action = NAMES.index(choice)
+
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+        """See `zerofleet.agents.Agent`."""
+        return self._action
+
+
+def _required(name: str, game: Game) -> RockPaperScissors:
+    if not isinstance(game, RockPaperScissors):
+        raise InvalidRequest(f"{name} plays rock_paper_scissors, not {game.spec().name}; `random` plays every game")
+    return game
