@@ -82,8 +82,7 @@ class Lane:
         async with self._crew.stop.interruptible():
             answers = await self._crew.evaluator.answers(leaves)
         if answers is not None:
-            heads = (answers.heads,) if answers.heads else ()
-            await self._in_thread(self._block.absorb, answers.policy, answers.value, *heads)
+            await self._in_thread(self._block.absorb, answers.policy, answers.value, answers.heads)
             if answers.gone:
                 self._abandon_older("version_gone")
 

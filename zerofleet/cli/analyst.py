@@ -23,7 +23,8 @@ class Analyst:
         self.version = version
         self.simulations = simulations
         self._evaluator = evaluator
-        leaves = max(1, min(LEAVES_AT_ONCE, simulations // 8))
+        may_ask_several = game.spec().information == "perfect"
+        leaves = max(1, min(LEAVES_AT_ONCE, simulations // 8)) if may_ask_several else 1
         self._settings = SearchSettings.for_play(game.spec(), simulations).model_copy(update={"leaves_per_game": leaves})
 
     async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
@@ -39,7 +40,9 @@ class Analyst:
 
 
 def best_move(analysis: RootAnalysis) -> int:
-    """Return the move the search would play."""
+    """Return the move the search would play; the likeliest of the policy where nothing was searched."""
+    if not analysis.visits.any():
+        return int(analysis.actions[int(np.argmax(analysis.priors))])
     if analysis.principal_variation:
         return analysis.principal_variation[0]
     return int(analysis.actions[int(np.argmax(analysis.visits))])

@@ -141,7 +141,9 @@ def _settings(game: Game, simulations: int, *, reuse: bool) -> SearchSettings:
     if spec.information == "simultaneous":
         return SearchSettings(simulations=0, fast_simulations=0, temperature_end=1.0)
     wanted = SearchSettings.for_play(spec, simulations)
-    return SearchSettings(simulations=simulations, reuse_subtree=reuse, repetition=wanted.repetition)
+    return SearchSettings(
+        simulations=simulations, reuse_subtree=reuse, repetition=wanted.repetition, information=wanted.information
+    )
 
 
 def search(

@@ -17,7 +17,7 @@ from games.positions import parameters_text
 from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.opponents import is_model, version_of
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.runs import find_run
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.fakes import UniformEvaluator
@@ -85,9 +85,7 @@ def match(
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
     games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games, in groups with every seating.")] = 100,
-    simulations: Annotated[
-        int, typer.Option("--simulations", metavar="N", min=0, help="Simulations a move of a model; 0 plays by its policy.")
-    ] = 100,
+    simulations: Simulations = None,
     opening_plies: Annotated[
         int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each group starts.")
     ] = 2,
@@ -102,12 +100,13 @@ def match(
     position twice. Of games for more than two, it also says how each did alone against several of the other.
     """
     game = chosen_game(game_name, parameters)
-    request = _Request(game, (first, second), games, simulations, opening_plies, seed)
+    searched = chosen_simulations(game, simulations)
+    request = _Request(game, (first, second), games, searched, opening_plies, seed)
     summary = asyncio.run(_play(request, run_dir))
     if summary.games < games and not json:
         screen.note(f"{summary.games} games: {game_name} offers {summary.openings} different openings of {opening_plies} plies")
     if json:
-        about = {"game": game_name, "parameters": parameters_text(game), "simulations": simulations, "seed": seed}
+        about = {"game": game_name, "parameters": parameters_text(game), "simulations": searched, "seed": seed}
         screen.emit_json({**about, "opening_plies": opening_plies, **asdict(summary)})
     else:
         _show(summary)

@@ -39,16 +39,21 @@ def version_of(name: str, run: RunPaths, game: Game) -> int:
 
 
 class ModelOpponent:
-    """A model that searches; it also advises the person it plays."""
+    """A model that searches, or draws from its policy where choices are secret; it also advises the person it plays."""
 
     def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
         self.title = f"{self.name}, {simulations} simulations"
+        self._draws = simulations == 0 and game.spec().information == "simultaneous"
         self._analyst = Analyst(game, evaluator, version=version, simulations=simulations)
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the move the search prefers. Cancellation: nothing is kept."""
-        return best_move(await self.analyse(moves, seed=seed))
+        analysis = await self.analyse(moves, seed=seed)
+        if self._draws:
+            luck = np.random.default_rng([seed, len(moves)])
+            return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
+        return best_move(analysis)
 
     async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
         """Return the searched position after `moves`. Cancellation: nothing is kept."""

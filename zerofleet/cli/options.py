@@ -11,9 +11,22 @@ import typer
 if TYPE_CHECKING:
     from games.core import Game
 
-__all__ = ["GameName", "Json", "Parameters", "Preset", "RunDir", "Seed", "chosen_game", "complete_game", "read_parameters"]
+__all__ = [
+    "GameName",
+    "Json",
+    "Parameters",
+    "Preset",
+    "RunDir",
+    "Seed",
+    "Simulations",
+    "chosen_game",
+    "chosen_simulations",
+    "complete_game",
+    "read_parameters",
+]
 
 PRESETS = ("tiny", "laptop", "gpu")
+DEFAULT_SIMULATIONS = 100
 
 
 def complete_game() -> list[str]:
@@ -43,6 +56,16 @@ Preset = Annotated[
     typer.Option("--preset", metavar="|".join(PRESETS), help="Size of network, search and batches.", callback=_check_preset),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random choice.")]
+Simulations = Annotated[
+    int | None,
+    typer.Option(
+        "--simulations",
+        metavar="N",
+        min=0,
+        help="Simulations a move of a model; 0 plays by its policy.",
+        show_default="100; 0 where choices are simultaneous",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 
@@ -57,6 +80,13 @@ def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{name.strip()} is set twice", param_hint="--set")
         parameters[name.strip()] = value.strip()
     return parameters
+
+
+def chosen_simulations(game: Game, given: int | None) -> int:
+    """Return how much a model searches for a move, unless it is said: not at all for what would then be guessed."""
+    if given is not None:
+        return given
+    return 0 if game.spec().information == "simultaneous" else DEFAULT_SIMULATIONS
 
 
 def chosen_game(name: str, settings: Sequence[str] | None) -> Game:

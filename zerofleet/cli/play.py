@@ -16,7 +16,7 @@ import typer
 from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.opponents import AgentOpponent, ModelOpponent, is_model, version_of
-from zerofleet.cli.options import GameName, Parameters, RunDir, chosen_game
+from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.rules import require_seat
 from zerofleet.cli.runs import find_run
 from zerofleet.cli.session import Session
@@ -37,7 +37,7 @@ def play(
         ),
     ] = "champion",
     seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 begins.")] = 1,
-    simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations a move of a model.")] = 100,
+    simulations: Simulations = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of chance and of the opponent's luck.")] = None,
@@ -51,7 +51,7 @@ def play(
     luck = secrets.randbits(32) if seed is None else seed
     with asyncio.Runner() as runner, _closing(runner) as stack:
         if is_model(opponent):
-            other = runner.run(_model(stack, game, opponent, run_dir, simulations))
+            other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations)))
             session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
         else:
             agent = AgentOpponent(game, opponent, np.random.default_rng(luck))

@@ -48,6 +48,6 @@ def preset(game: Game, name: str) -> Preset:
 
 def _fitting(spec: GameSpec) -> dict[str, Any]:
     """Return what follows from the facts of a game, so that one without a table trains as well."""
-    if spec.repeats:
-        return {"search": {"repetition": "history"}}
-    return {}
+    if spec.information != "perfect":
+        return {"search": {"information": "determinise", "cache_positions": 0}}
+    return {"search": {"repetition": "history"}} if spec.repeats else {}

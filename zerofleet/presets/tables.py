@@ -3,8 +3,8 @@
 What decides:
 
 - Games with many legal actions or many plies have smaller blocks. A slot holds a tree (a search's visits times the moves of a
-  position) and the game's searches so far (its plies times the most legal actions); a worker is to stay below 500 MB on two cores. Fewer
-  games at once also end sooner, and the learner waits less for the first ones.
+  position) and the game's searches so far (its plies times the most legal actions); a worker is to stay below 500 MB on two
+  cores. Fewer games at once also end sooner, and the learner waits less for the first ones.
 - Requests are a block's leaves, so `max_batch` follows `slots` where no accelerator wants more.
 - Random openings keep self-play from running down one line; dealt games have their deals for that.
 - A cache pays where positions recur among the games of a block: hardly in long games, never where a history is the position.
@@ -126,7 +126,7 @@ _RHOMBUS: Table = {
     "laptop": {
         "search": {"cache_positions": 1 << 13},
         "train": {"window_max": 500_000},
-        "selfplay": {"slots": 64},
+        "selfplay": {"slots": 32},
         "gate": {"ladder_depth": 2},
         "inference": {"max_batch": 64},
     },
@@ -152,9 +152,9 @@ _STAR121: Table = {
     "laptop": {
         "search": {"cache_positions": 1 << 12},
         "train": {"window_max": 300_000},
-        "selfplay": {"slots": 48},
+        "selfplay": {"slots": 32},
         "gate": {"max_pairs": 40, "ladder_depth": 1},
-        "inference": {"max_batch": 48},
+        "inference": {"max_batch": 64},
     },
     "gpu": {
         "search": {"cache_positions": 1 << 14},
@@ -197,6 +197,7 @@ _ROCK_PAPER_SCISSORS: Table = {
     EVERY_SIZE: {
         "search": {
             **_NEVER_RESIGN,
+            "information": "open",
             "simulations": 0,
             "fast_simulations": 0,
             "full_search_share": 1.0,

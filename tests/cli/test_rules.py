@@ -1,0 +1,67 @@
+"""`zerofleet games available` and `zerofleet games draw`."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+import games
+
+
+def test_every_game_is_listed_with_its_facts(zerofleet):
+    listed = zerofleet("games", "available", "--json").json()["games"]
+    assert [row["game"] for row in listed] == list(games.available())
+    duel = next(row for row in listed if row["game"] == "connect_four")
+    assert (duel["players"], duel["information"], duel["actions"], duel["planes"]) == (2, "perfect", 7, [3, 6, 7])
+    assert duel["parameters"] == {"rows": "6", "columns": "7", "connect": "4"}
+
+
+def test_the_table_has_a_line_for_each_game(zerofleet):
+    shown = zerofleet("games", "available").out
+    for name in games.available():
+        assert f"\n{name} " in shown
+    assert "rows=6 columns=7 connect=4" in shown
+
+
+def test_a_position_is_drawn_after_moves_with_parameters(zerofleet):
+    outcome = zerofleet("games", "draw", "connect_four", "--set", "rows=4", "--set", "columns=5", "--moves", "c1,c2,d1")
+    assert outcome.code == 0
+    state = games.replay(games.make("connect_four", rows=4, columns=5), [2, 2, 3])
+    assert outcome.out.rstrip() == games.make("connect_four", rows=4, columns=5).draw(state).rstrip()
+
+
+@pytest.mark.parametrize("name", games.available())
+def test_every_game_is_drawn_in_the_terminal_and_as_svg(zerofleet, tmp_path, name):
+    assert zerofleet("games", "draw", name, "--seed", "3").out.strip()
+    file = tmp_path / "position.svg"
+    outcome = zerofleet("games", "draw", name, "--svg", str(file))
+    assert f"wrote {file}" in " ".join(outcome.err.split())
+    assert ElementTree.fromstring(file.read_text()).tag.endswith("svg")
+
+
+def test_a_seat_is_shown_its_own_hand_and_no_other(zerofleet):
+    words = ("games", "draw", "take_six", "--set", "players=3", "--seed", "8")
+    everything = zerofleet(*words).out
+    seats = [zerofleet(*words, "--seat", str(seat)).out for seat in (1, 2, 3)]
+    game = games.make("take_six", players=3)
+    state = games.new_state(game, 8)
+    for seat, shown in enumerate(seats):
+        assert shown.rstrip() == games.drawing(game, state, seat).rstrip()
+        assert shown != everything
+    assert len(set(seats)) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("connect_four", "--moves", "d9"), "move 1: 'd9' is not a legal move"),
+        (("connect_four", "--seat", "3"), "connect_four has 2 seats; --seat 3 is none of them"),
+        (("connect_four", "--seat", "1", "--svg", "x.svg"), "a picture as SVG shows everything"),
+        (("ludo",), "no game is called 'ludo'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_clear_error(zerofleet, words, said):
+    outcome = zerofleet("games", "draw", *words)
+    assert outcome.code == 2
+    assert said in " ".join(outcome.err.split())
