@@ -55,6 +55,8 @@ class _Position:
     game: Game
     state: State
     actions: list[int]
+    seed: int
+    """Of the deal, where there is one."""
 
     @property
     def to_move(self) -> int:
@@ -79,7 +81,7 @@ class Analyst:
         game = games.make(question.game, **question.parameters)
         served = self._plane.find(model_name(game), str(question.version) if question.version else "")
         self._check(question)
-        position = await asyncio.to_thread(_position, game, question.moves)
+        position = await asyncio.to_thread(_position, game, question.moves, question.seed)
         if core.is_over(game, position.state):
             value = positions.final_scores(game, position.state)
             return Opinion(served.version, position.to_move, value, (), (), is_over=True)
@@ -123,9 +125,9 @@ class _PlaneEvaluator:
         return Evaluation(policy, value, version, tuple(heads[: batch.heads]))
 
 
-def _position(game: Game, moves: Sequence[str]) -> _Position:
-    actions = positions.read_moves(game, " ".join(moves))
-    return _Position(game, positions.replay(game, actions), actions)
+def _position(game: Game, moves: Sequence[str], seed: int) -> _Position:
+    actions = positions.read_moves(game, " ".join(moves), seed)
+    return _Position(game, positions.replay(game, actions, seed), actions, seed)
 
 
 async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, version: int) -> Opinion:
@@ -144,11 +146,11 @@ async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, versio
 
 
 async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: int, question: Question) -> Opinion:
-    leaves = max(1, min(LEAVES_AT_ONCE, question.simulations // LEAVES_AT_ONCE))
-    settings = SearchSettings.for_play(position.game.spec(), question.simulations).model_copy(
-        update={"leaves_per_game": leaves}
-    )
-    versions = [version] * position.game.spec().num_players
+    spec = position.game.spec()
+    most = LEAVES_AT_ONCE if spec.information == "perfect" else 1
+    leaves = max(1, min(most, question.simulations // LEAVES_AT_ONCE))
+    settings = SearchSettings.for_play(spec, question.simulations).model_copy(update={"leaves_per_game": leaves})
+    versions = [version] * spec.num_players
     block = await asyncio.to_thread(SearchBlock, position.game, settings, slots=1)
     await asyncio.to_thread(block.begin, 0, seed=question.seed, versions=versions, opening=position.actions, hold=True)
     while not block.waiting():
@@ -170,7 +172,7 @@ def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:
         )
         for i in order
     )
-    names = positions.move_names(game, [*position.actions, *analysis.principal_variation])
+    names = positions.move_names(game, [*position.actions, *analysis.principal_variation], position.seed)
     line = tuple(names[len(position.actions) :])
     value = tuple(float(v) for v in analysis.value)
     return Opinion(analysis.version, analysis.to_move, value, moves, line, is_over=False)
