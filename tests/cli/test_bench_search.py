@@ -5,15 +5,17 @@ import pytest
 
 from games.core import make
 from zerofleet.cli.bench_search import UniformTable, measure
+from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.fakes import uniform_policy
 
 
 def test_the_table_answers_as_the_uniform_evaluator_does():
     game = make("connect_four")
     legal = np.array([[0, 1, 2, 3, 4, 5, 6], [2, 5, -1, -1, -1, -1, -1], [3, -1, -1, -1, -1, -1, -1]], dtype=np.int16)
-    policy, value = UniformTable(game, rows=8).answer(legal)
+    policy, value, heads = UniformTable(game, rows=8).answer(LeafBatch(np.zeros((3, 1), np.uint8), legal, heads=1))
     np.testing.assert_array_equal(policy.astype(np.float16), uniform_policy(legal))
     np.testing.assert_array_equal(value, np.zeros((3, 2), dtype=np.float32))
+    np.testing.assert_array_equal(heads, np.full((1, 3, 7), 1 / 7, dtype=np.float32))
 
 
 @pytest.mark.slow
@@ -40,3 +42,10 @@ def test_an_unknown_game_is_named_with_those_that_exist(zerofleet):
     assert outcome.code == 2
     assert outcome.err.startswith("error: no game is called 'ludo'; there are ")
     assert "tic_tac_toe" in outcome.err
+
+
+def test_a_search_that_a_game_does_not_allow_says_which_one_does(zerofleet):
+    outcome = zerofleet("bench", "search", "--game", "connect_four", "--information", "predict")
+    assert outcome.code == 2
+    assert "nothing in connect_four is hidden" in outcome.err
+    assert "information=open" in outcome.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import psutil
@@ -13,11 +13,14 @@ import typer
 from games.core import Game, available, make
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
+from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.fakes import uniform_policy
 from zerofleet.naming import model_name
 from zerofleet.search import SearchBlock, SearchSettings
 
 __all__ = ["SearchFigures", "measure", "search"]
+
+Information = Literal["open", "predict", "determinise"]
 
 VERSION = 1  # any model version: the uniform network does not look
 
@@ -29,6 +32,8 @@ class SearchFigures:
     game: str
     games: int
     simulations: int
+    information: str
+    """How hidden information is searched; `open` where there is none, or no search."""
     network: str
     seconds: float
     simulations_done: int
@@ -38,7 +43,8 @@ class SearchFigures:
     """By the clock on the wall; on a machine that does nothing else this equals the next."""
     simulations_per_cpu_second: float
     positions_per_second: float
-    """Leaves that asked for an evaluation; the other simulations ended in a finished game."""
+    """Leaves that asked for an evaluation; the other simulations ended in a finished game. With information=determinise the
+    choices of opponents ask as well."""
     moves_per_second: float
     start_seconds: float
     """Until one game had made one move: compilation, or loading of what was compiled before."""
@@ -56,10 +62,12 @@ class UniformTable:
         listed = np.tril(np.ones((spec.max_legal + 1, spec.max_legal), dtype=np.int16), -1)
         self._policies = uniform_policy(np.where(listed, 0, -1)).astype(np.float32)  # [L + 1, L], row n: n legal actions
         self._values = np.zeros((rows, spec.num_players), dtype=np.float32)
+        self._head = np.broadcast_to(np.float32(1.0 / spec.num_actions), (rows, spec.num_actions))
 
-    def answer(self, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return policy float32 [B, L] and value float32 [B, P] of `legal` (int16 [B, L], padded with -1)."""
-        return self._policies[np.count_nonzero(legal >= 0, axis=1)], self._values[: len(legal)]
+    def answer(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Return policy float32 [B, L], value float32 [B, P], and the extra heads asked for, float32 [B, A]."""
+        policy = self._policies[np.count_nonzero(batch.legal >= 0, axis=1)]
+        return policy, self._values[: len(batch)], [self._head[: len(batch)]] * batch.heads
 
 
 class Bench:
@@ -79,7 +87,7 @@ class Bench:
         """Search until every game waits for the network, and answer."""
         leaves = self.block.advance()
         if len(leaves.batch):
-            self.block.absorb(*self._table.answer(leaves.batch.legal))
+            self.block.absorb(*self._table.answer(leaves.batch))
             self.positions += len(leaves.batch)
         for slot in self.block.finished():
             self.block.take(slot)
@@ -96,9 +104,21 @@ class Bench:
         self._next_seed += 1
 
 
-def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: int = 0, reuse: bool = False) -> SearchFigures:
-    """Search `games` games side by side for `seconds` after every game has made its first move."""
-    settings = _settings(game, simulations, reuse=reuse)
+def measure(
+    game: Game,
+    *,
+    games: int,
+    simulations: int,
+    seconds: float,
+    seed: int = 0,
+    reuse: bool = False,
+    information: Information | None = None,
+) -> SearchFigures:
+    """Search `games` games side by side for `seconds` after every game has made its first move.
+
+    Raises `ValueError` for a game that cannot be searched with `information`.
+    """
+    settings = _settings(game, simulations, reuse=reuse, information=information)
     began = time.perf_counter()
     Bench(game, settings, games=1, seed=seed).play_first_moves()
     start_seconds = time.perf_counter() - began
@@ -120,6 +140,7 @@ def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: i
         game=model_name(game),
         games=games,
         simulations=simulations,
+        information=settings.information,
         network="uniform",
         seconds=round(elapsed, 3),
         simulations_done=done,
@@ -135,14 +156,17 @@ def measure(game: Game, *, games: int, simulations: int, seconds: float, seed: i
     )
 
 
-def _settings(game: Game, simulations: int, *, reuse: bool) -> SearchSettings:
-    """Return the settings of self-play with what the kind of game asks for; secret choices are only evaluated."""
+def _settings(game: Game, simulations: int, *, reuse: bool, information: Information | None) -> SearchSettings:
+    """Return the settings of self-play with what the kind of game asks for; secret choices are only evaluated, unless told."""
     spec = game.spec()
-    if spec.information == "simultaneous":
+    if spec.information == "simultaneous" and information is None:
         return SearchSettings(simulations=0, fast_simulations=0, temperature_end=1.0)
     wanted = SearchSettings.for_play(spec, simulations)
     return SearchSettings(
-        simulations=simulations, reuse_subtree=reuse, repetition=wanted.repetition, information=wanted.information
+        simulations=simulations,
+        reuse_subtree=reuse,
+        repetition=wanted.repetition,
+        information=information or wanted.information,
     )
 
 
@@ -157,6 +181,9 @@ def search(
     ] = "uniform",
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Length of the measurement.")] = 5.0,
     reuse: Annotated[bool, typer.Option("--reuse", help="Keep the subtree of the move played, as self-play does.")] = False,
+    information: Annotated[
+        Information | None, typer.Option("--information", help="How to search what is hidden; by default as the game asks.")
+    ] = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
@@ -165,18 +192,20 @@ def search(
 
     The block is warmed up until every game has made a move, then measured while games go on, end and begin anew.
     """
+    asked: dict[str, Any] = {"games": games, "simulations": simulations, "seconds": seconds, "seed": seed, "reuse": reuse}
     if every_game:
-        _measure_all(games=games, simulations=simulations, seconds=seconds, seed=seed, reuse=reuse, json=json)
+        _measure_all(asked, information=information, json=json)
         return
-    figures = measure(
-        chosen_game(game, parameters), games=games, simulations=simulations, seconds=seconds, seed=seed, reuse=reuse
-    )
+    rules = chosen_game(game, parameters)
+    try:
+        figures = measure(rules, information=information, **asked)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--information") from None
     if json:
         screen.emit_json(asdict(figures))
         return
-    rows = screen.table(
-        "figure", ">value", title=f"{figures.game}: {games} games, {simulations} simulations a move, {network} network"
-    )
+    searched = f"{simulations} simulations a move, {figures.information} information, {network} network"
+    rows = screen.table("figure", ">value", title=f"{figures.game}: {games} games, {searched}")
     rows.add_row("simulations a second and core", f"{figures.simulations_per_second_per_core:,}")
     rows.add_row("simulations a second of CPU time", f"{figures.simulations_per_cpu_second:,}")
     rows.add_row("positions asked for a second", f"{figures.positions_per_second:,}")
@@ -188,17 +217,18 @@ def search(
     screen.out().print(rows)
 
 
-def _measure_all(*, games: int, simulations: int, seconds: float, seed: int, reuse: bool, json: bool) -> None:
-    """Measure every game and print a line for each."""
-    found = [
-        measure(make(name), games=games, simulations=simulations, seconds=seconds, seed=seed, reuse=reuse)
-        for name in available()
-    ]
+def _measure_all(asked: dict[str, Any], *, information: Information | None, json: bool) -> None:
+    """Measure every game and print a line for each; `information` says how those are searched that hide something."""
+    found = []
+    for game in map(make, available()):
+        hides = game.spec().information != "perfect"
+        found.append(measure(game, information=information if hides else None, **asked))
     if json:
         screen.emit_json({"games": [asdict(figures) for figures in found]})
         return
     columns = (">simulations a second", ">of CPU time", ">positions", ">moves", ">games done", ">bytes a game")
-    rows = screen.table("game", *columns, title=f"{games} games, {simulations} simulations a move, uniform network, one core")
+    title = f"{asked['games']} games, {asked['simulations']} simulations a move, uniform network, one core"
+    rows = screen.table("game", *columns, title=title)
     for figures in found:
         rows.add_row(
             figures.game,

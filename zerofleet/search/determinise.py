@@ -10,7 +10,7 @@
 One tree for all worlds, so a decision is the same wherever the searcher cannot tell worlds apart, and nobody plans with cards
 they do not see. Source: Cowling, Powley and Whitehouse 2012, "Information Set Monte Carlo Tree Search", single observer.
 Their availability counts are the visits of a node here, since the view decides which actions are legal
-(`docs/decisions/0006-search-with-hidden-information.md`).
+(`docs/decisions/0008-search-with-hidden-information.md`).
 
 A slot waits for one row at a time: an opponent's policy, or the evaluation of a new node.
 """
