@@ -58,3 +58,14 @@ def test_a_larger_machine_searches_more_and_trains_more(name):
 def test_a_size_that_does_not_exist_is_refused_with_those_that_do():
     with pytest.raises(ConfigurationError, match="no preset is called 'huge'; there are tiny, laptop, gpu"):
         preset(games.make("tic_tac_toe"), "huge")
+
+
+def test_every_table_is_of_a_game_that_exists():
+    assert set(TABLES) == set(GAMES)
+
+
+def test_a_game_without_a_table_gets_the_kind_of_search_that_its_facts_call_for(monkeypatch):
+    monkeypatch.setattr("zerofleet.presets.TABLES", {})
+    assert preset(games.make("take_six"), "tiny").search.information == "determinise"
+    assert preset(games.make("abalone"), "tiny").search.repetition == "history"
+    assert preset(games.make("connect_four"), "tiny").search.repetition == "off"
