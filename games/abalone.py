@@ -32,11 +32,10 @@ from games import abalone_bitboard as bitboard
 from games import abalone_board as board
 from games import abalone_drawing as drawing
 from games import abalone_notation, notation
-from games.bits import set_range
+from games.bits import count_bits, set_range
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import InvalidParameters
-from games.othello_bitboard import count
 from games.randomness import mix64
 
 __all__ = ["MARBLES", "Abalone"]
@@ -177,7 +176,7 @@ def play(game: Abalone, state: State, action: int) -> None:
     mine, other = bitboard.moved(state[player], state[1 - player], _table(game), action)
     state[player], state[1 - player] = mine, other
     status = state[2] + _ONE
-    if count(other) <= MARBLES - game.captures or status == np.uint64(game.ply_cap) or not bitboard.can_move(other, mine):
+    if count_bits(other) <= MARBLES - game.captures or status == np.uint64(game.ply_cap) or not bitboard.can_move(other, mine):
         status |= _OVER
     state[2] = status
 
@@ -191,7 +190,7 @@ def is_over(game: Abalone, state: State) -> bool:
 @rule(Abalone)
 def scores(game: Abalone, state: State, out: np.ndarray) -> None:
     """1 and -1 for who captured enough; else the lead in captures as a share of these, or a loss for who cannot move."""
-    first, second = MARBLES - count(state[1]), MARBLES - count(state[0])
+    first, second = MARBLES - count_bits(state[1]), MARBLES - count_bits(state[0])
     score = (first - second) / game.captures
     if first >= game.captures:
         score = 1.0
@@ -208,7 +207,7 @@ def standing(game: Abalone, state: State, out: np.ndarray) -> None:
 
     Marbles that circle capture nothing, so a position that recurs is worth what has been captured before it.
     """
-    _share(game, state, (count(state[0]) - count(state[1])) / game.captures, out)
+    _share(game, state, (count_bits(state[0]) - count_bits(state[1])) / game.captures, out)
 
 
 @compiled
@@ -276,7 +275,7 @@ def move_value(game: Abalone, state: State, action: int) -> float:
     player = _player(state)
     mine, other = state[player], state[1 - player]
     mine_after, other_after = bitboard.moved(mine, other, _table(game), action)
-    captured = count(other) - count(other_after)
+    captured = count_bits(other) - count_bits(other_after)
     towards = bitboard.nearness(mine_after) - bitboard.nearness(mine)
     away = bitboard.nearness(other) - bitboard.nearness(other_after)
     return float(100 * captured + towards + away)

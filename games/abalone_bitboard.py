@@ -25,9 +25,9 @@ from typing import TypeAlias
 import numpy as np
 
 from games import abalone_board as board
+from games.bits import count_bits, lowest_bit
 from games.compiled import compiled
 from games.core import State
-from games.othello_bitboard import count
 
 __all__ = ["CELLS", "bit_of", "can_move", "legal", "moved", "nearness", "owners", "word"]
 
@@ -167,7 +167,7 @@ def legal(mine: np.uint64, other: np.uint64, table: int, out: np.ndarray) -> int
     for half in range(2):
         left = mine & _HALVES[half]
         while left:
-            bit = count(~left & (left - _ONE))
+            bit = lowest_bit(left)
             at = np.uint64(bit)
             slots = ((ne >> at) & _ONE) | ((e >> at) & _ONE) << np.uint64(9)
             slots |= _four(pairs_ne, at) << np.uint64(1) | _four(threes_ne, at) << np.uint64(5)
@@ -175,7 +175,7 @@ def legal(mine: np.uint64, other: np.uint64, table: int, out: np.ndarray) -> int
             slots |= _four((se, sw, w, nw), at) << np.uint64(18)
             slots |= _four(pairs_nw, at) << np.uint64(22) | _four(threes_nw, at) << np.uint64(26)
             while slots:
-                out[listed] = _NUMBERS[table, bit, count(~slots & (slots - _ONE))]
+                out[listed] = _NUMBERS[table, bit, lowest_bit(slots)]
                 listed += 1
                 slots &= slots - _ONE
             left &= left - _ONE
@@ -238,8 +238,8 @@ def moved(mine: np.uint64, other: np.uint64, table: int, action: int) -> tuple[n
 def nearness(marbles: np.uint64) -> int:
     """Return how near marbles are to the middle: the sum over them of 4 less their distance in steps."""
     return (
-        count(marbles & _CENTRE_RINGS[0])
-        + count(marbles & _CENTRE_RINGS[1])
-        + count(marbles & _CENTRE_RINGS[2])
-        + count(marbles & _CENTRE_RINGS[3])
+        count_bits(marbles & _CENTRE_RINGS[0])
+        + count_bits(marbles & _CENTRE_RINGS[1])
+        + count_bits(marbles & _CENTRE_RINGS[2])
+        + count_bits(marbles & _CENTRE_RINGS[3])
     )

@@ -1,4 +1,4 @@
-"""Bit-packed planes: how compiled rules write them and how numpy reads them back."""
+"""Words of bits: sets of cells in 64-bit words, and bit-packed planes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,26 @@ import numpy as np
 
 from games.compiled import compiled
 
-__all__ = ["set_bit", "set_range", "unpack"]
+__all__ = ["count_bits", "lowest_bit", "set_bit", "set_range", "unpack"]
+
+_ONE, _TWO, _FOUR, _TOP_BYTE = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+_ODD_BITS, _PAIRS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_NIBBLES, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+
+
+@compiled
+def count_bits(word: np.uint64) -> int:
+    """Return how many bits of a word are set (Warren, Hacker's Delight, 5-1)."""
+    word -= (word >> _ONE) & _ODD_BITS
+    word = (word & _PAIRS) + ((word >> _TWO) & _PAIRS)
+    word = (word + (word >> _FOUR)) & _NIBBLES
+    return int(np.int64((word * _BYTES) >> _TOP_BYTE))  # signed: with an unsigned one sums of both kinds become floats
+
+
+@compiled
+def lowest_bit(word: np.uint64) -> int:
+    """Return the number of the lowest bit that is set, 64 if none is."""
+    return count_bits(~word & (word - _ONE))
 
 
 @compiled

@@ -35,7 +35,7 @@ import numpy as np
 from games import chinese_checkers_star121 as star
 from games import chinese_checkers_star121_drawing as drawing
 from games import notation
-from games.bits import set_bit
+from games.bits import lowest_bit, set_bit
 from games.chinese_checkers_star121 import CELLS, FIELDS, GOAL, HOME, ROWS, SIDE, TURNED, WITHOUT_CORNERS
 from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
@@ -226,7 +226,7 @@ def legal_actions(game: ChineseCheckers, state: State, out: np.ndarray) -> int:
     count, offset = 0, 0
     for _ in range(2):
         while mine:
-            origin = star.lowest(mine) + offset
+            origin = lowest_bit(mine) + offset
             mine &= mine - _ONE
             low, high = star.reached(origin, first, second)
             if origin < _PIECES and not game.leave_goal:  # fields 0 .. 9 are the goal
@@ -256,7 +256,7 @@ def _taken(game: ChineseCheckers, state: State) -> tuple[np.uint64, np.uint64]:
 def _list(base: int, targets: np.uint64, out: np.ndarray, count: int) -> int:
     """Append `base` + the place of every bit of `targets` to `out`; return the new length."""
     while targets:
-        out[count] = base + star.lowest(targets)
+        out[count] = base + lowest_bit(targets)
         count += 1
         targets &= targets - _ONE
     return count
@@ -347,7 +347,7 @@ def _rows_gained(game: ChineseCheckers, state: State, player: int) -> int:
     gained, offset = 140, 0  # the rows of the home, counted from the top, sum to 140
     for _ in range(2):
         while first:
-            gained -= ROWS[star.lowest(first) + offset]
+            gained -= ROWS[lowest_bit(first) + offset]
             first &= first - _ONE
         first, offset = second, 64
     return gained
@@ -378,7 +378,7 @@ def _encode_fields(first: np.uint64, second: np.uint64, start: int, out: np.ndar
     offset = 0
     for _ in range(2):
         while first:
-            set_bit(out, start + CELLS[star.lowest(first) + offset])
+            set_bit(out, start + CELLS[lowest_bit(first) + offset])
             first &= first - _ONE
         first, offset = second, 64
 

@@ -38,7 +38,7 @@ import numpy as np
 from games import chinese_checkers_rhombus_board as board
 from games import chinese_checkers_rhombus_drawing as drawing
 from games import core, notation
-from games.bits import set_bit
+from games.bits import lowest_bit, set_bit
 from games.chinese_checkers_rhombus_moves import can_move, list_moves
 from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
@@ -316,7 +316,7 @@ def encode(game: ChineseCheckersRhombus, state: State, viewer: int, out: np.ndar
         first_bit = 0 if owner == viewer else board.CELLS
         word = state[i]
         while word:
-            cell = 2 * board.first_place(word) + parity
+            cell = 2 * lowest_bit(word) + parity
             set_bit(out, first_bit + (cell if viewer == 0 else _LAST_CELL - cell))
             word &= word - _ONE
 

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from games.bits import lowest_bit
 from games.compiled import compiled
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
     "PIECES",
     "SIDE",
     "STEPS",
-    "first_place",
     "level",
     "levels_to_go",
     "touching",
@@ -55,9 +55,6 @@ _TOP_LEVEL = 2 * SIDE - 2
 _LEVELS_OF_FULL_GOAL = 4 * 13 + 3 * 14 + 2 * 15 + 16
 _DIRECTIONS = ((1, 0), (0, 1), (1, -1), (-1, 0), (0, -1), (-1, 1))
 _ONE = np.uint64(1)
-_TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
-_ODD_BITS, _PAIRS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
-_NIBBLES, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 
 
 def level(cell: int) -> int:
@@ -103,23 +100,13 @@ HOPS = np.array([_hop_starts(down, right) for down, right in _DIRECTIONS[:3]], d
 
 
 @compiled
-def first_place(word: np.uint64) -> int:
-    """Return the place of the lowest bit set, or 64 if none is."""
-    below = ~word & (word - _ONE)
-    below -= (below >> _ONE) & _ODD_BITS
-    below = (below & _PAIRS) + ((below >> _TWO) & _PAIRS)
-    below = (below + (below >> _FOUR)) & _NIBBLES
-    return int(np.int64((below * _BYTES) >> _TOP_BYTE))
-
-
-@compiled
 def levels_to_go(player: int, even: np.uint64, odd: np.uint64) -> int:
     """Return how many levels a player's pieces (ten, in two words) still have to climb until they fill the goal."""
     climbed = 0
     for parity in range(2):
         word = even if parity == 0 else odd
         while word:
-            cell = 2 * first_place(word) + parity
+            cell = 2 * lowest_bit(word) + parity
             climbed += cell // SIDE + cell % SIDE
             word &= word - _ONE
     if player == 1:

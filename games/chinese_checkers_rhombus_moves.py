@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from games.chinese_checkers_rhombus_board import BOARD, CELLS, HOPS, SIDE, STEPS, first_place
+from games.bits import lowest_bit
+from games.chinese_checkers_rhombus_board import BOARD, CELLS, HOPS, SIDE, STEPS
 from games.compiled import compiled
 
 __all__ = ["can_move", "list_moves"]
@@ -44,7 +45,7 @@ def list_moves(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint6
     odd_hops = _odd_hops(taken)
     count = 0
     while even | odd:
-        even_cell, odd_cell = 2 * first_place(even), 2 * first_place(odd) + 1
+        even_cell, odd_cell = 2 * lowest_bit(even), 2 * lowest_bit(odd) + 1
         if even_cell < odd_cell:
             even &= even - _ONE
             start, even_targets, odd_targets = even_cell, STEPS[even_cell, 0] & free[0], STEPS[even_cell, 1] & free[1]
@@ -67,7 +68,7 @@ def list_moves(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint6
 def _list_targets(base: int, even: np.uint64, odd: np.uint64, out: np.ndarray, count: int) -> int:
     """Append base + cell for each cell of two words, in the order of the cells; return the new length of the list."""
     while even | odd:
-        even_cell, odd_cell = 2 * first_place(even), 2 * first_place(odd) + 1
+        even_cell, odd_cell = 2 * lowest_bit(even), 2 * lowest_bit(odd) + 1
         is_even = even_cell < odd_cell
         even = even & (even - _ONE) if is_even else even
         odd = odd if is_even else odd & (odd - _ONE)
@@ -112,7 +113,7 @@ def _far_reach(start: int, taken: tuple[np.uint64, np.uint64]) -> np.uint64:
     odd = taken[1] & ~own if parity == 1 else taken[1]
     reached, fresh = own, own
     while fresh:
-        cell = 2 * first_place(fresh) + parity
+        cell = 2 * lowest_bit(fresh) + parity
         fresh &= fresh - _ONE
         for direction in range(6):
             landing = _far_landing(cell, direction, even, odd)
@@ -158,13 +159,13 @@ def can_move(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint64]
     free_even, free_odd = BOARD[0] & ~taken[0], BOARD[1] & ~taken[1]
     left = even
     while left:
-        cell = 2 * first_place(left)
+        cell = 2 * lowest_bit(left)
         if (STEPS[cell, 0] & free_even) | (STEPS[cell, 1] & free_odd):
             return True
         left &= left - _ONE
     left = odd
     while left:
-        cell = 2 * first_place(left) + 1
+        cell = 2 * lowest_bit(left) + 1
         if (STEPS[cell, 0] & free_even) | (STEPS[cell, 1] & free_odd):
             return True
         left &= left - _ONE

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from games.bits import lowest_bit
 from games.compiled import compiled
 
 __all__ = [
@@ -38,7 +39,6 @@ __all__ = [
     "WITHOUT_CORNERS",
     "corner_fields",
     "holds",
-    "lowest",
     "most_moves",
     "reached",
     "turned",
@@ -54,8 +54,6 @@ _INNER = 4
 DIRECTIONS = ((-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0))
 _ONE = np.uint64(1)
 _LAST_BIT = 63
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_SIX_BITS_LEFT = np.uint64(58)
 _WORD = 64
 
 
@@ -106,9 +104,6 @@ TURNED = _turns()
 """TURNED[k, f] is where field f lies when corner k is turned to the bottom; TURNED[6 - k] turns back."""
 MIRROR = np.array([_NUMBER[t, -q - t] for t, q in PLACES], dtype=np.int16)
 _NEXT, _BEYOND = _neighbours(1), _neighbours(2)
-_BIT_PLACES = np.zeros(_WORD, dtype=np.int8)
-for _place in range(_WORD):
-    _BIT_PLACES[((1 << _place) * int(_DE_BRUIJN) & (1 << _WORD) - 1) >> 58] = _place
 
 
 def corner_fields(corner: int) -> list[int]:
@@ -140,12 +135,6 @@ def most_moves(players: int, open_corners: bool) -> int:
 
 
 @compiled
-def lowest(word: np.uint64) -> int:
-    """Return the place of the lowest bit of a word that is not 0."""
-    return int(_BIT_PLACES[((word & (~word + _ONE)) * _DE_BRUIJN) >> _SIX_BITS_LEFT])
-
-
-@compiled
 def holds(first: np.uint64, second: np.uint64, field: int) -> bool:
     """Return whether a set holds a field."""
     word = first if field < _WORD else second
@@ -168,7 +157,7 @@ def turned(first: np.uint64, second: np.uint64, corner: int) -> tuple[np.uint64,
     rest, offset = first, 0
     for _ in range(2):
         while rest:
-            low, high = _with(low, high, TURNED[corner, lowest(rest) + offset])
+            low, high = _with(low, high, TURNED[corner, lowest_bit(rest) + offset])
             rest &= rest - _ONE
         rest, offset = second, _WORD
     return low, high
@@ -196,10 +185,10 @@ def _jumped(origin: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64
     open_low, open_high = _with(low, high, origin)  # reached, onward jumps not looked at yet
     while open_low | open_high:
         if open_low:
-            field = lowest(open_low)
+            field = lowest_bit(open_low)
             open_low &= open_low - _ONE
         else:
-            field = lowest(open_high) + _WORD
+            field = lowest_bit(open_high) + _WORD
             open_high &= open_high - _ONE
         for direction in range(6):
             landing = _BEYOND[field, direction]

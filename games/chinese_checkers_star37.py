@@ -35,8 +35,8 @@ import numpy as np
 from games import chinese_checkers_star37_board as board
 from games import chinese_checkers_star37_drawing as drawing
 from games import notation
-from games.bits import set_bit, set_range
-from games.chinese_checkers_star37_moves import list_moves, place, seen_by
+from games.bits import lowest_bit, set_bit, set_range
+from games.chinese_checkers_star37_moves import list_moves, seen_by
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.randomness import mix64
@@ -233,7 +233,7 @@ def _rows_to_go(state: State, player: int) -> int:
     rows = 0
     left = _own(state, player)
     while left:
-        rows += board.FIELD_CELLS[0, place(left & (~left + _ONE))] // board.SIDE
+        rows += board.FIELD_CELLS[0, lowest_bit(left)] // board.SIDE
         left &= left - _ONE
     return rows
 
@@ -255,7 +255,7 @@ def encode(game: ChineseCheckersStar37, state: State, viewer: int, out: np.ndarr
     for seat in range(3):
         left = _own(state, (viewer + seat) % 3)
         while left:
-            set_bit(out, seat * _CELLS + board.FIELD_CELLS[seat, place(left & (~left + _ONE))])
+            set_bit(out, seat * _CELLS + board.FIELD_CELLS[seat, lowest_bit(left)])
             left &= left - _ONE
     full = _counter(game, state)
     if full > 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from games.bits import lowest_bit
 from games.chinese_checkers_star37_board import (
     END_FIELDS,
     END_SPOTS,
@@ -23,23 +24,11 @@ from games.chinese_checkers_star37_board import (
 )
 from games.compiled import compiled
 
-__all__ = ["list_moves", "place", "seen_by"]
+__all__ = ["list_moves", "seen_by"]
 
-_ONE, _TWO, _FOUR = np.uint64(1), np.uint64(2), np.uint64(4)
-_PAIRS, _NIBBLES, _BYTES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
-_ODD_BITS, _TOP_BYTE = np.uint64(0x5555555555555555), np.uint64(56)
+_ONE = np.uint64(1)
 _RIM, _CENTRE = np.uint64((1 << 36) - 1), np.uint64(1 << 36)
 _END_ZONE = END_SPOTS[0]
-
-
-@compiled
-def place(bit: np.uint64) -> int:
-    """Return the number of the one bit that is set: the bits below it, counted."""
-    word = bit - _ONE
-    word -= (word >> _ONE) & _ODD_BITS
-    word = (word & _PAIRS) + ((word >> _TWO) & _PAIRS)
-    word = (word + (word >> _FOUR)) & _NIBBLES
-    return int(np.int64((word * _BYTES) >> _TOP_BYTE))
 
 
 @compiled
@@ -59,7 +48,7 @@ def _jumps(start: np.uint64, occupied: np.uint64, passable: np.uint64) -> np.uin
     No chain can jump over the spot where it began: fields jumped over lie in another grid than those landed on. To come back
     to that spot on the way opens nothing new.
     """
-    if not NEAR[place(start)] & occupied:
+    if not NEAR[lowest_bit(start)] & occupied:
         return np.uint64(0)
     free = passable & ~occupied
     front = start
@@ -67,7 +56,7 @@ def _jumps(start: np.uint64, occupied: np.uint64, passable: np.uint64) -> np.uin
     while front:
         low = front & (~front + _ONE)
         front ^= low
-        spot = place(low)
+        spot = lowest_bit(low)
         for direction in range(6):
             onto = ONTO[spot, direction] & free
             if onto and OVER[spot, direction] & occupied:
@@ -95,7 +84,7 @@ def list_moves(own: np.uint64, occupied: np.uint64, locks: bool, passable: np.ui
         while left:
             piece = left & (~left + _ONE)
             left ^= piece
-            field = place(piece)
+            field = lowest_bit(piece)
             ends = _jumps(FIELD_SPOTS[0, field], occupied, passable)
             if locks and piece & END_FIELDS:
                 ends &= _END_ZONE
@@ -119,7 +108,7 @@ def _list_hops(own: np.uint64, free: np.uint64, locks: bool, out: np.ndarray) ->
     while left:
         piece = left & (~left + _ONE)
         left ^= piece
-        field = place(piece)
+        field = lowest_bit(piece)
         for direction in range(6):
             if HOP_SPOTS[lock, field, direction] & free:
                 out[count] = 6 * field + direction

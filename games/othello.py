@@ -29,6 +29,7 @@ import numpy as np
 
 from games import core, notation, svg
 from games import othello_bitboard as bitboard
+from games.bits import count_bits, lowest_bit
 from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove, InvalidParameters
@@ -219,7 +220,7 @@ def legal_actions(game: Othello, state: State, out: np.ndarray) -> int:
     rim = (8 - game.size) >> 1
     listed = 0
     while left:
-        place = bitboard.count(~left & (left - _ONE))
+        place = lowest_bit(left)
         out[listed] = place if rim == 0 else ((place >> 3) - rim) * game.size + (place & 7) - rim
         listed += 1
         left &= left - _ONE
@@ -255,7 +256,7 @@ def is_over(game: Othello, state: State) -> bool:
 @rule(Othello)
 def scores(game: Othello, state: State, out: np.ndarray) -> None:
     """1 for more discs, -1 for fewer, 0 for as many; with `margin` the difference as a share of the cells."""
-    difference = bitboard.count(state[0]) - bitboard.count(state[1])
+    difference = count_bits(state[0]) - count_bits(state[1])
     score = difference / (game.size * game.size) if game.margin else float((difference > 0) - (difference < 0))
     out[0] = score
     out[1] = -score
@@ -299,4 +300,4 @@ def move_value(game: Othello, state: State, action: int) -> float:
         return 0.0
     player = _player(state)
     cell = _ONE << np.uint64(_place(game.size, action))
-    return float(bitboard.count(bitboard.turned(state[player], state[1 - player], cell)))
+    return float(count_bits(bitboard.turned(state[player], state[1 - player], cell)))

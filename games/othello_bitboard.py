@@ -18,22 +18,11 @@ import numpy as np
 
 from games.compiled import compiled
 
-__all__ = ["count", "moves", "turned"]
+__all__ = ["moves", "turned"]
 
 _INNER_COLUMNS = np.uint64(0x7E7E7E7E7E7E7E7E)
 _RIGHT, _DOWN, _DOWN_LEFT, _DOWN_RIGHT = np.uint64(1), np.uint64(8), np.uint64(7), np.uint64(9)
 _ONE, _TWO, _FOUR = np.uint64(1), np.uint64(2), np.uint64(4)
-_PAIRS, _NIBBLES, _BYTES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
-_ODD_BITS, _TOP_BYTE = np.uint64(0x5555555555555555), np.uint64(56)
-
-
-@compiled
-def count(word: np.uint64) -> int:
-    """Return how many bits of a word are set."""
-    word -= (word >> _ONE) & _ODD_BITS
-    word = (word & _PAIRS) + ((word >> _TWO) & _PAIRS)
-    word = (word + (word >> _FOUR)) & _NIBBLES
-    return int(np.int64((word * _BYTES) >> _TOP_BYTE))  # signed: numbers of discs are subtracted
 
 
 @compiled

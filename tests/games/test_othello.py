@@ -143,7 +143,7 @@ def best_difference(game: Othello, stack: np.ndarray, listed: np.ndarray, ply: i
     player = core.to_move(game, state)
     count = core.legal_actions(game, state, listed[ply])
     if count == 0:
-        lead = bitboard.count(state[0]) - bitboard.count(state[1])
+        lead = bits.count_bits(state[0]) - bits.count_bits(state[1])
         return lead if player == 0 else -lead
     for i in range(count):
         stack[ply + 1] = state

@@ -11,7 +11,7 @@ import games
 from games import bits, core
 from games import chinese_checkers_star37_board as board
 from games.chinese_checkers_star37 import ChineseCheckersStar37
-from games.chinese_checkers_star37_moves import place, seen_by
+from games.chinese_checkers_star37_moves import seen_by
 from games.notation import legal_names
 from games.perft import perft
 
@@ -91,10 +91,6 @@ def test_three_turns_give_every_word_back_and_bits_follow_their_fields(word: int
     assert int(seen_by(np.uint64(word), 2)) == int(seen_by(np.uint64(once), 1))
     for spot, cell in enumerate(board.SPOTS):
         assert once >> board.SPOTS.index(board.turned(cell, -1)) & 1 == word >> spot & 1
-
-
-def test_bits_are_numbered() -> None:
-    assert [place(np.uint64(1 << i)) for i in range(64)] == list(range(64))
 
 
 def test_start_and_end_zones_lie_opposite_and_end_zones_are_disjoint() -> None:

@@ -1,0 +1,23 @@
+"""Words of bits against Python's integers."""
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from games.bits import count_bits, lowest_bit
+
+words = st.integers(0, 2**64 - 1)
+
+
+@given(words)
+@example(0)
+@example(2**64 - 1)
+def test_bits_are_counted(word):
+    assert count_bits(np.uint64(word)) == word.bit_count()
+
+
+@given(words)
+@example(0)
+@example(2**63)
+def test_the_lowest_bit_is_found_and_none_is_64(word):
+    assert lowest_bit(np.uint64(word)) == ((word & -word).bit_length() - 1 if word else 64)
