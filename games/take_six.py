@@ -4,8 +4,8 @@ Each round all players choose a card in secret, one seat after another, and, whe
 should their card be lower than every row. Then the cards are laid down in ascending order. Card n with row r is action
 n * rows + r, both counted from 0, written by the printed number and the row counted from 1: `46@2`.
 
-`games.take_six_table` has the layout of the state, `games.take_six_encoding` the planes, `games.take_six_drawing` the
-pictures.
+`games.take_six_table` has the layout of the state and how a round goes, `games.take_six_hidden` what players do not know,
+`games.take_six_encoding` the planes, `games.take_six_drawing` the pictures.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from games import notation, take_six_drawing
 from games import take_six_cards as cards
+from games import take_six_hidden as hidden
 from games import take_six_table as table
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
@@ -33,8 +34,6 @@ _CHOICES = {
     "ties": ("shared", "strict"),
     "encoding": ("rich", "document"),
 }
-_STRIDE = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's, as in games.randomness
-_SHARE = 1.0 / 9007199254740992.0  # 2**-53
 
 
 @register("take_six")
@@ -159,65 +158,48 @@ def _open_row(state: State, row: int, card: int) -> None:
     cards.put(state, SEEN, card)
 
 
-@compiled
-def _below(seed: int, draw: int, bound: int) -> int:
-    """Return the integer in [0, bound) that a seed gives at its `draw`-th draw (SplitMix64 by index)."""
-    bits = mix64(mix64(np.uint64(seed)) + np.uint64(draw) * _STRIDE)
-    return int((bits >> np.uint64(11)) * _SHARE * bound)
-
-
-@compiled
-def _rows_on_offer(game: TakeSix, state: State, card: int) -> int:
-    """Return with how many rows a card may be committed."""
-    if table.switch(state, table.NEEDED) and table.landing_row(game, state, card) >= 0:
-        return 1
-    return game.rows
-
-
 @rule(TakeSix)
 def reset(game: TakeSix, state: State, seed: int) -> None:
     """Deal: each card in ascending order goes to a row, a hand or nowhere, with chances as its free places."""
+    deck = table.deck_of(game)
     table.start(state, _switches(game))
-    for card in range(game.cards):
-        place = _below(seed, card, game.cards - card)
-        for row in range(game.rows):
+    for card in range(deck.cards):
+        place = hidden.draw_below(seed, card, deck.cards - card)
+        for row in range(deck.rows):
             if state[table.ROWS + row] == np.uint64(0):
                 if place == 0:
                     _open_row(state, row, card)
                 place -= 1
-        for seat in range(game.players):
-            free = HAND - cards.size(state, table.hand(game, seat))
-            if 0 <= place < free:
-                cards.put(state, table.hand(game, seat), card)
-            place -= free
+        for seat in range(deck.players):
+            if place >= 0:
+                free = HAND - cards.size(state, table.hand(deck, seat))
+                if place < free:
+                    cards.put(state, table.hand(deck, seat), card)
+                place -= free
 
 
 @rule(TakeSix)
 def to_move(game: TakeSix, state: State) -> int:
     """Whoever must choose a row; else seats commit one after another, the first one first."""
-    if table.chooser(state) >= 0:
-        return table.chooser(state)
-    return (table.first_seat(state) + table.committed(state)) % game.players
+    return table.mover(game, state)
 
 
 @rule(TakeSix)
 def legal_actions(game: TakeSix, state: State, out: np.ndarray) -> int:
     """Every card of the hand, with every row it may be committed with; or every row."""
-    count = 0
+    deck = table.deck_of(game)
     if table.chooser(state) >= 0:
-        for row in range(game.rows):
-            out[row] = game.cards + row
-        return game.rows
-    own = table.hand(game, to_move(game, state))
+        for row in range(deck.rows):
+            out[row] = deck.cards + row
+        return deck.rows
+    own = table.hand(deck, table.mover(deck, state))
+    stride = 1 if table.switch(state, table.AFTER) else deck.rows
+    count = 0
     card = cards.next_card(state, own, 0)
     while card >= 0:
-        if table.switch(state, table.AFTER):
-            out[count] = card
+        for i in range(table.rows_on_offer(deck, state, card)):
+            out[count] = card * stride + i
             count += 1
-        else:
-            for row in range(_rows_on_offer(game, state, card)):
-                out[count] = card * game.rows + row
-                count += 1
         card = cards.next_card(state, own, card + 1)
     return count
 
@@ -225,21 +207,7 @@ def legal_actions(game: TakeSix, state: State, out: np.ndarray) -> int:
 @rule(TakeSix)
 def play(game: TakeSix, state: State, action: int) -> None:
     """Commit a card, and settle the round with the last one; or choose a row, and settle it."""
-    if table.chooser(state) >= 0:
-        table.settle(game, state, action - game.cards)
-        return
-    seat = to_move(game, state)
-    if table.switch(state, table.AFTER):
-        table.commit(state, seat, action, 0)
-    else:
-        table.commit(state, seat, action // game.rows, action % game.rows)
-    if table.committed(state) < game.players:
-        return
-    lowest = table.reveal(game, state)
-    if table.switch(state, table.AFTER) and table.landing_row(game, state, table.committed_card(state, lowest)) < 0:
-        table.ask_for_row(state, lowest)
-        return
-    table.settle(game, state, -1)
+    table.play_action(table.deck_of(game), state, action)
 
 
 @rule(TakeSix)
@@ -271,13 +239,13 @@ def scores(game: TakeSix, state: State, out: np.ndarray) -> None:
 @rule(TakeSix)
 def encode(game: TakeSix, state: State, viewer: int, out: np.ndarray) -> None:
     """See `games.take_six_encoding`."""
-    encode_position(game, state, viewer, out)
+    encode_position(table.deck_of(game), state, viewer, out)
 
 
 @rule(TakeSix)
 def key(game: TakeSix, state: State) -> np.uint64:
     """What the player to move sees, mixed; hands of others and cards on their way do not count."""
-    mover = to_move(game, state)
+    mover = table.mover(game, state)
     own = table.hand(game, mover)
     choosing = table.chooser(state) >= 0
     mixed = mix64(np.uint64(1 + 2 * mover + choosing))
@@ -297,100 +265,24 @@ def round_of(game: TakeSix, state: State) -> int:
 
 @rule(TakeSix)
 def determinize(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
-    """Deal the other hands anew from the cards `viewer` has not seen, take commits back, let `viewer` commit first.
-
-    Each unseen card in ascending order goes to a hand or nowhere, with chances as its free places, so that the result
-    depends on what `viewer` sees and on `seed`, not on where the cards truly are.
-    """
+    """Deal the other hands anew from the cards `viewer` has not seen, take commits back, let `viewer` commit first."""
     for i in range(state.size):
         out[i] = state[i]
     table.set_first_seat(out, viewer)
-    if table.chooser(state) < 0:
+    if table.chooser(out) < 0:
         table.clear_round(out)
-    own = table.hand(game, viewer)
-    size = cards.size(state, own)
-    unseen = game.cards - cards.size(state, SEEN) - size
-    for seat in range(game.players):
-        if seat != viewer:
-            cards.clear(out, table.hand(game, seat))
-    for card in range(game.cards):
-        if cards.has(state, SEEN, card) or cards.has(state, own, card):
-            continue
-        place = _below(seed, card, unseen)
-        unseen -= 1
-        for seat in range(game.players):
-            if seat != viewer:
-                free = size - cards.size(out, table.hand(game, seat))
-                if 0 <= place < free:
-                    cards.put(out, table.hand(game, seat), card)
-                place -= free
+    hidden.deal_hidden(table.deck_of(game), out, viewer, seed)
 
 
 @rule(TakeSix)
 def foresee(game: TakeSix, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
     """The likeliest cards `viewer` has not seen, each with its likeliest row; -1 where a row is being chosen."""
     plays[:] = -1
-    if table.chooser(state) >= 0 or is_over(game, state):
-        return
-    own = table.hand(game, viewer)
-    after = table.switch(state, table.AFTER)
-    for i in range(plays.size):
-        best = -1
-        for card in range(game.cards):
-            if cards.has(state, SEEN, card) or cards.has(state, own, card) or _is_among(game, state, card, plays, i):
-                continue
-            first = card if after else card * game.rows
-            for action in range(first, first + (1 if after else _rows_on_offer(game, state, card))):
-                if best < 0 or likelihood[action] > likelihood[best]:
-                    best = action
-        plays[i] = best
-
-
-@compiled
-def _is_among(game: TakeSix, state: State, card: int, plays: np.ndarray, count: int) -> bool:
-    """Return whether a card is played by one of the first `count` plays."""
-    found = False
-    for i in range(count):
-        found = found or _card_of(game, state, plays[i]) == card
-    return found
-
-
-@compiled
-def _card_of(game: TakeSix, state: State, action: int) -> int:
-    return action if table.switch(state, table.AFTER) else action // game.rows
+    if table.chooser(state) < 0 and table.turn(state) < HAND:
+        hidden.likeliest_plays(table.deck_of(game), state, viewer, likelihood, plays)
 
 
 @rule(TakeSix)
 def play_foreseen(game: TakeSix, state: State, action: int, plays: np.ndarray) -> None:
-    """Play the round with these cards of the others; an opponent who must choose a row takes the cheapest.
-
-    Whoever lacks their card gives their lowest for it, to the hand that has it or out of the game.
-    """
-    viewer = to_move(game, state)
-    table.set_first_seat(state, viewer)
-    if table.chooser(state) >= 0:
-        play(game, state, action)
-        return
-    table.clear_round(state)
-    for i in range(plays.size):
-        _hand_over(game, state, (viewer + 1 + i) % game.players, _card_of(game, state, plays[i]))
-    play(game, state, action)
-    for i in range(plays.size):
-        play(game, state, plays[i])
-    if table.chooser(state) >= 0 and table.chooser(state) != viewer:
-        play(game, state, game.cards + table.cheapest_row(game, state))
-
-
-@compiled
-def _hand_over(game: TakeSix, state: State, seat: int, card: int) -> None:
-    """Give `seat` a card nobody has seen. Its lowest card, given for it, is not yet promised: cards are handed over in turn."""
-    own = table.hand(game, seat)
-    if cards.has(state, own, card):
-        return
-    given = cards.next_card(state, own, 0)
-    for other in range(game.players):
-        if cards.has(state, table.hand(game, other), card):
-            cards.remove(state, table.hand(game, other), card)
-            cards.put(state, table.hand(game, other), given)
-    cards.remove(state, own, given)
-    cards.put(state, own, card)
+    """Play the round with these cards of the others; an opponent who must choose a row takes the cheapest."""
+    hidden.play_round(table.deck_of(game), state, action, plays)

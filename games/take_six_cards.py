@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from games.bits import count_bits, lowest_bit
 from games.compiled import compiled
 from games.core import State
 
@@ -15,8 +16,6 @@ __all__ = ["as_int", "clear", "has", "next_card", "put", "remove", "size"]
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
-_SUM = np.uint64(0x0101010101010101)
 
 
 @compiled
@@ -47,7 +46,7 @@ def remove(state: State, at: int, card: int) -> None:
 @compiled
 def size(state: State, at: int) -> int:
     """Return how many cards the set has."""
-    return _ones(state[at]) + _ones(state[at + 1])
+    return count_bits(state[at]) + count_bits(state[at + 1])
 
 
 @compiled
@@ -58,17 +57,8 @@ def next_card(state: State, at: int, card: int) -> int:
         if i == card >> 6:
             word &= _ALL << np.uint64(card & 63)
         if word != _ZERO:
-            return 64 * i + _ones((word & (~word + _ONE)) - _ONE)
+            return 64 * i + lowest_bit(word)
     return -1
-
-
-@compiled
-def _ones(word: np.uint64) -> int:
-    """Return the number of ones in a word (Hacker's Delight, figure 5-2)."""
-    word = word - ((word >> np.uint64(1)) & _PAIRS)
-    word = (word & _QUADS) + ((word >> np.uint64(2)) & _QUADS)
-    word = (word + (word >> np.uint64(4))) & _NIBBLES
-    return as_int((word * _SUM) >> np.uint64(56))
 
 
 @compiled

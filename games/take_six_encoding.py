@@ -53,7 +53,7 @@ def num_bits(game: TakeSix) -> int:
 
 
 @compiled
-def encode_position(game: TakeSix, state: State, viewer: int, out: np.ndarray) -> None:
+def encode_position(game: table.Deck, state: State, viewer: int, out: np.ndarray) -> None:
     """Write what `viewer` sees into `out` (uint8 [packed_bytes])."""
     out[:] = 0
     rich = not table.switch(state, table.DOCUMENT)
@@ -83,7 +83,7 @@ def encode_position(game: TakeSix, state: State, viewer: int, out: np.ndarray) -
 
 
 @compiled
-def _encode_rows(game: TakeSix, state: State, rich: bool, at: int, out: np.ndarray) -> int:
+def _encode_rows(game: table.Deck, state: State, rich: bool, at: int, out: np.ndarray) -> int:
     """Write ends, numbers and points of the rows from bit `at`; return the bit after them."""
     for row in range(game.rows):
         if rich:
@@ -106,7 +106,7 @@ def _encode_rows(game: TakeSix, state: State, rich: bool, at: int, out: np.ndarr
 
 
 @compiled
-def _encode_own(game: TakeSix, state: State, own: int, at: int, out: np.ndarray) -> None:
+def _encode_own(game: table.Deck, state: State, own: int, at: int, out: np.ndarray) -> None:
     """Write where each own card would land and how contested the place is."""
     card = cards.next_card(state, own, 0)
     while card >= 0:

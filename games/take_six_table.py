@@ -13,7 +13,7 @@ Cards are numbered from 0 here; the printed number is that plus `first_card`. St
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,43 @@ if TYPE_CHECKING:
     from games.take_six import TakeSix
 
 __all__ = [
-    "AFTER", "COMMITS", "DOCUMENT", "FULL_ROW", "HAND", "NEEDED", "PILES", "ROWS", "SEEN", "STRICT", "ask_for_row",
-    "cheapest_row", "chooser", "clear_round", "commit", "committed", "committed_card", "committed_row", "first_seat", "hand",
-    "landing_row", "points", "reveal", "row_card", "row_count", "row_end", "row_points", "set_first_seat", "settle", "start",
-    "start_row", "switch", "taken", "turn",
+    "AFTER",
+    "COMMITS",
+    "DOCUMENT",
+    "FULL_ROW",
+    "HAND",
+    "NEEDED",
+    "PILES",
+    "ROWS",
+    "SEEN",
+    "STRICT",
+    "Deck",
+    "card_of",
+    "cheapest_row",
+    "chooser",
+    "clear_round",
+    "commit",
+    "committed",
+    "committed_card",
+    "committed_row",
+    "deck_of",
+    "first_seat",
+    "hand",
+    "landing_row",
+    "mover",
+    "play_action",
+    "points",
+    "row_card",
+    "row_count",
+    "row_end",
+    "row_points",
+    "rows_on_offer",
+    "set_first_seat",
+    "start",
+    "start_row",
+    "switch",
+    "taken",
+    "turn",
 ]  # fmt: skip
 
 HAND = 10
@@ -47,6 +80,22 @@ _FIRST, _COMMITTED, _CHOOSER, _SWITCHES = np.uint64(8), np.uint64(11), np.uint64
 _TURN_MASK, _SEAT_MASK, _CARD_MASK, _POINTS_MASK = np.uint64(0xFF), np.uint64(7), np.uint64(127), np.uint64(255)
 _ROUND_MASK = (_SEAT_MASK << _COMMITTED) | (_SEAT_MASK << _CHOOSER)
 _COUNT = np.uint64(35)
+
+
+class Deck(NamedTuple):
+    """The parameters of a game that are numbers; handing on those that are text costs more than most functions here do."""
+
+    players: int
+    cards: int
+    first_card: int
+    rows: int
+    points_of_55: int
+
+
+@compiled
+def deck_of(game: TakeSix) -> Deck:
+    """Return the numbers among the parameters."""
+    return Deck(game.players, game.cards, game.first_card, game.rows, game.points_of_55)
 
 
 @compiled
@@ -93,7 +142,7 @@ def chooser(state: State) -> int:
 
 
 @compiled
-def hand(game: TakeSix, seat: int) -> int:
+def hand(game: Deck | TakeSix, seat: int) -> int:
     """Return where the set of cards in a hand stands in the state."""
     return ROWS + game.rows + 2 * seat
 
@@ -125,7 +174,7 @@ def clear_round(state: State) -> None:
 
 
 @compiled
-def points(game: TakeSix, card: int) -> int:
+def points(game: Deck | TakeSix, card: int) -> int:
     """Return the penalty points of a card."""
     number = card + game.first_card
     if number == 55:
@@ -165,7 +214,7 @@ def row_end(state: State, row: int) -> int:
 
 
 @compiled
-def row_points(game: TakeSix, state: State, row: int) -> int:
+def row_points(game: Deck | TakeSix, state: State, row: int) -> int:
     """Return the penalty points that lie in a row."""
     total = 0
     for place in range(row_count(state, row)):
@@ -174,7 +223,7 @@ def row_points(game: TakeSix, state: State, row: int) -> int:
 
 
 @compiled
-def cheapest_row(game: TakeSix, state: State) -> int:
+def cheapest_row(game: Deck | TakeSix, state: State) -> int:
     """Return the row with the fewest penalty points, the first of several."""
     best = 0
     for row in range(1, game.rows):
@@ -184,7 +233,7 @@ def cheapest_row(game: TakeSix, state: State) -> int:
 
 
 @compiled
-def landing_row(game: TakeSix, state: State, card: int) -> int:
+def landing_row(game: Deck | TakeSix, state: State, card: int) -> int:
     """Return the row whose last card is the highest below `card`, or -1 if all are higher."""
     best = -1
     for row in range(game.rows):
@@ -201,7 +250,7 @@ def start_row(state: State, row: int, card: int) -> None:
 
 
 @compiled
-def reveal(game: TakeSix, state: State) -> int:
+def _reveal(game: Deck | TakeSix, state: State) -> int:
     """Move all committed cards from the hands into sight; return the seat of the lowest."""
     lowest = 0
     for seat in range(game.players):
@@ -214,13 +263,13 @@ def reveal(game: TakeSix, state: State) -> int:
 
 
 @compiled
-def ask_for_row(state: State, seat: int) -> None:
+def _ask_for_row(state: State, seat: int) -> None:
     """Let `seat` choose the row it takes, before anything is settled."""
     state[0] |= np.uint64(seat + 1) << _CHOOSER
 
 
 @compiled
-def settle(game: TakeSix, state: State, row: int) -> None:
+def _settle(game: Deck | TakeSix, state: State, row: int) -> None:
     """Lay the revealed cards down in ascending order and end the round.
 
     Only the first of them can be lower than every row: a row it starts stands below all others. It takes `row`, or, where
@@ -240,7 +289,7 @@ def settle(game: TakeSix, state: State, row: int) -> None:
 
 
 @compiled
-def _lay_down(game: TakeSix, state: State, seat: int, card: int, fallback: int) -> None:
+def _lay_down(game: Deck | TakeSix, state: State, seat: int, card: int, fallback: int) -> None:
     """Add a card to its row, or take a row: the full one it belongs to, or `fallback` if it belongs to none."""
     row = landing_row(game, state, card)
     if row >= 0 and row_count(state, row) < FULL_ROW:
@@ -251,3 +300,42 @@ def _lay_down(game: TakeSix, state: State, seat: int, card: int, fallback: int) 
         row = fallback
     state[PILES] += np.uint64(row_points(game, state, row)) << np.uint64(8 * seat)
     start_row(state, row, card)
+
+
+@compiled
+def mover(game: Deck | TakeSix, state: State) -> int:
+    """Return whose turn it is: whoever must choose a row, else the next to commit."""
+    if chooser(state) >= 0:
+        return chooser(state)
+    return (first_seat(state) + committed(state)) % game.players
+
+
+@compiled
+def card_of(game: Deck | TakeSix, state: State, action: int) -> int:
+    """Return the card that an action commits."""
+    return action if switch(state, AFTER) else action // game.rows
+
+
+@compiled
+def rows_on_offer(game: Deck | TakeSix, state: State, card: int) -> int:
+    """Return how many actions commit a card: one for each row that it may be committed with, or one."""
+    if switch(state, AFTER) or (switch(state, NEEDED) and landing_row(game, state, card) >= 0):
+        return 1
+    return game.rows
+
+
+@compiled
+def play_action(game: Deck | TakeSix, state: State, action: int) -> None:
+    """Commit a card, and settle the round with the last one; or choose a row, and settle it."""
+    if chooser(state) >= 0:
+        _settle(game, state, action - game.cards)
+        return
+    card = card_of(game, state, action)
+    commit(state, mover(game, state), card, 0 if switch(state, AFTER) else action - card * game.rows)
+    if committed(state) < game.players:
+        return
+    lowest = _reveal(game, state)
+    if switch(state, AFTER) and landing_row(game, state, committed_card(state, lowest)) < 0:
+        _ask_for_row(state, lowest)
+    else:
+        _settle(game, state, -1)
