@@ -22,6 +22,9 @@ Table = dict[str, dict[str, Any]]
 
 _NEVER_RESIGN = {"resign_threshold": -1.0}
 
+# For a first look at a long game: so few games show little, and whoever is not behind in them passes.
+_QUICK_GATE = {"mode": "share", "share": 0.5}
+
 _TIC_TAC_TOE: Table = {
     EVERY_SIZE: {
         "search": {
@@ -77,7 +80,7 @@ _ABALONE: Table = {
     "tiny": {
         "search": {"cache_positions": 1 << 12},
         "selfplay": {"slots": 24},
-        "gate": {"max_pairs": 10, "ladder_depth": 1},
+        "gate": {**_QUICK_GATE, "max_pairs": 10, "ladder_depth": 1},
     },
     "laptop": {
         "search": {"cache_positions": 1 << 14},
@@ -102,7 +105,7 @@ _STAR37: Table = {
         "selfplay": {"opening_plies": 6},
         "gate": {"opening_plies": 6},
     },
-    "tiny": {"selfplay": {"slots": 32}, "gate": {"max_pairs": 8}},
+    "tiny": {"selfplay": {"slots": 32}, "gate": {**_QUICK_GATE, "max_pairs": 8}},
     "laptop": {
         "selfplay": {"slots": 128},
         "gate": {"max_pairs": 60},
@@ -121,7 +124,7 @@ _RHOMBUS: Table = {
     "tiny": {
         "search": {"simulations": 16, "fast_simulations": 6, "cache_positions": 1 << 11},
         "selfplay": {"slots": 16},
-        "gate": {"max_pairs": 8, "ladder_games": 2, "ladder_depth": 1},
+        "gate": {**_QUICK_GATE, "max_pairs": 8, "ladder_games": 2, "ladder_depth": 1},
     },
     "laptop": {
         "search": {"cache_positions": 1 << 13},
@@ -147,7 +150,7 @@ _STAR121: Table = {
     "tiny": {
         "search": {"simulations": 16, "fast_simulations": 6, "cache_positions": 1 << 10},
         "selfplay": {"slots": 12},
-        "gate": {"max_pairs": 6, "ladder_games": 2, "ladder_depth": 1},
+        "gate": {**_QUICK_GATE, "max_pairs": 6, "ladder_games": 2, "ladder_depth": 1},
     },
     "laptop": {
         "search": {"cache_positions": 1 << 12},
@@ -175,7 +178,7 @@ _TAKE_SIX: Table = {
     "tiny": {
         "search": {"simulations": 8, "fast_simulations": 4},
         "network": {"hidden": (128, 64)},
-        "gate": {"simulations": 4, "max_pairs": 10},
+        "gate": {**_QUICK_GATE, "simulations": 4, "max_pairs": 10},
     },
     "laptop": {
         "search": {"simulations": 32, "fast_simulations": 8},
