@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from games import notation
+from games import notation, svg
 from games.bits import set_bit
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.randomness import mix64
@@ -80,9 +80,31 @@ class TicTacToe(NamedTuple):
 
     def draw(self, state: State) -> str:
         """See `games.core.Game`."""
-        marks = ["X" if int(state[0]) >> i & 1 else "O" if int(state[1]) >> i & 1 else "." for i in range(9)]
+        marks = self.marks(state)
         rows = [f"{3 - y} {' '.join(marks[3 * y : 3 * y + 3])}" for y in range(3)]
         return "\n".join([*rows, "  a b c"])
+
+    def marks(self, state: State) -> str:
+        """Return the cells in the order of their actions: `X` for player 0, `O` for player 1, `.` for empty ones."""
+        first, second = int(state[0]), int(state[1])
+        return "".join("X" if first >> i & 1 else "O" if second >> i & 1 else "." for i in range(9))
+
+    def draw_svg(self, state: State) -> str:
+        """Return the position as SVG."""
+        side, margin = 60.0, 34.0
+        canvas = svg.Canvas(3 * side + 2 * margin, 3 * side + 1.5 * margin)
+        canvas.rectangle(margin, margin / 2, 3 * side, 3 * side, fill=svg.BOARD, corner=6.0)
+        for i in range(1, 3):
+            canvas.line(margin + i * side, margin / 2, margin + i * side, margin / 2 + 3 * side, width=2.0)
+            canvas.line(margin, margin / 2 + i * side, margin + 3 * side, margin / 2 + i * side, width=2.0)
+        for i, mark in enumerate(self.marks(state)):
+            if mark != ".":
+                x, y = margin + (i % 3 + 0.5) * side, margin / 2 + (i // 3 + 0.5) * side
+                canvas.text(x, y, mark, size=0.7 * side, fill=svg.PLAYER_COLOURS["XO".index(mark)], bold=True)
+        for i in range(3):
+            canvas.text(margin + (i + 0.5) * side, 3 * side + margin, "abc"[i])
+            canvas.text(margin / 2, margin / 2 + (i + 0.5) * side, str(3 - i))
+        return canvas.render("Tic-tac-toe: " + " ".join(self.marks(state)[y : y + 3] for y in (0, 3, 6)))
 
 
 @rule(TicTacToe)
