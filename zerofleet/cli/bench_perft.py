@@ -18,6 +18,7 @@ from zerofleet.naming import model_name
 __all__ = ["perft", "run", "run_all"]
 
 MOST_DEPTH = 12  # of the table of all games, where time does not end it before
+SLOWEST = 5e6  # sequences a second: what a short count takes beyond that is not the time of the rules
 
 
 def run(game_name: str, depth: int, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
@@ -67,8 +68,10 @@ def run_all(seconds: float) -> list[dict[str, Any]]:
         game = games.make(name)
         for depth in range(1, MOST_DEPTH + 1):
             measured = _measure(game, depth)
-            branching = measured["counts"][-1] / (measured["counts"][-2] if depth > 1 else 1)
-            if measured["seconds"] * branching > seconds or measured["counts"][-1] == measured["finished"][-1]:
+            leaves = measured["counts"][-1]
+            branching = leaves / (measured["counts"][-2] if depth > 1 else 1)
+            expected_s = branching * min(measured["seconds"], leaves / SLOWEST)
+            if expected_s > seconds or leaves == measured["finished"][-1]:
                 break
         figures.append(measured)
     return figures
