@@ -29,7 +29,7 @@ from zerofleet.search.kernel import EXTERNAL, settle
 from zerofleet.search.puct import select_edge
 from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import evaluate, expand, root_edge, tree_of
-from zerofleet.search.tree import EXPANDED, NO_NODE, ROOT, Tree, add_node, backup, copy
+from zerofleet.search.tree import EXPANDED, NO_NODE, ROOT, Tree, add_node, backup, copy, wide
 from zerofleet.search.worlds import OPPONENT, Worlds, ask, draw_seed, view_key
 
 __all__ = ["absorb", "advance"]
@@ -71,7 +71,7 @@ def _back_up_end(game: Any, tree: Tree, cursor: Any, state: np.ndarray, scores: 
     edge.visits += 1
     for player in range(scores.shape[0]):
         edge.value[player] += scores[player]
-    backup(tree.nodes, tree.edges, cursor.node, scores)
+    backup(tree.nodes, tree.edges, wide(cursor.node), scores)
 
 
 @lean
@@ -89,7 +89,7 @@ def _node_of_view(
             return index
         index = int(siblings[index])
     copy(state, tree.states[slot.nodes])
-    index = add_node(game, tree, slot, cursor.node, cursor.edge)
+    index = add_node(game, tree, slot, wide(cursor.node), wide(cursor.edge))
     tree.nodes[index].key = key
     siblings[index] = edge.child
     edge.child = index
@@ -102,12 +102,12 @@ def _follow(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Wo
     rows, worlds = batch
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
     tree = tree_of(arena, g)
-    viewer = int(tree.nodes[ROOT].to_move)
+    viewer = wide(tree.nodes[ROOT].to_move)
     while not core.is_over(game, state):
         mover = core.to_move(game, state)
         if mover != viewer:
             if core.legal_actions(game, state, tree.legal) == 1:
-                core.play(game, state, int(tree.legal[0]))
+                core.play(game, state, wide(tree.legal[0]))
                 continue
             index = OPPONENT
         else:
@@ -120,7 +120,7 @@ def _follow(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Wo
             return True
         cursor.node = index
         cursor.edge = select_edge(tree.nodes, tree.edges, index, rules, False)
-        core.play(game, state, int(tree.edges[cursor.edge].action))
+        core.play(game, state, wide(tree.edges[cursor.edge].action))
     _back_up_end(game, tree, cursor, state, slot.scores)
     return False
 
@@ -130,10 +130,10 @@ def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, rules: Rules,
     """Draw a world, and play the searcher's first action in it."""
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
     seed = draw_seed(tree.word)
-    core.determinize(game, tree.states[ROOT], int(tree.nodes[ROOT].to_move), seed, state)
+    core.determinize(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
     cursor.node = ROOT
     cursor.edge = root_edge(tree, slot, rules, arena.schedule)
-    core.play(game, state, int(tree.edges[cursor.edge].action))
+    core.play(game, state, wide(tree.edges[cursor.edge].action))
 
 
 @lean
@@ -146,11 +146,11 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
     if slot.pending:  # the answer has come
         slot.pending = 0
         if tree.pending_nodes[0] == OPPONENT:
-            core.play(game, worlds.states[g], int(cursor.choice))
+            core.play(game, worlds.states[g], wide(cursor.choice))
             if _follow(game, rules, arena, g, batch, row):
                 return True
         else:
-            expand(tree, tree.pending_nodes[0])
+            expand(tree, wide(tree.pending_nodes[0]))
     while root.visits - 1 < slot.budget:
         arena.counters[0] += 1
         if root.kind != EXPANDED:
@@ -170,7 +170,7 @@ def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tupl
 
     Slots that waited must have been answered by `absorb`.
     """
-    used = 0
+    used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING:
@@ -188,7 +188,7 @@ def absorb(arena: Arena, batch: tuple[Rows, Worlds], used: int, policy: np.ndarr
     for g in range(arena.slots.shape[0]):
         if arena.slots[g].status != SEARCHING or arena.slots[g].pending == 0:
             continue  # an abandoned game may still bear the mark of its last row
-        row, index = arena.pending_rows[g, 0], arena.pending_nodes[g, 0]
+        row, index = arena.pending_rows[g, 0], wide(arena.pending_nodes[g, 0])
         if index != OPPONENT:
             evaluate(tree_of(arena, g), index, policy[row], value[row])
             continue

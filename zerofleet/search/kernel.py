@@ -32,6 +32,7 @@ from zerofleet.search.tree import (
     backup,
     copy,
     keep_subtree,
+    wide,
 )
 
 __all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "settle"]
@@ -46,7 +47,7 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
     slot = arena.slots[g]
     slot.nodes = 0
     slot.edges = 0
-    add_node(game, tree_of(arena, g), slot, NO_NODE, NO_NODE)
+    add_node(game, tree_of(arena, g), slot, wide(NO_NODE), wide(NO_NODE))
 
 
 @lean
@@ -80,7 +81,7 @@ def settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> N
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
     if slot.budget == NO_SEARCH:
-        commit(game, arena, history, g, rules, root.edge_start)
+        commit(game, arena, history, g, rules, wide(root.edge_start))
         return
     slot.searched = 1
     if slot.hold:
@@ -104,7 +105,7 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
         slot.scores[root.to_move] = -1.0
         slot.status = FINISHED
         return
-    action = int(arena.edges[g, edge].action)
+    action = wide(arena.edges[g, edge].action)
     history.moves[g, slot.ply] = action
     slot.ply += 1
     arena.counters[2] += 1
@@ -147,7 +148,7 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, C
 @lean
 def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
     """Run every searching slot until it waits for the network; return how many rows the batch has."""
-    used = 0
+    used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING and slot.pending == 0:

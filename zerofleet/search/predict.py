@@ -25,7 +25,7 @@ from zerofleet.search.kernel import settle
 from zerofleet.search.puct import select_edge
 from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import evaluate, expand, root_edge, tree_of
-from zerofleet.search.tree import EXPANDED, NO_NODE, OVER, ROOT, add_node, backup, copy
+from zerofleet.search.tree import EXPANDED, NO_NODE, OVER, ROOT, add_node, backup, copy, wide
 from zerofleet.search.worlds import Worlds, ask, draw_seed
 
 __all__ = ["absorb", "advance"]
@@ -37,7 +37,7 @@ def _new_child(game: Any, arena: Arena, g: int, worlds: Worlds, index: int, e: i
     tree, slot = tree_of(arena, g), arena.slots[g]
     state = tree.states[slot.nodes]
     copy(worlds.states[g] if index == ROOT else tree.states[index], state)  # what the tree has of the root is the truth
-    core.play_foreseen(game, state, int(tree.edges[e].action), worlds.plays[g, index])
+    core.play_foreseen(game, state, wide(tree.edges[e].action), worlds.plays[g, index])
     child = add_node(game, tree, slot, index, e)
     tree.edges[e].child = child
     return child
@@ -48,7 +48,7 @@ def _descend(game: Any, rules: Rules, arena: Arena, g: int, worlds: Worlds) -> i
     """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
     tree, slot = tree_of(arena, g), arena.slots[g]
     nodes, edges = tree.nodes, tree.edges
-    index = ROOT
+    index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
         at_root = index == ROOT
         e = root_edge(tree, slot, rules, arena.schedule) if at_root else select_edge(nodes, edges, index, rules, False)
@@ -64,10 +64,10 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
     slot = arena.slots[g]
     tree = tree_of(arena, g)
     root = tree.nodes[ROOT]
-    viewer = int(root.to_move)
+    viewer = wide(root.to_move)
     if slot.pending:  # the answer has come
         slot.pending = 0
-        leaf = tree.pending_nodes[0]
+        leaf = wide(tree.pending_nodes[0])
         likelihood = worlds.likelihood[tree.pending_rows[0]]
         state = worlds.states[g] if leaf == ROOT else tree.states[leaf]
         core.foresee(game, state, viewer, likelihood, worlds.plays[g, leaf])
@@ -95,7 +95,7 @@ def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tupl
 
     Slots that waited must have been answered by `absorb`, and their predictions stand in `worlds.likelihood`.
     """
-    used = 0
+    used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING:
@@ -111,5 +111,5 @@ def absorb(arena: Arena, batch: tuple[Rows, Worlds], used: int, policy: np.ndarr
     """Give every waiting slot its evaluation: policy float32 [R, L], value float32 [R, P], player to move first."""
     for g in range(arena.slots.shape[0]):
         if arena.slots[g].status == SEARCHING and arena.slots[g].pending:
-            row, index = arena.pending_rows[g, 0], arena.pending_nodes[g, 0]
+            row, index = arena.pending_rows[g, 0], wide(arena.pending_nodes[g, 0])
             evaluate(tree_of(arena, g), index, policy[row], value[row])

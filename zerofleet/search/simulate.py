@@ -26,6 +26,7 @@ from zerofleet.search.tree import (
     copy,
     release_flight,
     take_flight,
+    wide,
 )
 
 __all__ = [
@@ -139,7 +140,7 @@ def root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
         wanted = schedule[slot.full, considered, root.visits - 1 + root.flight]
         return gumbel_select(tree.nodes, tree.edges, tree.noise, rules, wanted)
     force = slot.full and rules.forced_playouts > 0.0 and rules.dirichlet_fraction > 0.0
-    return select_edge(tree.nodes, tree.edges, ROOT, rules, force)
+    return select_edge(tree.nodes, tree.edges, wide(ROOT), rules, force)
 
 
 @lean
@@ -147,7 +148,7 @@ def _new_child(game: Any, tree: Tree, slot: Any, rules: Rules, index: int, e: in
     """Return the node made by following an edge for the first time."""
     state = tree.states[slot.nodes]
     copy(tree.states[index], state)
-    core.play(game, state, int(tree.edges[e].action))
+    core.play(game, state, wide(tree.edges[e].action))
     child = add_node(game, tree, slot, index, e)
     tree.edges[e].child = child
     if rules.repetition:
@@ -159,7 +160,7 @@ def _new_child(game: Any, tree: Tree, slot: Any, rules: Rules, index: int, e: in
 def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
     """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
     nodes, edges = tree.nodes, tree.edges
-    index = ROOT
+    index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
         at_root = index == ROOT
         e = root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
@@ -197,7 +198,7 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
             cache.versions[entry] = slot.version
             cache.row[entry] = used_rows
     node = tree.nodes[index]
-    core.encode(game, tree.states[index], int(node.to_move), rows.states[used_rows])
+    core.encode(game, tree.states[index], wide(node.to_move), rows.states[used_rows])
     for i in range(rows.legal.shape[1]):
         rows.legal[used_rows, i] = tree.edges[node.edge_start + i].action if i < node.edge_count else -1
     rows.versions[used_rows] = slot.version

@@ -44,6 +44,7 @@ __all__ = [
     "node_dtype",
     "release_flight",
     "take_flight",
+    "wide",
 ]
 
 ROOT = 0
@@ -100,6 +101,12 @@ class Tree(NamedTuple):
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch: where a node went when a subtree is kept
     weights: np.ndarray  # float64 [L], scratch
+
+
+@lean
+def wide(number: Any) -> int:
+    """Return an integer as 64 bits. Narrow ones and literals are types of their own: all that takes them is compiled again."""
+    return np.int64(number)  # type: ignore[return-value]
 
 
 @lean
