@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import games
+from zerofleet.testing import built_in_games
 
 
 def test_every_game_is_listed_with_its_facts(zerofleet):
@@ -31,7 +32,7 @@ def test_a_position_is_drawn_after_moves_with_parameters(zerofleet):
     assert outcome.out.rstrip() == games.make("connect_four", rows=4, columns=5).draw(state).rstrip()
 
 
-@pytest.mark.parametrize("name", games.available())
+@pytest.mark.parametrize("name", built_in_games())
 def test_every_game_is_drawn_in_the_terminal_and_as_svg(zerofleet, tmp_path, name):
     assert zerofleet("games", "draw", name, "--seed", "3").out.strip()
     file = tmp_path / "position.svg"

@@ -7,8 +7,7 @@ import pytest
 
 import games
 from games import code_cache, core
-
-BUILT_IN = [name for name in games.available() if type(games.make(name)).__module__.startswith("games.")]
+from zerofleet.testing import built_in_games
 
 
 def _reached(name: str) -> set[str]:
@@ -23,7 +22,7 @@ def _reached(name: str) -> set[str]:
     return reached
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", built_in_games())
 def test_an_edit_of_any_rule_of_a_game_makes_its_code_compile_anew(name):
     cls = type(games.make(name))
     modules = {rules[cls].__module__.rpartition(".")[2] for rules in core._RULES.values() if cls in rules}

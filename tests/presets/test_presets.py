@@ -12,8 +12,9 @@ from zerofleet.presets import PRESETS, Preset, preset
 from zerofleet.presets.tables import TABLES
 from zerofleet.search.arena import allocate
 from zerofleet.search.tree import edge_dtype
+from zerofleet.testing import built_in_games
 
-GAMES = games.available()
+GAMES = built_in_games()
 # Of a worker's blocks; interpreter, compiled code and buffers come on top. Hosts of accelerators have more memory.
 MOST_BYTES = {"tiny": 100 << 20, "laptop": 350 << 20, "gpu": 640 << 20}
 

@@ -14,6 +14,7 @@ from games.core import Game
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.presets import preset
+from zerofleet.testing import built_in_games
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def settings_for(game: Game) -> list[str]:
     return [word for item in items for word in ("--set", item)]
 
 
-@pytest.mark.parametrize("name", games.available())
+@pytest.mark.parametrize("name", built_in_games())
 async def test_every_game_trains_until_a_candidate_is_promoted(
     start_run: StartRun, check_promises: CheckPromises, name: str, tmp_path: Path
 ) -> None:
