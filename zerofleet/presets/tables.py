@@ -112,7 +112,7 @@ _STAR37: Table = {
         "search": {"root_policy": "gumbel", "simulations": 32, "full_search_share": 1.0, "forced_playouts": 0.0},
         "selfplay": {"slots": 64},
         "gate": {"mode": "off"},
-        "inference": {"max_batch": 64},
+        "inference": {"max_batch": 128},
     },
     "gpu": {"search": {"cache_positions": 1 << 17}, "selfplay": {"slots": 128}},
 }
@@ -184,10 +184,10 @@ _TAKE_SIX: Table = {
         "gate": {**_QUICK_GATE, "simulations": 4, "max_pairs": 10},
     },
     "laptop": {
-        "search": {"simulations": 32, "fast_simulations": 8},
-        "selfplay": {"slots": 256},
+        "search": {"root_policy": "gumbel", "gumbel_considered": 8, "simulations": 20, "full_search_share": 1.0},
+        "selfplay": {"slots": 128},
         "gate": {"simulations": 16, "max_pairs": 60},
-        "inference": {"max_batch": 512},
+        "inference": {"max_batch": 256},
     },
     "gpu": {
         "search": {"simulations": 128, "fast_simulations": 32},
