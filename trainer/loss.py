@@ -14,10 +14,7 @@ from torch.nn import functional
 
 from trainer.batches import Batch
 
-__all__ = ["EXTRA_HEADS", "Losses", "compute_losses", "log_policy"]
-
-EXTRA_HEADS = ("opponents", "plies_left")
-"""Heads beside policy and value that have a loss."""
+__all__ = ["Losses", "compute_losses", "log_policy"]
 
 _UNLISTED = -1e30  # a logit whose probability is 0; minus infinity would make 0 * inf = nan of the padding
 

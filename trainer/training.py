@@ -14,13 +14,13 @@ from trainer.candidates import samples_between_candidates
 from trainer.checkpoint import Accounts, save
 from trainer.export import Lineage, export_network
 from trainer.learner import Learner, StepReport
-from trainer.loss import EXTRA_HEADS
 from trainer.network import Network
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
 from zerofleet import metrics
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import CorruptModel, Unavailable
+from zerofleet.heads import EXTRA_HEADS
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 
