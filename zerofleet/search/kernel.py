@@ -18,7 +18,7 @@ from games.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.decide import choose_move, note_search
-from zerofleet.search.repetition import remember
+from zerofleet.search.repetition import cut_repetition, remember
 from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
 from zerofleet.search.tree import (
@@ -134,6 +134,8 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, C
         if node.kind == PENDING:
             break  # every way leads to a leaf that waits already
         simulations += 1
+        if rules.repetition and node.kind == UNEXPANDED and index != ROOT:
+            cut_repetition(game, tree, slot, rules, index)
         if node.kind == OVER:
             backup(tree.nodes, tree.edges, index, node.value)
             continue

@@ -13,7 +13,6 @@ from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
 from zerofleet.search.gumbel import gumbel_select
 from zerofleet.search.puct import select_edge
-from zerofleet.search.repetition import cut_repetition
 from zerofleet.search.rules import Rules
 from zerofleet.search.tree import (
     EXPANDED,
@@ -144,15 +143,13 @@ def root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
 
 
 @lean
-def _new_child(game: Any, tree: Tree, slot: Any, rules: Rules, index: int, e: int) -> int:
+def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
     """Return the node made by following an edge for the first time."""
     state = tree.states[slot.nodes]
     copy(tree.states[index], state)
     core.play(game, state, wide(tree.edges[e].action))
     child = add_node(game, tree, slot, index, e)
     tree.edges[e].child = child
-    if rules.repetition:
-        cut_repetition(game, tree, slot, rules, child)
     return child
 
 
@@ -165,7 +162,7 @@ def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray
         at_root = index == ROOT
         e = root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
         child = edges[e].child
-        index = child if child != NO_NODE else _new_child(game, tree, slot, rules, index, e)
+        index = child if child != NO_NODE else _new_child(game, tree, slot, index, e)
     return index
 
 
