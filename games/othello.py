@@ -31,9 +31,10 @@ from games import core, notation, svg
 from games import othello_bitboard as bitboard
 from games.bits import count_bits, lowest_bit
 from games.compiled import compiled
-from games.core import GameSpec, State, Symmetry, register, rule
+from games.core import GameSpec, State, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.randomness import mix64
+from games.squares import square_symmetries
 
 __all__ = ["Othello"]
 
@@ -147,7 +148,7 @@ def _spec(game: Othello) -> GameSpec:
         state_size=3,
         planes=(3, game.size, game.size),
         max_plies=2 * (cells - 4) - 1,  # before and after every pass a cell is taken
-        symmetries=_symmetries(game.size),
+        symmetries=square_symmetries(game.size, other_actions=1),  # half of them exchange the colours of the start
     )
 
 
@@ -158,28 +159,6 @@ def _most_moves(cells: int) -> int:
     the other player, and on one line only one side of that disc can be empty and the other lead to mine: at most 4 each.
     """
     return max(min(cells - mine - other, 8 * mine, 4 * other) for mine in range(1, cells) for other in range(1, cells - mine))
-
-
-def _symmetries(size: int) -> tuple[Symmetry, ...]:
-    """Return the seven rotations and reflections of the square besides the identity.
-
-    `rotate180` and the reflections at the diagonals keep the start; the others exchange the colours of its four discs.
-    """
-    board = np.arange(size * size, dtype=np.int32).reshape(size, size)
-    images = {}
-    for turns in range(4):
-        turned = np.rot90(board, turns)
-        images[f"rotate{turns * 90}"] = turned
-        images[f"rotate{turns * 90}_mirror"] = np.fliplr(turned)
-    del images["rotate0"]
-    found = []
-    for name, image in images.items():
-        cells = image.ravel().astype(np.int32)
-        actions = np.empty(size * size + 1, dtype=np.int16)
-        actions[cells] = np.arange(size * size)
-        actions[-1] = size * size
-        found.append(Symmetry(name, cells, actions))
-    return tuple(found)
 
 
 @compiled

@@ -18,31 +18,14 @@ import numpy as np
 
 from games import notation, svg
 from games.bits import set_bit
-from games.core import GameSpec, State, Symmetry, register, rule
+from games.core import GameSpec, State, register, rule
 from games.randomness import mix64
+from games.squares import square_symmetries
 
 __all__ = ["TicTacToe"]
 
 _NAMES = tuple(f"{column}{row}" for row in (3, 2, 1) for column in "abc")
 _LINES = np.array([0b111, 0b111000, 0b111000000, 0b1001001, 0b10010010, 0b100100100, 0b100010001, 0b1010100], dtype=np.uint64)
-
-
-def _symmetries() -> tuple[Symmetry, ...]:
-    """Return the seven rotations and reflections of the square besides the identity."""
-    board = np.arange(9, dtype=np.int32).reshape(3, 3)
-    images = {}
-    for turns in range(4):
-        turned = np.rot90(board, turns)
-        images[f"rotate{turns * 90}"] = turned
-        images[f"rotate{turns * 90}_mirror"] = np.fliplr(turned)
-    del images["rotate0"]
-    found = []
-    for name, image in images.items():
-        cells = image.ravel().astype(np.int32)
-        actions = np.empty(9, dtype=np.int16)
-        actions[cells] = np.arange(9)
-        found.append(Symmetry(name, cells, actions))
-    return tuple(found)
 
 
 _SPEC = GameSpec(
@@ -55,7 +38,7 @@ _SPEC = GameSpec(
     state_size=3,
     planes=(2, 3, 3),
     max_plies=9,
-    symmetries=_symmetries(),
+    symmetries=square_symmetries(3),
 )
 
 
