@@ -35,11 +35,11 @@ def moves(mine: np.uint64, other: np.uint64, board: np.uint64) -> np.uint64:
 
 
 @compiled
-def _seen(mine: np.uint64, other: np.uint64, step: np.uint64) -> np.uint64:
-    """Return the cells behind unbroken runs of `other` that begin next to `mine`, `step` bits up and down."""
+def _runs(start: np.uint64, other: np.uint64, step: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the unbroken runs of `other`, six discs at most, that begin next to `start`, `step` bits up and down."""
     twice = step + step
-    up = other & (mine << step)
-    down = other & (mine >> step)
+    up = other & (start << step)
+    down = other & (start >> step)
     up |= other & (up << step)
     down |= other & (down >> step)
     up_pairs = other & (other << step)
@@ -48,6 +48,13 @@ def _seen(mine: np.uint64, other: np.uint64, step: np.uint64) -> np.uint64:
     down |= down_pairs & (down >> twice)
     up |= up_pairs & (up << twice)
     down |= down_pairs & (down >> twice)
+    return up, down
+
+
+@compiled
+def _seen(mine: np.uint64, other: np.uint64, step: np.uint64) -> np.uint64:
+    """Return the cells behind unbroken runs of `other` that begin next to `mine`, `step` bits up and down."""
+    up, down = _runs(mine, other, step)
     return (up << step) | (down >> step)
 
 
@@ -62,17 +69,7 @@ def turned(mine: np.uint64, other: np.uint64, cell: np.uint64) -> np.uint64:
 @compiled
 def _flanked(mine: np.uint64, other: np.uint64, cell: np.uint64, step: np.uint64) -> np.uint64:
     """Return the runs of `other` between `cell` and `mine`, `step` bits up and down."""
-    twice = step + step
-    up = other & (cell << step)
-    down = other & (cell >> step)
-    up |= other & (up << step)
-    down |= other & (down >> step)
-    up_pairs = other & (other << step)
-    down_pairs = other & (other >> step)
-    up |= up_pairs & (up << twice)
-    down |= down_pairs & (down >> twice)
-    up |= up_pairs & (up << twice)
-    down |= down_pairs & (down >> twice)
+    up, down = _runs(cell, other, step)
     found = np.uint64(0)
     if (up << step) & mine:
         found |= up
