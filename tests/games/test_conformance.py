@@ -154,7 +154,7 @@ def key(game: FaultySum, state: State) -> int:
     if game.fault == 50:
         return mix64(np.uint64(state[1]))
     if game.fault == 51:
-        return mix64(np.uint64(np.random.randint(1000)))
+        return mix64(np.uint64(np.random.randint(1 << 62)))  # so wide that no two positions share one by chance
     return mix64(np.uint64(state[0] * 64 + state[1] * 4 + state[2] * 2 + state[3]))
 
 
