@@ -183,8 +183,8 @@ class _Walk:
             self._fail(3, f"{name} wrote beside its output")
         if not all(-1.0 <= score <= 1.0 for score in scores):
             self._fail(3, f"the {name} are {scores}" if name == "scores" else f"the {name} is {scores}")
-        if name == "scores" and len(scores) == 2 and abs(sum(scores)) > 1e-6:
-            self._fail(3, f"the scores {scores} do not sum to 0")
+        if name in {"scores", "estimate"} and len(scores) == 2 and abs(sum(scores)) > 1e-6:
+            self._fail(3, f"the {name} {scores} {'do' if name == 'scores' else 'does'} not sum to 0")
         return scores
 
     def _planes(self, state: np.ndarray, viewer: int) -> np.ndarray:
@@ -221,6 +221,8 @@ class _Walk:
         """Check the range of what optional rules say."""
         if core.has_rule(type(self.game), "standing"):
             self._scores(self.state.array, "standing")
+        if core.has_rule(type(self.game), "estimate"):
+            self._scores(self.state.array, "estimate")
         if core.has_rule(type(self.game), "repetition_key"):
             self._ask("repetition_key", self.state.array)
         if core.has_rule(type(self.game), "move_value"):

@@ -21,7 +21,7 @@ The laws (`check_game` tests them on random games):
   2. `reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; no other
      rule changes it. A game ends within `max_plies`.
   3. `scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over. `standing` is
-     in [-1, 1] at any time.
+     in [-1, 1] at any time; so is `estimate`, which in a two-player game sums to 0 as well.
   4. `encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".
   5. Equal states have equal keys; positions with other planes or legal actions have other keys.
   6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
@@ -33,7 +33,8 @@ The laws (`check_game` tests them on random games):
      `foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.
 
 Some rules are optional; what stands below is what a game without its own does: `standing` and `repetition_key` (games whose
-positions recur), `round_of`, `foresee` and `play_foreseen` (secret moves), `move_value` (a first guess for greedy players).
+positions recur), `round_of`, `foresee` and `play_foreseen` (secret moves), `move_value` (a first guess for greedy players),
+`estimate` (what a position is worth, for searches that stop before the end).
 
 Polymorphism: calling `play(game, ...)` from compiled code picks the rule by the *type* of `game` when the caller is
 compiled (numba's `@overload`), so a kernel compiles once for a game class and serves every board size.
@@ -358,3 +359,12 @@ def play_foreseen(game: Any, state: State, action: int, plays: np.ndarray) -> No
 def move_value(game: Any, state: State, action: int) -> float:
     """Return how good a legal action looks at first sight to the player to move; larger is better, the scale is the game's."""
     return 0.0
+
+
+@_optional
+def estimate(game: Any, state: State, out: np.ndarray) -> None:
+    """Write what the position is worth to each player, by simple features, into `out` (float32 [P]), between -1 and 1.
+
+    For searches that stop before the end of the game: what is won for certain is worth more than any estimate.
+    """
+    out[:] = 0.0

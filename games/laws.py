@@ -19,7 +19,7 @@ LAWS = {
     2: "`reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; "
     "no other rule changes it. A game ends within `max_plies`.",
     3: "`scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over. "
-    "`standing` is in [-1, 1] at any time.",
+    "`standing` is in [-1, 1] at any time; so is `estimate`, which in a two-player game sums to 0 as well.",
     4: '`encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".',
     5: "Equal states have equal keys; positions with other planes or legal actions have other keys.",
     6: "A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.",

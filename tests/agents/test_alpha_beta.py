@@ -9,8 +9,8 @@ import games
 from games import core
 from games.compiled import compiled
 from games.core import Game, State
-from zerofleet.agents import Agent, AlphaBetaAgent, make_agent
-from zerofleet.agents.alpha_beta import search_moves
+from zerofleet.agents import Agent, make_agent
+from zerofleet.agents.alpha_beta import AlphaBetaAgent, search_moves
 
 
 @compiled
@@ -62,7 +62,7 @@ def play_out(game: Game, seats: list[Agent], rng: np.random.Generator) -> tuple[
     """The scores of one game between two agents."""
     state = games.new_state(game)
     while not core.is_over(game, state):
-        games.advance(game, state, seats[core.to_move(game, state)].choose(game, state, rng))
+        games.advance(game, state, seats[core.to_move(game, state)].choose(game, state, rng).action)
     return games.final_scores(game, state)
 
 
@@ -93,7 +93,7 @@ def test_a_win_within_five_plies_is_never_missed_nor_an_avoidable_loss_allowed()
     for _ in range(300):
         state = random_position(game, rng)
         values, _ = plain_values(game, state, 5)
-        chosen = values[games.legal(game, state).index(agent.choose(game, state, rng))]
+        chosen = values[games.legal(game, state).index(agent.choose(game, state, rng).action)]
         assert chosen == max(values), game.draw(state)
         decided += len(set(values)) > 1
     assert decided > 100
@@ -126,14 +126,14 @@ def test_a_quick_win_is_not_preferred_to_a_slow_one() -> None:
 def test_ties_are_broken_with_equal_chances() -> None:
     game = games.make("connect_four")
     agent, state, rng = AlphaBetaAgent(game, 2), games.new_state(game), np.random.default_rng(3)
-    counts = np.bincount([agent.choose(game, state, rng) for _ in range(2100)], minlength=7)
+    counts = np.bincount([agent.choose(game, state, rng).action for _ in range(2100)], minlength=7)
     assert np.abs(counts - 300).max() < 5 * (300 * 6 / 7) ** 0.5
 
 
 def test_the_same_seed_gives_the_same_moves() -> None:
     game = games.make("connect_four")
     agent, state = AlphaBetaAgent(game, 3), games.new_state(game)
-    first, second = ([agent.choose(game, state, rng) for _ in range(20)] for rng in map(np.random.default_rng, (4, 4)))
+    first, second = ([agent.choose(game, state, rng).action for _ in range(20)] for rng in map(np.random.default_rng, (4, 4)))
     assert first == second
 
 
@@ -142,7 +142,7 @@ def test_the_position_is_left_alone_even_if_it_cannot_be_written() -> None:
     state = games.replay(game, [3, 3, 2])
     state.setflags(write=False)
     for name in ("alpha_beta:3", "random"):
-        assert make_agent(name, game).choose(game, state, np.random.default_rng(5)) in range(7)
+        assert make_agent(name, game).choose(game, state, np.random.default_rng(5)).action in range(7)
 
 
 @pytest.mark.slow
@@ -167,4 +167,4 @@ def test_it_plays_wide_boards_and_other_games() -> None:
     rng = np.random.default_rng(8)
     for game in (games.make("connect_four", columns=25), games.make("tic_tac_toe")):
         agent = make_agent("alpha_beta:2", game)
-        assert agent.choose(game, games.new_state(game), rng) in range(game.spec().num_actions)
+        assert agent.choose(game, games.new_state(game), rng).action in range(game.spec().num_actions)

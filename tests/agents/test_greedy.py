@@ -26,7 +26,7 @@ def chi_square(counts: np.ndarray) -> float:
 def test_moves_that_look_equally_good_are_equally_likely() -> None:
     rng, agent, state = np.random.default_rng(2), make_agent("greedy", STAR), games.new_state(STAR)
     best = [action for action in games.legal(STAR, state) if core.move_value(STAR, state, action) == 2.0]
-    counts = np.bincount([agent.choose(STAR, state, rng) for _ in range(4000)], minlength=320)
+    counts = np.bincount([agent.choose(STAR, state, rng).action for _ in range(4000)], minlength=320)
     assert len(best) == 4
     assert counts[best].sum() == 4000
     assert chi_square(counts[best]) < CHI_SQUARE_3
@@ -37,7 +37,7 @@ def test_only_moves_that_look_best_are_chosen() -> None:
     for _ in range(5):
         state = games.new_state(STAR)
         while legal := games.legal(STAR, state):
-            action = agent.choose(STAR, state, rng)
+            action = agent.choose(STAR, state, rng).action
             assert core.move_value(STAR, state, action) == max(core.move_value(STAR, state, other) for other in legal)
             games.advance(STAR, state, action)
 
@@ -45,7 +45,7 @@ def test_only_moves_that_look_best_are_chosen() -> None:
 def test_a_game_without_values_of_moves_is_played_at_random() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(4)
     agent, state = make_agent("greedy", game), games.new_state(game)
-    counts = np.bincount([agent.choose(game, state, rng) for _ in range(1400)], minlength=7)
+    counts = np.bincount([agent.choose(game, state, rng).action for _ in range(1400)], minlength=7)
     assert chi_square(counts) < CHI_SQUARE_6
 
 
@@ -55,7 +55,7 @@ def test_the_compiled_games_are_those_of_the_agent() -> None:
     for _ in range(40):
         state, moves = games.new_state(STAR), 0
         while not core.is_over(STAR, state):
-            games.advance(STAR, state, agent.choose(STAR, state, rng))
+            games.advance(STAR, state, agent.choose(STAR, state, rng).action)
             moves += 1
         plies.append(moves)
     compiled = greedy_games(STAR, 4000, 5).plies

@@ -8,8 +8,9 @@ import pytest
 import games
 from games import core
 from games.core import State
-from zerofleet.agents import Agent, PerfectAgent, make_agent
+from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.alpha_beta import search_moves
+from zerofleet.agents.perfect import PerfectAgent
 from zerofleet.errors import InvalidRequest
 
 GAME = games.make("tic_tac_toe")
@@ -41,14 +42,14 @@ def play_out(seats: list[Agent], rng: np.random.Generator) -> tuple[float, ...]:
     """The scores of one game between two agents."""
     state = games.new_state(GAME)
     while not core.is_over(GAME, state):
-        games.advance(GAME, state, seats[core.to_move(GAME, state)].choose(GAME, state, rng))
+        games.advance(GAME, state, seats[core.to_move(GAME, state)].choose(GAME, state, rng).action)
     return games.final_scores(GAME, state)
 
 
 def test_two_perfect_players_always_draw_but_not_always_alike() -> None:
     agent, rng = PerfectAgent(GAME), np.random.default_rng(1)
     assert {play_out([agent, agent], rng) for _ in range(100)} == {(0.0, 0.0)}
-    assert len({agent.choose(GAME, games.new_state(GAME), rng) for _ in range(100)}) == 9
+    assert len({agent.choose(GAME, games.new_state(GAME), rng).action for _ in range(100)}) == 9
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def results(name: str, other: Callable[[int, np.random.Generator], int], count: 
         state = games.new_state(GAME)
         while not core.is_over(GAME, state):
             turn = core.round_of(GAME, state)
-            core.play(GAME, state, agent.choose(GAME, state, rng))
+            core.play(GAME, state, agent.choose(GAME, state, rng).action)
             core.play(GAME, state, other(turn, rng))
         for own, others in zip(GAME.history(state, 0), GAME.history(state, 1), strict=True):
             won += (own - others) % 3 == 1
@@ -56,19 +56,19 @@ def test_what_followed_the_pattern_most_often_is_countered() -> None:
     agent, rng = make_agent("rock_paper_scissors_order:1", GAME), np.random.default_rng(1)
     other = [ROCK, PAPER, ROCK, SCISSORS, ROCK, PAPER, ROCK]  # after rock: paper twice, scissors once
     state = games.replay(GAME, [move for choice in other for move in (ROCK, choice)])
-    assert {agent.choose(GAME, state, rng) for _ in range(20)} == {SCISSORS}
+    assert {agent.choose(GAME, state, rng).action for _ in range(20)} == {SCISSORS}
     core.play(GAME, state, ROCK)  # the other looks at these
-    assert {agent.choose(GAME, state, rng) for _ in range(20)} == {PAPER}
+    assert {agent.choose(GAME, state, rng).action for _ in range(20)} == {PAPER}
 
 
 def test_what_is_equally_frequent_is_foreseen_with_equal_chances() -> None:
     agent, rng = make_agent("rock_paper_scissors_order:1", GAME), np.random.default_rng(2)
     other = [ROCK, PAPER, ROCK, SCISSORS, ROCK]
     state = games.replay(GAME, [move for choice in other for move in (ROCK, choice)])
-    counts = np.bincount([agent.choose(GAME, state, rng) for _ in range(900)], minlength=3)
+    counts = np.bincount([agent.choose(GAME, state, rng).action for _ in range(900)], minlength=3)
     assert counts[PAPER] == 0
     assert abs(counts[ROCK] - 450) < 75
-    counts = np.bincount([agent.choose(GAME, games.new_state(GAME), rng) for _ in range(900)], minlength=3)
+    counts = np.bincount([agent.choose(GAME, games.new_state(GAME), rng).action for _ in range(900)], minlength=3)
     assert np.abs(counts - 300).max() < 71
 
 
@@ -76,12 +76,12 @@ def test_what_is_equally_frequent_is_foreseen_with_equal_chances() -> None:
 def test_the_secret_choice_of_the_turn_is_not_looked_at(choice: int) -> None:
     agent = make_agent("rock_paper_scissors_order:2", GAME)
     state = games.replay(GAME, [PAPER, ROCK] * 9 + [choice])
-    assert agent.choose(GAME, state, np.random.default_rng(3)) == SCISSORS
+    assert agent.choose(GAME, state, np.random.default_rng(3)).action == SCISSORS
 
 
 def test_the_constant_player_chooses_the_same() -> None:
     agent, rng = make_agent("rock_paper_scissors_constant:scissors", GAME), np.random.default_rng(1)
-    assert {agent.choose(GAME, games.replay(GAME, [ROCK] * n), rng) for n in range(10)} == {SCISSORS}
+    assert {agent.choose(GAME, games.replay(GAME, [ROCK] * n), rng).action for n in range(10)} == {SCISSORS}
 
 
 @pytest.mark.parametrize("name", ["rock_paper_scissors_order:3", "rock_paper_scissors_constant:rock"])

@@ -25,7 +25,7 @@ def chosen(name: str, rows: list[list[int]], hand: list[int], row_choice: str = 
     for i, row in enumerate(rows):
         word = sum((card - 1) << 7 * place for place, card in enumerate(row)) | len(row) << 35
         state[table.ROWS + i] = word
-    return game.action_name(state, make_agent(name, game).choose(game, state, RNG))
+    return game.action_name(state, make_agent(name, game).choose(game, state, RNG).action)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_lowest_card_is_played_if_none_follows() -> None:
     game = TakeSix(row_choice="after")
     state = game.deal([94, 93, 91, 90], [[*range(31, 41)], *REST])
     for name in ("take_six_comparison", "take_six_comparison_plus"):
-        assert game.action_name(state, make_agent(name, game).choose(game, state, RNG)) == "31"
+        assert game.action_name(state, make_agent(name, game).choose(game, state, RNG).action) == "31"
     assert rows[1] == [93]
 
 
@@ -64,9 +64,9 @@ def test_whole_games_are_played_from_the_own_view(name: str, row_choice: str) ->
     state, dealt = games.new_state(game, 5), games.new_state(game, 5)
     rows_chosen = 0
     while not core.is_over(game, state):
-        action = agent.choose(game, state, RNG)
+        action = agent.choose(game, state, RNG).action
         core.determinize(game, state, core.to_move(game, state), 3, dealt)
-        assert agent.choose(game, dealt, RNG) == action
+        assert agent.choose(game, dealt, RNG).action == action
         if core.round_of(game, state) < 0:
             rows_chosen += 1
             assert action == game.cards + table.cheapest_row(game, state)
@@ -88,7 +88,7 @@ def test_against_two_random_players_they_win_as_often_as_they_should(name: str, 
     for seed in range(count):
         state = games.new_state(game, seed)
         while not core.is_over(game, state):
-            core.play(game, state, players[core.to_move(game, state)].choose(game, state, rng))
+            core.play(game, state, players[core.to_move(game, state)].choose(game, state, rng).action)
         scores.append(games.final_scores(game, state)[0])
     for score, share in ((1, fewest), (-1, most)):
         assert abs(scores.count(score) / count - share) < 4 * (share * (1 - share) / count) ** 0.5

@@ -33,7 +33,7 @@ def drawn(name: str) -> str:
     player = make_agent("greedy", game)
     state = games.new_state(game, SEED)
     for _ in range(PLIES[name]):
-        games.advance(game, state, player.choose(game, state, rng))
+        games.advance(game, state, player.choose(game, state, rng).action)
     return picture(game, state)
 
 

@@ -184,6 +184,12 @@ def standing(game: FaultySum, state: State, out: np.ndarray) -> None:
 
 
 @rule(FaultySum)
+def estimate(game: FaultySum, state: State, out: np.ndarray) -> None:
+    out[0] = 0.25
+    out[1] = 0.25 if game.fault == 36 else -0.25
+
+
+@rule(FaultySum)
 def repetition_key(game: FaultySum, state: State) -> int:
     if game.fault == 25:
         state[0] += 1
@@ -223,6 +229,7 @@ def test_a_lawful_game_passes() -> None:
         (32, "the scores are [nan"),
         (33, "scores wrote beside its output"),
         (34, "the standing is [1.5, 1.5]"),
+        (36, "the estimate [0.25, 0.25] does not sum to 0"),
         (35, "standing wrote beside its output"),
         (40, "encode left bits of its output as they were"),
         (41, "determinize for player 0 gave a position that this player sees otherwise"),

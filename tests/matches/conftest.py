@@ -3,6 +3,7 @@ import pytest
 
 from games import positions
 from games.core import make
+from zerofleet.agents import Choice
 from zerofleet.matches import GameResult, MatchSettings, MatchTerms, Player
 from zerofleet.testing import FunctionEvaluator, uniform_policy
 
@@ -14,7 +15,7 @@ class RandomAgent:
 
     def choose(self, game, state, rng):
         legal = positions.legal(game, state)
-        return legal[int(rng.integers(len(legal)))]
+        return Choice(legal[int(rng.integers(len(legal)))])
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def game():
 
 @pytest.fixture
 def make_agent():
-    return lambda name, game: RandomAgent()
+    return lambda name, game, evaluate=None: RandomAgent()
 
 
 @pytest.fixture

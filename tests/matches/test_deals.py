@@ -6,6 +6,7 @@ import numpy as np
 
 from games import core, positions
 from games.core import make
+from zerofleet.agents import Choice
 from zerofleet.matches import FixedGames, MatchSettings, MatchTerms, Player, Scoreboard, play_match, position_key
 from zerofleet.matches.play import seen_by_mover
 from zerofleet.testing import UniformEvaluator
@@ -22,7 +23,7 @@ class FirstAgent:
 
     def choose(self, game, state, rng):
         self.shown.append(state.copy())
-        return positions.legal(game, state)[0]
+        return Choice(positions.legal(game, state)[0])
 
 
 def terms(game, **changes):
@@ -48,7 +49,9 @@ def test_a_group_has_one_deal_and_every_group_another():
 
 
 def test_players_without_luck_differ_by_the_deal_alone():
-    board = play(terms(CARDS, players=(Player("a"), Player("b"))), lambda name, game: FirstAgent(), simulations=0)
+    board = play(
+        terms(CARDS, players=(Player("a"), Player("b"))), lambda name, game, evaluate=None: FirstAgent(), simulations=0
+    )
     games = {}
     for result in board.results():
         games.setdefault(result.group, set()).add(result.moves)

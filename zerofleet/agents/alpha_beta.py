@@ -18,11 +18,12 @@ from games import core
 from games.compiled import lean
 from games.core import Game, State
 from games.positions import copy_state, legal
-from zerofleet.agents.base import require_duel
+from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.scratch import Scratch, scratch_for
+from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["MAX_DEPTH", "AlphaBetaAgent", "SearchedMoves", "search_moves"]
+__all__ = ["MAX_DEPTH", "AlphaBetaAgent", "SearchedMoves", "from_spelling", "search_moves"]
 
 MAX_DEPTH = 60
 """Deeper than any machine gets; what is deeper is a slip of the finger."""
@@ -55,9 +56,18 @@ class AlphaBetaAgent:
         self.depth = depth
         require_duel(self.name, game)
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        return int(rng.choice(search_moves(game, state, self.depth).best()))
+        searched = search_moves(game, state, self.depth)
+        return Choice(int(rng.choice(searched.best())), searched.nodes, float(searched.values.max()))
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> AlphaBetaAgent:
+    """Return the agent written `alpha_beta:DEPTH`."""
+    spelling.refuse_options()
+    if not (spelling.argument.isascii() and spelling.argument.isdigit()):
+        raise InvalidRequest(f"{str(spelling)!r} needs a depth in plies, such as alpha_beta:5")
+    return AlphaBetaAgent(game, int(spelling.argument))
 
 
 def search_moves(game: Game, state: State, depth: int) -> SearchedMoves:

@@ -1,25 +1,48 @@
-"""What an agent is: somebody who chooses moves by the rules alone, without a network."""
+"""What an agent is: somebody who chooses a move within a budget, by the rules alone or with a network's advice."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from games.core import Game, State
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 
-__all__ = ["Agent", "require_duel"]
+__all__ = ["Agent", "AgentMaker", "Choice", "Evaluate", "require_duel", "require_open"]
+
+Evaluate: TypeAlias = Callable[[LeafBatch, ModelVersion], Evaluation]
+"""Evaluates leaves and waits for the answer: `Evaluator.evaluate` for agents, which think in a thread of their own."""
+
+
+class Choice(NamedTuple):
+    """What an agent answers."""
+
+    action: int
+    nodes: int = 0
+    """Positions looked at, or simulations made; 0 for agents that do not search."""
+    value: float | None = None
+    """What the agent thinks the player to move will score, if it says."""
 
 
 class Agent(Protocol):
-    """A player that needs no network. One agent serves many games, also from several threads at once."""
+    """A player. One agent serves many games, also from several threads at once: it keeps no memory of a game."""
 
     name: str
     """As `make_agent` reads it, such as `alpha_beta:5`."""
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """Return a legal action for the player to move; all luck comes from `rng`. `state` stays as it is."""
+        ...
+
+
+class AgentMaker(Protocol):
+    """Makes agents from their names: `make_agent`, or a fake in tests."""
+
+    def __call__(self, text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
+        """See `zerofleet.agents.make_agent`."""
         ...
 
 
@@ -30,4 +53,14 @@ def require_duel(name: str, game: Game) -> None:
         raise InvalidRequest(
             f"{name} plays games of two players with perfect information; {spec.name} has {spec.num_players} players "
             f"and {spec.information} information. `random` plays every game."
+        )
+
+
+def require_open(name: str, game: Game) -> None:
+    """Raise `InvalidRequest` unless all players of the game see everything."""
+    spec = game.spec()
+    if spec.information != "perfect":
+        raise InvalidRequest(
+            f"{name} plays games with perfect information; {spec.name} has {spec.information} information. "
+            "`random` plays every game."
         )

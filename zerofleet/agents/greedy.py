@@ -17,8 +17,10 @@ from games.compiled import lean
 from games.core import Game, State
 from games.positions import legal, new_state
 from games.randomness import mix64, uniform_int
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.spelling import Spelling
 
-__all__ = ["GreedyAgent", "GreedyGames", "greedy_games"]
+__all__ = ["GreedyAgent", "GreedyGames", "from_spelling", "greedy_games"]
 
 
 class GreedyAgent:
@@ -26,11 +28,18 @@ class GreedyAgent:
 
     name = "greedy"
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
         actions = legal(game, state)
         values = np.array([core.move_value(game, state, action) for action in actions])
-        return int(rng.choice(np.array(actions)[values == values.max()]))
+        return Choice(int(rng.choice(np.array(actions)[values == values.max()])))
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> GreedyAgent:
+    """Return the agent written `greedy`."""
+    spelling.refuse_argument()
+    spelling.refuse_options()
+    return GreedyAgent()
 
 
 @dataclass(frozen=True, slots=True)

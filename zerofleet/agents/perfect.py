@@ -16,11 +16,12 @@ from games.compiled import lean
 from games.core import Game, State
 from games.positions import copy_state, legal, new_state
 from zerofleet.agents.alpha_beta import SearchedMoves
-from zerofleet.agents.base import require_duel
+from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.scratch import Scratch, scratch_for
+from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["MAX_POSITIONS", "PerfectAgent"]
+__all__ = ["MAX_POSITIONS", "PerfectAgent", "from_spelling"]
 
 MAX_POSITIONS = 1 << 22
 """What the agent remembers at most, some 100 MB; Connect Four up to 4 x 5 fits."""
@@ -53,9 +54,10 @@ class PerfectAgent:
         self.value = float(self.analyse(new_state(game)).values.max())
         """Score of player 0 from the start if both play perfectly."""
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        return int(rng.choice(self.analyse(state).best()))
+        searched = self.analyse(state)
+        return Choice(int(rng.choice(searched.best())), searched.nodes, float(searched.values.max()))
 
     def analyse(self, state: State) -> SearchedMoves:
         """Return every legal move with its true value; raises `InvalidRequest` if the memory does not suffice."""
@@ -88,6 +90,13 @@ class PerfectAgent:
             )
         self._positions = min(2 * self._positions, self._max_positions)
         self._memory = _empty_memory(self._positions)
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> PerfectAgent:
+    """Return the agent written `perfect`."""
+    spelling.refuse_argument()
+    spelling.refuse_options()
+    return PerfectAgent(game)
 
 
 def _empty_memory(positions: int) -> _Memory:

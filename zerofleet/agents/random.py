@@ -6,8 +6,10 @@ import numpy as np
 
 from games.core import Game, State
 from games.positions import legal
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.spelling import Spelling
 
-__all__ = ["RandomAgent"]
+__all__ = ["RandomAgent", "from_spelling"]
 
 
 class RandomAgent:
@@ -15,6 +17,13 @@ class RandomAgent:
 
     name = "random"
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        return int(rng.choice(legal(game, state)))
+        return Choice(int(rng.choice(legal(game, state))))
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RandomAgent:
+    """Return the agent written `random`."""
+    spelling.refuse_argument()
+    spelling.refuse_options()
+    return RandomAgent()

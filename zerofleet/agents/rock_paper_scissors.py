@@ -6,9 +6,17 @@ import numpy as np
 
 from games.core import Game, State, to_move
 from games.rock_paper_scissors import NAMES, RockPaperScissors
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["MAX_ORDER", "RockPaperScissorsConstantAgent", "RockPaperScissorsOrderAgent"]
+__all__ = [
+    "MAX_ORDER",
+    "RockPaperScissorsConstantAgent",
+    "RockPaperScissorsOrderAgent",
+    "constant_from_spelling",
+    "order_from_spelling",
+]
 
 MAX_ORDER = 10
 """Longer patterns do not come back within a game."""
@@ -28,7 +36,7 @@ class RockPaperScissorsOrderAgent:
         if not 1 <= order <= MAX_ORDER:
             raise InvalidRequest(f"{self.name} is out of range; the order must be between 1 and {MAX_ORDER}")
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
         played = _required(self.name, game)
         history = played.history(state, 1 - to_move(game, state))
@@ -38,7 +46,7 @@ class RockPaperScissorsOrderAgent:
             if history[turn - self.order : turn] == pattern:
                 counts[history[turn]] += 1
         foreseen = int(rng.choice(np.flatnonzero(counts == counts.max())))
-        return (foreseen + 1) % len(NAMES)  # each choice beats the one before it
+        return Choice((foreseen + 1) % len(NAMES))  # each choice beats the one before it
 
 
 class RockPaperScissorsConstantAgent:
@@ -52,9 +60,23 @@ class RockPaperScissorsConstantAgent:
             raise InvalidRequest(f"{self.name!r} is no player; the choice must be one of {', '.join(NAMES)}")
         self._action = NAMES.index(choice)
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        return self._action
+        return Choice(self._action)
+
+
+def order_from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RockPaperScissorsOrderAgent:
+    """Return the agent written `rock_paper_scissors_order:N`."""
+    spelling.refuse_options()
+    if not (spelling.argument.isascii() and spelling.argument.isdigit()):
+        raise InvalidRequest(f"{str(spelling)!r} needs the length of a pattern, such as rock_paper_scissors_order:3")
+    return RockPaperScissorsOrderAgent(game, int(spelling.argument))
+
+
+def constant_from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RockPaperScissorsConstantAgent:
+    """Return the agent written `rock_paper_scissors_constant:CHOICE`."""
+    spelling.refuse_options()
+    return RockPaperScissorsConstantAgent(game, spelling.argument)
 
 
 def _required(name: str, game: Game) -> RockPaperScissors:

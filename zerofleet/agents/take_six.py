@@ -15,9 +15,11 @@ from games.compiled import compiled
 from games.core import Game, State
 from games.positions import legal
 from games.take_six import TakeSix
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["TakeSixComparisonAgent"]
+__all__ = ["TakeSixComparisonAgent", "from_spelling"]
 
 _FAR = 1 << 30
 
@@ -38,18 +40,25 @@ class TakeSixComparisonAgent:
         if not isinstance(game, TakeSix):
             raise InvalidRequest(f"{self.name} plays take_six, not {game.spec().name}; `random` plays every game")
 
-    def choose(self, game: Game, state: State, rng: np.random.Generator) -> int:
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
         if not isinstance(game, TakeSix):
             raise InvalidRequest(f"{self.name} plays take_six, not {game.spec().name}")
         row = table.cheapest_row(game, state)
         if core.round_of(game, state) < 0:
-            return game.cards + row
+            return Choice(game.cards + row)
         card = _closest_card(game, state, core.to_move(game, state), self._plus)
         if game.row_choice == "after":
-            return card
+            return Choice(card)
         action = card * game.rows + row
-        return action if action in legal(game, state) else card * game.rows
+        return Choice(action if action in legal(game, state) else card * game.rows)
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> TakeSixComparisonAgent:
+    """Return the agent written `take_six_comparison` or `take_six_comparison_plus`."""
+    spelling.refuse_argument()
+    spelling.refuse_options()
+    return TakeSixComparisonAgent(game, plus=spelling.name.endswith("_plus"))
 
 
 @compiled

@@ -74,4 +74,4 @@ class AgentOpponent:
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
         state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
-        return int(await asyncio.to_thread(self._agent.choose, self.game, state, self.luck))
+        return (await asyncio.to_thread(self._agent.choose, self.game, state, self.luck)).action

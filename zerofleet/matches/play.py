@@ -19,18 +19,15 @@ import numpy as np
 
 from games import core, positions
 from games.core import Game, GameSpec, State
-from zerofleet.agents import Agent
-from zerofleet.evaluators.base import Evaluator
+from zerofleet.agents import Agent, AgentMaker, Evaluate
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.fakes import uniform_answer
 from zerofleet.matches.scoreboard import GameResult
 from zerofleet.matches.terms import Pairing, Player
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
 from zerofleet.search.block import LAST_SEED
 
-__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover"]
-
-
-AgentMaker = Callable[[str, Game], Agent]
+__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover", "waiting_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +71,7 @@ class _Agents:
 
     game: Game
     make: AgentMaker
+    evaluate: Evaluate
     made: dict[str, Agent] = field(default_factory=dict)
 
     def choose(self, requests: list[tuple[int, Player, State, np.random.Generator]]) -> list[tuple[int, int]]:
@@ -81,9 +79,9 @@ class _Agents:
         chosen = []
         for slot, player, state, luck in requests:
             if player.name not in self.made:
-                self.made[player.name] = self.make(player.name, self.game)
+                self.made[player.name] = self.make(player.name, self.game, evaluate=self.evaluate)
             shown = seen_by_mover(self.game, state, luck)
-            chosen.append((slot, int(self.made[player.name].choose(self.game, shown, luck))))
+            chosen.append((slot, self.made[player.name].choose(self.game, shown, luck).action))
         return chosen
 
 
@@ -116,7 +114,7 @@ async def play_games(
     await asyncio.to_thread(_warm_up, cast("Hashable", game), min(settings.simulations, 2))
     block = SearchBlock(game, settings.search(game.spec()), slots=settings.slots)
     tables: dict[int, _Table] = {}
-    agents = _Agents(game, make_agent)
+    agents = _Agents(game, make_agent, waiting_for(evaluator))
     while True:
         for slot in block.idle():
             pairing = next(pairings, None)
@@ -139,6 +137,16 @@ async def play_games(
                 moves=tuple(int(move) for move in played.moves),
                 scores=played.scores,
             )
+
+
+def waiting_for(evaluator: Evaluator) -> Evaluate:
+    """Return how agents, which think in threads, ask an evaluator of the event loop that runs now."""
+    loop = asyncio.get_running_loop()
+
+    def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        return asyncio.run_coroutine_threadsafe(evaluator.evaluate(batch, version=version), loop).result()
+
+    return evaluate
 
 
 @functools.lru_cache(typed=True)

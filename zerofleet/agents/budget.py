@@ -1,0 +1,57 @@
+"""How much thought a move may take, and how that is written: `5`, `200nodes`, `50ms`, `2s`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["Budget", "BudgetUnit"]
+
+BudgetUnit: TypeAlias = Literal["plies", "simulations", "nodes", "ms"]
+
+_WORDS: dict[str, BudgetUnit] = {"nodes": "nodes", "ms": "ms"}
+_MOST: dict[BudgetUnit, int] = {"plies": 60, "simulations": 100_000_000, "nodes": 100_000_000_000, "ms": 3_600_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """So many plies, simulations, nodes or milliseconds a move."""
+
+    amount: int
+    unit: BudgetUnit
+
+    @classmethod
+    def parse(cls, text: str, *, bare: BudgetUnit, allowed: tuple[BudgetUnit, ...]) -> Budget:
+        """Return the budget that `text` means.
+
+        Args:
+            text: `5`, `50ms`, `2s` (2,000 ms) or `1000nodes`.
+            bare: What a number without a unit counts.
+            allowed: The units that this agent can keep to.
+
+        Raises:
+            InvalidRequest: No such budget, or out of range; the text says what there is.
+        """
+        found = re.fullmatch(r"([0-9]+)(ms|s|nodes)?", text.strip())
+        if found is None:
+            raise InvalidRequest(f"{text!r} is no budget; write {_examples(bare, allowed)}")
+        amount, word = int(found[1]), found[2]
+        if word == "s":
+            amount, word = amount * 1000, "ms"
+        unit = bare if word is None else _WORDS[word]
+        if unit not in allowed:
+            raise InvalidRequest(f"{text!r} counts {unit}, which this agent cannot keep to; write {_examples(bare, allowed)}")
+        if not 1 <= amount <= _MOST[unit]:
+            raise InvalidRequest(f"{text!r} is out of range; there may be 1 to {_MOST[unit]:,} {unit}")
+        return cls(amount, unit)
+
+    def __str__(self) -> str:
+        return f"{self.amount}{self.unit if self.unit in _WORDS.values() else ''}"
+
+
+def _examples(bare: BudgetUnit, allowed: tuple[BudgetUnit, ...]) -> str:
+    forms = {"plies": "5 (plies)", "simulations": "1000 (simulations)", "nodes": "100000nodes", "ms": "50ms or 2s"}
+    return " or ".join(forms[unit] for unit in allowed if unit == bare or unit in _WORDS.values())

@@ -1,0 +1,80 @@
+"""All agents by name. A new one is a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from games.core import Game
+from zerofleet.agents import alpha_beta, greedy, perfect, random, rock_paper_scissors, take_six
+from zerofleet.agents.base import Agent, Evaluate
+from zerofleet.agents.spelling import Spelling
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["AGENTS", "AgentKind", "make_agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKind:
+    """One kind of agent."""
+
+    form: str
+    """How it is written."""
+    about: str
+    """What it is, in a line."""
+    make: Callable[[Spelling, Game, Evaluate | None], Agent]
+    """Makes one; raises `InvalidRequest`."""
+
+
+AGENTS = {
+    "random": AgentKind("random", "any legal move", random.from_spelling),
+    "greedy": AgentKind(
+        "greedy",
+        "the move that looks best at first sight, such as the most rows gained in Chinese Checkers",
+        greedy.from_spelling,
+    ),
+    "alpha_beta": AgentKind(
+        "alpha_beta:DEPTH",
+        "sees wins and losses DEPTH plies ahead, plays at random otherwise; such as alpha_beta:5",
+        alpha_beta.from_spelling,
+    ),
+    "perfect": AgentKind("perfect", "solves the game; for small games, such as tic_tac_toe", perfect.from_spelling),
+    "take_six_comparison": AgentKind(
+        "take_six_comparison", "for take_six: the card closest to the end of one of the shortest rows", take_six.from_spelling
+    ),
+    "take_six_comparison_plus": AgentKind(
+        "take_six_comparison_plus",
+        "for take_six: the card closest to the row it lands on, if that is not full",
+        take_six.from_spelling,
+    ),
+    "rock_paper_scissors_order": AgentKind(
+        "rock_paper_scissors_order:N",
+        "for rock_paper_scissors: counters what most often followed the last N choices of the other",
+        rock_paper_scissors.order_from_spelling,
+    ),
+    "rock_paper_scissors_constant": AgentKind(
+        "rock_paper_scissors_constant:CHOICE",
+        "for rock_paper_scissors: always rock, paper or scissors",
+        rock_paper_scissors.constant_from_spelling,
+    ),
+}
+"""Every kind by name."""
+
+
+def make_agent(text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
+    """Return the agent written `random`, `alpha_beta:5` or `uct:1000,final=visits`, for a game.
+
+    Args:
+        text: As `AgentKind.form` says.
+        game: What it is to play.
+        evaluate: Who evaluates for agents that ask a model; None if there is no model.
+
+    Raises:
+        InvalidRequest: No such agent, or it cannot play the game; the text lists those that exist.
+    """
+    spelling = Spelling.parse(text)
+    kind = AGENTS.get(spelling.name)
+    if kind is None:
+        forms = ", ".join(kind.form for kind in AGENTS.values())
+        raise InvalidRequest(f"no agent is called {spelling.name!r}; there are {forms}")
+    return kind.make(spelling, game, evaluate)

@@ -1,0 +1,72 @@
+"""How an agent is written: `NAME[:ARGUMENT][,OPTION=VALUE]...`, such as `uct:1000,final=visits`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["AgentOptions", "Spelling"]
+
+Options = TypeVar("Options", bound="AgentOptions")
+
+
+class AgentOptions(BaseModel):
+    """Options of an agent: a subclass lists them with their types, defaults and bounds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """The parts of an agent's name."""
+
+    name: str
+    argument: str
+    """What stands after the colon; empty if nothing does."""
+    written: tuple[tuple[str, str], ...]
+    """Options as written, in that order."""
+
+    @classmethod
+    def parse(cls, text: str) -> Spelling:
+        """Return the parts of `text`; raises `InvalidRequest` if an option has no value or is there twice."""
+        head, *rest = text.strip().split(",")
+        name, _, argument = head.partition(":")
+        written = []
+        for part in rest:
+            option, equals, value = part.strip().partition("=")
+            if not (option and equals and value):
+                raise InvalidRequest(f"{part.strip()!r} of {text.strip()!r} is no option; write OPTION=VALUE")
+            written.append((option, value))
+        if len({option for option, _ in written}) < len(written):
+            raise InvalidRequest(f"{text.strip()!r} names an option twice")
+        return cls(name.strip(), argument.strip(), tuple(written))
+
+    def __str__(self) -> str:
+        return ",".join(
+            [f"{self.name}:{self.argument}" if self.argument else self.name, *(f"{o}={v}" for o, v in self.written)]
+        )
+
+    def options(self, kind: type[Options]) -> Options:
+        """Return the options as `kind` has them; raises `InvalidRequest` that lists those there are."""
+        try:
+            return kind.model_validate(dict(self.written))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(step) for step in first["loc"])
+            known = ", ".join(f"{name}={field.default}" for name, field in kind.model_fields.items())
+            raise InvalidRequest(
+                f"{self}: option {place!r}: {first['msg']}. Options and their defaults: {known or 'none'}"
+            ) from None
+
+    def refuse_argument(self) -> None:
+        """Raise `InvalidRequest` if there is an argument."""
+        if self.argument:
+            raise InvalidRequest(f"{str(self)!r}: {self.name} takes nothing after a colon")
+
+    def refuse_options(self) -> None:
+        """Raise `InvalidRequest` if there are options."""
+        self.options(AgentOptions)
