@@ -8,7 +8,7 @@ An agent keeps no memory of a game: it may be asked about any position, and serv
 
 from __future__ import annotations
 
-from zerofleet.agents.base import Agent, AgentMaker, Choice, Evaluate
+from zerofleet.agents.base import Agent, AgentMaker, Choice, Evaluate, PolicyAgent
 from zerofleet.agents.registry import AGENTS, AgentKind, make_agent
 
-__all__ = ["AGENTS", "Agent", "AgentKind", "AgentMaker", "Choice", "Evaluate", "make_agent"]
+__all__ = ["AGENTS", "Agent", "AgentKind", "AgentMaker", "Choice", "Evaluate", "PolicyAgent", "make_agent"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from games.core import Game, State
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 
-__all__ = ["Agent", "AgentMaker", "Choice", "Evaluate", "require_duel", "require_open"]
+__all__ = ["Agent", "AgentMaker", "Choice", "Evaluate", "PolicyAgent", "require_duel", "require_open"]
 
 Evaluate: TypeAlias = Callable[[LeafBatch, ModelVersion], Evaluation]
 """Evaluates leaves and waits for the answer: `Evaluator.evaluate` for agents, which think in a thread of their own."""
@@ -35,6 +35,15 @@ class Agent(Protocol):
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """Return a legal action for the player to move; all luck comes from `rng`. `state` stays as it is."""
+        ...
+
+
+@runtime_checkable
+class PolicyAgent(Agent, Protocol):
+    """An agent that can say how likely it is to choose each move: a teacher of policies, and one who can be answered best."""
+
+    def policy(self, game: Game, state: State) -> np.ndarray:
+        """Return the probability of each legal action, float64 [n], in the order of `games.positions.legal`."""
         ...
 
 

@@ -30,9 +30,13 @@ class GreedyAgent:
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        actions = legal(game, state)
-        values = np.array([core.move_value(game, state, action) for action in actions])
-        return Choice(int(rng.choice(np.array(actions)[values == values.max()])))
+        return Choice(int(rng.choice(legal(game, state), p=self.policy(game, state))))
+
+    def policy(self, game: Game, state: State) -> np.ndarray:
+        """See `zerofleet.agents.PolicyAgent`."""
+        values = np.array([core.move_value(game, state, action) for action in legal(game, state)])
+        best = values == values.max()
+        return np.asarray(best / best.sum())
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> GreedyAgent:

@@ -21,6 +21,11 @@ class RandomAgent:
         """See `zerofleet.agents.Agent`."""
         return Choice(int(rng.choice(legal(game, state))))
 
+    def policy(self, game: Game, state: State) -> np.ndarray:
+        """See `zerofleet.agents.PolicyAgent`."""
+        moves = len(legal(game, state))
+        return np.full(moves, 1.0 / moves)
+
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RandomAgent:
     """Return the agent written `random`."""
