@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from games.core import Game
-from zerofleet.agents import alpha_beta, greedy, perfect, random, rock_paper_scissors, take_six
+from zerofleet.agents import alpha_beta, best_response, greedy, perfect, random, rock_paper_scissors, take_six, tic_tac_toe
 from zerofleet.agents.base import Agent, Evaluate
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
@@ -39,6 +39,16 @@ AGENTS = {
         alpha_beta.from_spelling,
     ),
     "perfect": AgentKind("perfect", "solves the game; for small games, such as tic_tac_toe", perfect.from_spelling),
+    "best_response": AgentKind(
+        "best_response:AGENT",
+        "for small games: the most that can be won from AGENT, if that says how likely its moves are; such as random",
+        best_response.from_spelling,
+    ),
+    "tic_tac_toe_rules": AgentKind(
+        "tic_tac_toe_rules",
+        "for tic_tac_toe: wins if it can, blocks if it must, takes the centre, else plays anywhere",
+        tic_tac_toe.from_spelling,
+    ),
     "take_six_comparison": AgentKind(
         "take_six_comparison", "for take_six: the card closest to the end of one of the shortest rows", take_six.from_spelling
     ),
