@@ -1,12 +1,14 @@
-"""Ratings: intervals of match results, the sequential test of promotion, and Bayesian Elo for ladders."""
+"""Ratings: intervals of match results, the sequential test of promotion, and Bayesian Elo for any number of players."""
 
 from zerofleet.ratings.elo import Rating, Tally, rate
 from zerofleet.ratings.intervals import elo_from_share, share_from_elo, share_interval, wilson
 from zerofleet.ratings.likelihood import PENTANOMIAL_SCORES, histogram
+from zerofleet.ratings.placements import Placement
 from zerofleet.ratings.sprt import Sprt, Verdict
 
 __all__ = [
     "PENTANOMIAL_SCORES",
+    "Placement",
     "Rating",
     "Sprt",
     "Tally",
