@@ -6,7 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from games.core import Game
-from zerofleet.agents import alpha_beta, best_response, greedy, perfect, random, rock_paper_scissors, take_six, tic_tac_toe
+from zerofleet.agents import (
+    alpha_beta,
+    best_response,
+    greedy,
+    initialize,
+    perfect,
+    random,
+    rock_paper_scissors,
+    take_six,
+    tic_tac_toe,
+)
 from zerofleet.agents.base import Agent, Evaluate
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
@@ -39,6 +49,11 @@ AGENTS = {
         alpha_beta.from_spelling,
     ),
     "perfect": AgentKind("perfect", "solves the game; for small games, such as tic_tac_toe", perfect.from_spelling),
+    "initialize": AgentKind(
+        "initialize",
+        "for first games: draws a move, twice as likely if it holds ground as if it loses some, and four times if it gains",
+        initialize.from_spelling,
+    ),
     "best_response": AgentKind(
         "best_response:AGENT",
         "for small games: the most that can be won from AGENT, if that says how likely its moves are; such as random",
