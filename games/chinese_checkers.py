@@ -50,7 +50,9 @@ _SEATS = {2: (0, 3), 3: (0, 2, 4), 4: (0, 1, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
 _PASS = FIELDS * FIELDS
 _PIECES = 10
 _MAX_ROUNDS = 5000
+_HOME_ROWS = 140  # the rows of a full home, counted from the top, in sum
 _FULL_ADVANCE = 120.0  # rows that ten pieces gain from a full home to a full goal
+_NEARLY = 0.99  # an estimate stays below what is won for certain
 
 _CORNERS = np.array([[*_SEATS.get(players, ()), *[0] * 6][:6] for players in range(7)], dtype=np.int64)
 _GOALS = np.array([star.words_of(star.corner_fields((corner + 3) % 6)) for corner in range(6)], dtype=np.uint64)
@@ -233,8 +235,8 @@ def legal_actions(game: ChineseCheckers, state: State, out: np.ndarray) -> int:
                 low, high = low & GOAL[0], np.uint64(0)
             elif not game.open_corners:
                 low, high = low & WITHOUT_CORNERS[0], high & WITHOUT_CORNERS[1]
-            count = _list(origin * FIELDS, low, out, count)
-            count = _list(origin * FIELDS + 64, high, out, count)
+            count = star.list_targets(origin * FIELDS, low, out, count)
+            count = star.list_targets(origin * FIELDS + 64, high, out, count)
         mine, offset = mine_second, 64
     if count == 0:
         out[0] = _PASS
@@ -250,16 +252,6 @@ def _taken(game: ChineseCheckers, state: State) -> tuple[np.uint64, np.uint64]:
         first |= state[1 + 2 * player]
         second |= state[2 + 2 * player]
     return first, second
-
-
-@compiled
-def _list(base: int, targets: np.uint64, out: np.ndarray, count: int) -> int:
-    """Append `base` + the place of every bit of `targets` to `out`; return the new length."""
-    while targets:
-        out[count] = base + lowest_bit(targets)
-        count += 1
-        targets &= targets - _ONE
-    return count
 
 
 @rule(ChineseCheckers)
@@ -344,13 +336,7 @@ def standing(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
 def _rows_gained(game: ChineseCheckers, state: State, player: int) -> int:
     """Return how many rows the pieces of a player are ahead of their home in sum: 0 .. 120."""
     first, second = star.turned(state[1 + 2 * player], state[2 + 2 * player], _corner(game, player))
-    gained, offset = 140, 0  # the rows of the home, counted from the top, sum to 140
-    for _ in range(2):
-        while first:
-            gained -= ROWS[lowest_bit(first) + offset]
-            first &= first - _ONE
-        first, offset = second, 64
-    return gained
+    return _HOME_ROWS - star.sum_of_rows(first, second)
 
 
 @rule(ChineseCheckers)
@@ -362,25 +348,14 @@ def encode(game: ChineseCheckers, state: State, viewer: int, out: np.ndarray) ->
     for seat in range(game.players):
         player = (viewer + seat) % game.players
         first, second = star.turned(state[1 + 2 * player], state[2 + 2 * player], corner)
-        _encode_fields(first, second, seat * plane, out)
+        star.encode_fields(first, second, seat * plane, out)
     start = game.players * plane
-    _encode_fields(HOME[0], HOME[1], start, out)
-    _encode_fields(GOAL[0], GOAL[1], start + plane, out)
+    star.encode_fields(HOME[0], HOME[1], start, out)
+    star.encode_fields(GOAL[0], GOAL[1], start + plane, out)
     for field in range(FIELDS):
         set_bit(out, start + 2 * plane + CELLS[field])
         if game.players == 4 and viewer % 2 == 0:
             set_bit(out, start + 3 * plane + CELLS[field])
-
-
-@compiled
-def _encode_fields(first: np.uint64, second: np.uint64, start: int, out: np.ndarray) -> None:
-    """Set the bits of a set of fields in the plane that begins at the bit `start`."""
-    offset = 0
-    for _ in range(2):
-        while first:
-            set_bit(out, start + CELLS[lowest_bit(first) + offset])
-            first &= first - _ONE
-        first, offset = second, 64
 
 
 @rule(ChineseCheckers)
@@ -398,3 +373,22 @@ def move_value(game: ChineseCheckers, state: State, action: int) -> float:
     if action == _PASS:
         return 0.0
     return float(ROWS[action // FIELDS] - ROWS[action % FIELDS])
+
+
+@rule(ChineseCheckers)
+def estimate(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
+    """The lead in rows over the others on their way, within the places that are left; places won count as they are."""
+    standing(game, state, out)
+    if is_over(game, state):
+        return
+    others = game.players - 1
+    finished = int(np.int64((state[0] >> _FINISHED) & _SEAT))
+    total = 0
+    for player in range(game.players):
+        if not _place_of(state, player):
+            total += _rows_gained(game, state, player)
+    for player in range(game.players):
+        if not _place_of(state, player):
+            gained = _rows_gained(game, state, player)
+            lead = (gained - (total - gained) / (others - finished)) / _FULL_ADVANCE
+            out[player] = np.float32(-finished / others + (others - finished) / others * _NEARLY * lead)

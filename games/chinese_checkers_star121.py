@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from games.bits import lowest_bit
+from games.bits import lowest_bit, set_bit
 from games.compiled import compiled
 
 __all__ = [
@@ -38,9 +38,12 @@ __all__ = [
     "TURNED",
     "WITHOUT_CORNERS",
     "corner_fields",
+    "encode_fields",
     "holds",
+    "list_targets",
     "most_moves",
     "reached",
+    "sum_of_rows",
     "turned",
     "words_of",
 ]
@@ -198,3 +201,36 @@ def _jumped(origin: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64
                 low, high = _with(low, high, landing)
                 open_low, open_high = _with(open_low, open_high, landing)
     return low, high
+
+
+@compiled
+def list_targets(base: int, targets: np.uint64, out: np.ndarray, count: int) -> int:
+    """Append `base` + the place of every bit of `targets` to `out`; return the new length."""
+    while targets:
+        out[count] = base + lowest_bit(targets)
+        count += 1
+        targets &= targets - _ONE
+    return count
+
+
+@compiled
+def encode_fields(first: np.uint64, second: np.uint64, start: int, out: np.ndarray) -> None:
+    """Set the bits of a set of fields in the plane that begins at the bit `start`."""
+    offset = 0
+    for _ in range(2):
+        while first:
+            set_bit(out, start + CELLS[lowest_bit(first) + offset])
+            first &= first - _ONE
+        first, offset = second, _WORD
+
+
+@compiled
+def sum_of_rows(first: np.uint64, second: np.uint64) -> int:
+    """Return the sum of the rows, counted from the top, of a set of fields."""
+    rows, offset = 0, 0
+    for _ in range(2):
+        while first:
+            rows += ROWS[lowest_bit(first) + offset]
+            first &= first - _ONE
+        first, offset = second, _WORD
+    return rows

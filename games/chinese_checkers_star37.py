@@ -55,6 +55,9 @@ _WHERE_FIRST, _WHERE_SECOND, _WHERE_PLIES = np.uint64(40), np.uint64(42), np.uin
 _TWO_BITS, _THREE_BITS = np.uint64(3), np.uint64(7)
 _HALF = np.uint64(32)
 _PLY = _ONE << _WHERE_PLIES
+_SECOND = -1.0 / 3.0  # the score of the second place
+_WHOLE_WAY = 32.0  # rows that six pieces gain from the own corner to the end zone
+_NEARLY_HALF = 0.495  # an estimate stays below what is won for certain
 _START_SPOTS = np.uint64(
     sum(int(bit) for bits in board.FIELD_SPOTS for f, bit in enumerate(bits) if int(board.START_FIELDS) >> f & 1)
 )
@@ -281,3 +284,26 @@ def key(game: ChineseCheckersStar37, state: State) -> np.uint64:
 def move_value(game: ChineseCheckersStar37, state: State, action: int) -> float:
     """The rows the piece goes up in the mover's view; 0 for the pass."""
     return float(board.ROWS_GAINED[action])
+
+
+@rule(ChineseCheckersStar37)
+def estimate(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
+    """The lead in rows over the others on their way, within what can still be won; points already earned count as they are."""
+    scores(game, state, out)
+    if is_over(game, state):
+        return
+    best = 1.0 if _first(state) == 0 else _SECOND
+    for player in range(3):
+        if _first(state) != player + 1:
+            out[player] = np.float32(-1.0 + (best + 1.0) * (0.5 + _NEARLY_HALF * _lead(state, player)))
+
+
+@compiled
+def _lead(state: State, player: int) -> float:
+    """Return how much further a player is than the others on their way, on average, in [-1, 1]: 1 is the whole way."""
+    ahead, others = 0.0, 0
+    for other in range(3):
+        if other != player and _first(state) != other + 1:
+            ahead += _rows_to_go(state, other) - _rows_to_go(state, player)
+            others += 1
+    return ahead / (others * _WHOLE_WAY)

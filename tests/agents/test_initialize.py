@@ -12,7 +12,6 @@ from zerofleet.errors import InvalidRequest
 from zerofleet.testing import built_in_games
 
 STAR = games.make("chinese_checkers_star37")
-MIDDLE_GAME = "c3-c4, a5-b5, g6-f6, c2-c3"  # some pieces can now go back
 
 
 def some_position(name: str, plies: int = 8) -> tuple[games.Game, np.ndarray]:
