@@ -6,42 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from games.core import make
+from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
+from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
 from zerofleet.presets import preset
 from zerofleet.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo
 from zerofleet.ratings.likelihood import misfit
+from zerofleet.ratings.simulation import DECISIVE, DRAWISH, simulate, tilted
 
-# A field of pairs with some draws and some luck of the opening; the tests tilt it to the strength they want.
-LEVEL_FIELD = np.array([0.08, 0.15, 0.54, 0.15, 0.08])
 IDENTICAL_AND_DRAWISH = np.array([0.001, 0.02, 0.958, 0.02, 0.001])
-
-
-def field_with_mean(mean, field=LEVEL_FIELD):
-    """Return pair probabilities [5] with that mean share: the field, tilted exponentially."""
-    low, high = -60.0, 60.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        tilted = field * np.exp(middle * PENTANOMIAL_SCORES)
-        tilted /= tilted.sum()
-        low, high = (middle, high) if tilted @ PENTANOMIAL_SCORES < mean else (low, middle)
-    return tilted
-
-
-def simulate(test, probabilities, *, runs, max_pairs, seed):
-    """Return how many of `runs` tests ended as stronger, not stronger, and undecided after `max_pairs`."""
-    rng = np.random.default_rng(seed)
-    counts = np.zeros((runs, 5))
-    stronger = weaker = 0
-    for _ in range(max_pairs):
-        outcomes = rng.choice(5, size=len(counts), p=probabilities)
-        counts[np.arange(len(counts)), outcomes] += 1
-        ratios = test.log_likelihood_ratio(counts, PENTANOMIAL_SCORES)
-        stronger += int((ratios >= test.upper).sum())
-        weaker += int((ratios <= test.lower).sum())
-        counts = counts[(ratios < test.upper) & (ratios > test.lower)]
-        if not len(counts):
-            break
-    return stronger, weaker, len(counts)
 
 
 def allowed(rate, runs):
@@ -49,39 +23,39 @@ def allowed(rate, runs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("field", [LEVEL_FIELD, np.array([0.25, 0.02, 0.46, 0.02, 0.25])], ids=["drawish", "decisive"])
+@pytest.mark.parametrize("field", [DRAWISH, np.array([0.25, 0.02, 0.46, 0.02, 0.25])], ids=["drawish", "decisive"])
 def test_error_rates_stay_below_alpha_and_beta(field):
-    test, runs = Sprt(elo0=0.0, elo1=80.0), 10_000
-    at_null = field_with_mean(share_from_elo(test.elo0), field)
-    at_alternative = field_with_mean(share_from_elo(test.elo1), field)
-    false_passes, _, open_null = simulate(test, at_null, runs=runs, max_pairs=2_000, seed=1)
-    _, false_fails, open_alternative = simulate(test, at_alternative, runs=runs, max_pairs=2_000, seed=2)
-    assert (open_null, open_alternative) == (0, 0)
-    assert false_passes <= allowed(test.alpha, runs)
-    assert false_fails <= allowed(test.beta, runs)
+    test, runs = Sprt(elo0=0.0, elo1=80.0), 5_000
+    at_null = tilted(field, share_from_elo(test.elo0))
+    at_alternative = tilted(field, share_from_elo(test.elo1))
+    null = simulate(test, at_null, runs=runs, max_pairs=2_000, seed=1)
+    alternative = simulate(test, at_alternative, runs=runs, max_pairs=2_000, seed=2)
+    assert (null.undecided, alternative.undecided) == (0, 0)
+    assert null.stronger <= allowed(test.alpha, runs)
+    assert alternative.not_stronger <= allowed(test.beta, runs)
 
 
 @pytest.mark.slow
 def test_unequal_error_rates_are_kept_each():
-    test, runs = Sprt(elo0=0.0, elo1=80.0, alpha=0.01, beta=0.2), 5_000
-    false_passes, _, _ = simulate(test, field_with_mean(0.5), runs=runs, max_pairs=2_000, seed=3)
-    _, false_fails, _ = simulate(test, field_with_mean(share_from_elo(80.0)), runs=runs, max_pairs=2_000, seed=4)
-    assert false_passes <= allowed(test.alpha, runs)
-    assert false_fails <= allowed(test.beta, runs)
+    test, runs = Sprt(elo0=0.0, elo1=80.0, alpha=0.01, beta=0.2), 3_000
+    null = simulate(test, DRAWISH, runs=runs, max_pairs=2_000, seed=3)
+    alternative = simulate(test, tilted(DRAWISH, share_from_elo(80.0)), runs=runs, max_pairs=2_000, seed=4)
+    assert null.stronger <= allowed(test.alpha, runs)
+    assert alternative.not_stronger <= allowed(test.beta, runs)
 
 
 @pytest.mark.slow
 def test_identical_players_are_not_promoted_more_often_than_alpha():
-    test, runs = Sprt(elo0=0.0, elo1=40.0), 4_000
-    for field in (IDENTICAL_AND_DRAWISH, field_with_mean(0.5)):
-        passes, _, _ = simulate(test, field, runs=runs, max_pairs=1_000, seed=5)
-        assert passes <= allowed(test.alpha, runs)
+    test, runs = Sprt(elo0=0.0, elo1=60.0), 2_000
+    for field in (IDENTICAL_AND_DRAWISH, DRAWISH):
+        simulated = simulate(test, field, runs=runs, max_pairs=1_000, seed=5)
+        assert simulated.stronger <= allowed(test.alpha, runs)
 
 
 def test_a_worse_candidate_passes_less_often_than_an_equal_one():
     test = Sprt(elo0=0.0, elo1=80.0)
-    worse, _, _ = simulate(test, field_with_mean(share_from_elo(-60.0)), runs=400, max_pairs=300, seed=6)
-    assert worse <= 2
+    worse = simulate(test, tilted(DRAWISH, share_from_elo(-60.0)), runs=400, max_pairs=300, seed=6)
+    assert worse.stronger <= 2
 
 
 def test_the_ratio_agrees_with_the_normal_approximation_where_that_holds():
@@ -126,7 +100,7 @@ def test_misfit_is_the_smallest_loss_over_all_distributions_with_that_mean(count
     shares = weights / weights.sum()
     assert loss >= -1e-9
     # Any other distribution with that mean explains the counts no better.
-    other = field_with_mean(mean, shares)
+    other = tilted(shares, mean)
     assert loss <= weights @ np.log(shares / other) + 1e-6
 
 
@@ -145,11 +119,37 @@ def test_scores_between_the_five_get_a_place_of_their_own():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("field", [LEVEL_FIELD, np.array([0.2, 0.05, 0.5, 0.05, 0.2])], ids=["drawish", "decisive"])
+@pytest.mark.parametrize("field", [DRAWISH, DECISIVE], ids=["drawish", "decisive"])
 def test_the_error_rate_of_the_laptop_preset_holds_with_its_last_pair(field):
-    gate, runs = preset(make("connect_four"), "laptop").gate, 3_000
+    gate, runs = preset(make("connect_four"), "laptop").gate, 2_000
     test = Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta)
-    passed, _, _ = simulate(
-        test, field_with_mean(share_from_elo(gate.elo0), field), runs=runs, max_pairs=gate.max_pairs, seed=8
+    at_null = tilted(field, share_from_elo(gate.elo0))
+    simulated = simulate(test, at_null, runs=runs, max_pairs=gate.max_pairs, seed=8)
+    assert simulated.stronger <= allowed(gate.alpha, runs)
+
+
+def make_twin(text, game, *, evaluate=None):
+    """Return a random player, whatever it is called: two of them differ by name alone."""
+    return make_agent("random", game)
+
+
+@pytest.mark.slow
+async def test_a_match_of_identical_players_is_decided_no_more_often_than_its_error_rate():
+    # Real pairs from lopsided openings, in which whoever has the better side tends to win. As the two players are one and
+    # the same, each pair might as well have ended the other way round; the field of both is level exactly.
+    game = make("tic_tac_toe")
+    terms = MatchTerms("twins", game, (Player("one"), Player("other")), seed=3, opening_plies=3, max_groups=150)
+    board = Scoreboard(terms)
+    games = play_games(
+        game, board.open_pairings(), UniformEvaluator(2), settings=MatchSettings(simulations=0), make_agent=make_twin
     )
-    assert passed <= allowed(gate.alpha, runs)
+    async for result in games:
+        board.record(result)
+    counts = np.array(board.standing().pentanomial, dtype=np.float64)
+    field = (counts + counts[::-1]) / (2.0 * counts.sum())
+    runs = 2_000
+    one_sided = simulate(Sprt(elo0=0.0, elo1=60.0), field, runs=runs, max_pairs=2_000, seed=9)
+    assert one_sided.stronger <= allowed(0.05, runs)
+    # Asked both ways round, "stronger" and "weaker": twice the rate at most.
+    two_sided = simulate(Sprt(elo0=-60.0, elo1=0.0), field, runs=runs, max_pairs=2_000, seed=9)
+    assert two_sided.not_stronger + one_sided.stronger <= allowed(0.1, runs)

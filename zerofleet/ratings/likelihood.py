@@ -54,19 +54,25 @@ def misfit(counts: np.ndarray, scores: np.ndarray, mean: float) -> np.ndarray:
 
 def _solve_tilt(shares: np.ndarray, distance: np.ndarray, *, low: float, high: float) -> np.ndarray:
     """Return x in (low, high) with sum_i q_i b_i / (1 + x b_i) = 0; the sum falls with x, from +inf to -inf."""
-    lower = np.full(shares.shape[:-1], low)
-    upper = np.full(shares.shape[:-1], high)
-    x = np.zeros(shares.shape[:-1])
+    rows = shares.reshape(-1, shares.shape[-1])
+    found = np.zeros(len(rows))
+    left = np.arange(len(rows))  # rows that have not settled; most do after a few steps
+    x, lower, upper = found.copy(), np.full(len(rows), low), np.full(len(rows), high)
     for _ in range(NEWTON_STEPS):
-        terms = distance / (1.0 + x[..., None] * distance)
-        slope = (shares * terms).sum(axis=-1)
+        terms = distance / (1.0 + x[:, None] * distance)
+        weighted = rows * terms
+        slope = weighted.sum(axis=-1)
         lower = np.where(slope > 0.0, x, lower)
         upper = np.where(slope > 0.0, upper, x)
-        proposal = x + slope / (shares * terms * terms).sum(axis=-1)
+        proposal = x + slope / (weighted * terms).sum(axis=-1)
         inside = (proposal > lower) & (proposal < upper)
         following = np.where(inside, proposal, 0.5 * (lower + upper))
-        settled = np.abs(following - x).max(initial=0.0) <= TOLERANCE * (high - low)
+        moving = np.abs(following - x) > TOLERANCE * (high - low)
         x = following
-        if settled:
-            break
-    return x
+        if not moving.all():
+            found[left] = x
+            rows, left, x, lower, upper = rows[moving], left[moving], x[moving], lower[moving], upper[moving]
+            if not len(left):
+                break
+    found[left] = x
+    return found.reshape(shares.shape[:-1])
