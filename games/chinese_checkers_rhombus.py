@@ -299,6 +299,15 @@ def standing(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> Non
         out[:] = 0.0
 
 
+@rule(ChineseCheckersRhombus)
+def estimate(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> None:
+    """The lead in levels as a share of all that a side has to climb, whatever the rules make of it at the last ply."""
+    if state[0] >> _RESULT:
+        scores(game, state, out)
+    else:
+        _score_distance(state, out)
+
+
 @compiled
 def _score_distance(state: State, out: np.ndarray) -> None:
     """Write the lead in levels as a share of all that a side has to climb."""
