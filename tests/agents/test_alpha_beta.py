@@ -10,7 +10,7 @@ from games import core
 from games.compiled import compiled
 from games.core import Game, State
 from zerofleet.agents import Agent, make_agent
-from zerofleet.agents.alpha_beta import AlphaBetaAgent, search_moves
+from zerofleet.agents.alpha_beta import search_moves
 
 
 @compiled
@@ -88,7 +88,7 @@ def test_the_search_cuts() -> None:
 @pytest.mark.slow
 def test_a_win_within_five_plies_is_never_missed_nor_an_avoidable_loss_allowed() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(2)
-    agent = AlphaBetaAgent(game, 5)
+    agent = make_agent("alpha_beta:5", game)
     decided = 0
     for _ in range(300):
         state = random_position(game, rng)
@@ -125,14 +125,14 @@ def test_a_quick_win_is_not_preferred_to_a_slow_one() -> None:
 
 def test_ties_are_broken_with_equal_chances() -> None:
     game = games.make("connect_four")
-    agent, state, rng = AlphaBetaAgent(game, 2), games.new_state(game), np.random.default_rng(3)
+    agent, state, rng = make_agent("alpha_beta:2", game), games.new_state(game), np.random.default_rng(3)
     counts = np.bincount([agent.choose(game, state, rng).action for _ in range(2100)], minlength=7)
     assert np.abs(counts - 300).max() < 5 * (300 * 6 / 7) ** 0.5
 
 
 def test_the_same_seed_gives_the_same_moves() -> None:
     game = games.make("connect_four")
-    agent, state = AlphaBetaAgent(game, 3), games.new_state(game)
+    agent, state = make_agent("alpha_beta:3", game), games.new_state(game)
     first, second = ([agent.choose(game, state, rng).action for _ in range(20)] for rng in map(np.random.default_rng, (4, 4)))
     assert first == second
 
@@ -149,7 +149,7 @@ def test_the_position_is_left_alone_even_if_it_cannot_be_written() -> None:
 @pytest.mark.parametrize("seat", [0, 1])
 def test_depth_five_beats_a_random_player(seat: int) -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(6)
-    agents: list[Agent] = [AlphaBetaAgent(game, 5), make_agent("random", game)]
+    agents: list[Agent] = [make_agent("alpha_beta:5", game), make_agent("random", game)]
     scores = [play_out(game, agents[:: 1 - 2 * seat], rng)[seat] for _ in range(300)]
     assert scores.count(1.0) / 300 > 0.95
 
@@ -157,7 +157,7 @@ def test_depth_five_beats_a_random_player(seat: int) -> None:
 @pytest.mark.slow
 def test_depth_five_against_itself_is_won_by_the_first_player_half_the_time() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(7)
-    agent = AlphaBetaAgent(game, 5)
+    agent = make_agent("alpha_beta:5", game)
     first = [play_out(game, [agent, agent], rng)[0] for _ in range(600)]
     assert first.count(1.0) / 600 == pytest.approx(0.49, abs=0.06)
     assert first.count(0.0) / 600 == pytest.approx(0.06, abs=0.03)

@@ -32,11 +32,11 @@ def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
         ("stockfish", "no agent is called 'stockfish'; there are random, greedy, alpha_beta:DEPTH, perfect"),
         ("", "no agent is called ''"),
         ("random:3", "'random:3': random takes nothing after a colon"),
-        ("alpha_beta", "'alpha_beta' needs a depth in plies, such as alpha_beta:5"),
+        ("alpha_beta", "'alpha_beta' needs a depth in plies or a budget: '' is no budget; write 5 (plies) or 100000nodes"),
         ("alpha_beta:deep", "'alpha_beta:deep' needs a depth in plies"),
         ("alpha_beta:-1", "'alpha_beta:-1' needs a depth in plies"),
-        ("alpha_beta:0", "alpha_beta:0 is out of range; the depth must be between 1 and 60"),
-        ("alpha_beta:61", "alpha_beta:61 is out of range"),
+        ("alpha_beta:0", "'0' is out of range; there may be 1 to 60 plies"),
+        ("alpha_beta:61", "'61' is out of range"),
     ],
 )
 def test_what_cannot_be_made_is_refused_with_what_exists(text: str, said: str) -> None:

@@ -1,126 +1,121 @@
-"""Alpha-beta search to a fixed depth, with nothing but the rules at its leaves: the classical opponent of known strength.
+"""The alpha-beta agent: the classical opponent, to a depth of known strength or as deep as a budget lets.
 
-A position in which the game goes on counts 0 at the horizon; a finished one counts its scores. So the agent takes every
-win and avoids every loss that it can force or see within `depth` plies, and otherwise plays at random. It does not prefer
-a quick win to a slow one.
+    alpha_beta:5             exactly 5 plies
+    alpha_beta:100000nodes   as deep as 100,000 positions a move let it
+    alpha_beta:50ms          as deep as 50 ms a move let it
+    alpha_beta:3,model=7     positions at the horizon as model version 7 sees them
 
-Every move of the root is searched with the full window. Were the bound of one move passed on to the next, a worse move
-would often come back with just that bound, look as good as the best, and be chosen: a weaker opponent under the same name.
+To a fixed depth it takes every win and avoids every loss that it can force or see within it, does not prefer a quick win to
+a slow one, and draws among the equally best moves with equal chances. Which moves are equal is exact: were the bound of one
+move passed on to the next, a worse move would often come back with just that bound, look as good as the best, and be
+chosen: a weaker opponent under the same name. With a budget it deepens (`zerofleet.agents.deepening`) and wins soonest.
+
+What a position at the horizon is worth says `games.core.estimate`; without that rule it counts 0 and everything that is
+neither won nor lost in sight is equally good.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from pydantic import Field
 
-from games import core
-from games.compiled import lean
 from games.core import Game, State
-from games.positions import copy_state, legal
+from games.positions import new_state
 from zerofleet.agents.base import Choice, Evaluate, require_duel
-from zerofleet.agents.scratch import Scratch, scratch_for
-from zerofleet.agents.spelling import Spelling
+from zerofleet.agents.budget import Budget
+from zerofleet.agents.deepening import MAX_DEPTH, SearchedMoves, SlicedSearch, deepen, finish, read_budget
+from zerofleet.agents.minimax import Algorithm, MinimaxSearch
+from zerofleet.agents.network_minimax import NetworkSearch
+from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import ModelVersion
 
-__all__ = ["MAX_DEPTH", "AlphaBetaAgent", "SearchedMoves", "from_spelling", "search_moves"]
-
-MAX_DEPTH = 60
-"""Deeper than any machine gets; what is deeper is a slip of the finger."""
-
-_LOWEST, _HIGHEST = -1.0, 1.0  # bounds of a score: the full window
+__all__ = ["AlphaBetaAgent", "AlphaBetaOptions", "SearchedMoves", "from_spelling", "search_moves"]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedMoves:
-    """The moves of a position with their values."""
+class AlphaBetaOptions(AgentOptions):
+    """Options of `alpha_beta`."""
 
-    actions: np.ndarray  # int16 [n], ascending
-    values: np.ndarray  # float64 [n], for the player to move
-    nodes: int
-    """Positions looked at, the root among them."""
-
-    def best(self) -> np.ndarray:
-        """Return the actions of the highest value, int16 [m]."""
-        return np.asarray(self.actions[self.values == self.values.max()])
+    algorithm: Algorithm = "alpha_beta"
+    """`minimax` and `negascout` choose alike, at other cost. With a model alpha-beta is the only one."""
+    ordered: bool = True
+    """Whether moves that cut before, or that the model likes, are tried first; no other choice follows from it."""
+    model: int | None = Field(default=None, ge=1)
+    """Version of the model that values positions at the horizon."""
 
 
 class AlphaBetaAgent:
-    """Searches `depth` plies and chooses among the equally best moves with equal chances."""
+    """Searches within a budget and chooses among the equally best moves with equal chances."""
 
-    def __init__(self, game: Game, depth: int) -> None:
-        """Take the game to play and the depth, 1 to `MAX_DEPTH`; raises `InvalidRequest`."""
-        if not 1 <= depth <= MAX_DEPTH:
-            raise InvalidRequest(f"alpha_beta:{depth} is out of range; the depth must be between 1 and {MAX_DEPTH}")
-        self.name = f"alpha_beta:{depth}"
-        self.depth = depth
-        require_duel(self.name, game)
+    def __init__(
+        self, game: Game, budget: Budget, options: AlphaBetaOptions | None = None, *, evaluate: Evaluate | None = None
+    ) -> None:
+        """Take the game to play and the budget; raises `InvalidRequest` for a game or options it cannot play with.
+
+        Args:
+            game: Of two players with perfect information.
+            budget: Plies, nodes or milliseconds a move.
+            options: See there.
+            evaluate: Who evaluates, if a model is asked.
+        """
+        self._budget = budget
+        self._options = options or AlphaBetaOptions()
+        self._evaluate = evaluate
+        self.name = str(Spelling("alpha_beta", str(budget), _written(self._options)))
+        _require_opponent(self.name, game)
+        if self._options.model is not None and evaluate is None:
+            raise InvalidRequest(f"{self.name} asks a model, and there is none here; leave out model={self._options.model}")
+        if self._options.model is not None and self._options.algorithm != "alpha_beta":
+            raise InvalidRequest(f"{self.name}: with a model there is only algorithm=alpha_beta")
+        if budget.unit == "ms" and self._options.model is None:
+            finish(self._search(game, new_state(game)), 1)  # compiles, so that the first move has its time for itself
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        searched = search_moves(game, state, self.depth)
-        return Choice(int(rng.choice(searched.best())), searched.nodes, float(searched.values.max()))
+        search = self._search(game, state)
+        if self._budget.unit == "plies":
+            searched = finish(search, self._budget.amount)
+        else:
+            searched = deepen(search, self._budget, deepest=MAX_DEPTH).moves
+        return Choice(int(rng.choice(np.sort(searched.best()))), searched.nodes, float(searched.values.max()))
+
+    def _search(self, game: Game, state: State) -> SlicedSearch:
+        options = self._options
+        if options.model is not None and self._evaluate is not None:
+            version = ModelVersion(options.model)
+            return NetworkSearch(game, state, self._evaluate, version=version, ordered=options.ordered)
+        deepest = self._budget.amount if self._budget.unit == "plies" else MAX_DEPTH
+        return MinimaxSearch(game, state, deepest=deepest, algorithm=options.algorithm, ordered=options.ordered)
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> AlphaBetaAgent:
-    """Return the agent written `alpha_beta:DEPTH`."""
-    spelling.refuse_options()
-    if not (spelling.argument.isascii() and spelling.argument.isdigit()):
-        raise InvalidRequest(f"{str(spelling)!r} needs a depth in plies, such as alpha_beta:5")
-    return AlphaBetaAgent(game, int(spelling.argument))
+    """Return the agent written `alpha_beta:5`, `alpha_beta:50ms` or `alpha_beta:3,model=7`."""
+    options = spelling.options(AlphaBetaOptions)
+    return AlphaBetaAgent(game, read_budget(spelling), options, evaluate=evaluate)
+
+
+def _written(options: AlphaBetaOptions) -> tuple[tuple[str, str], ...]:
+    """Return the options that differ from their defaults, as they are written."""
+    chosen = options.model_dump(exclude_defaults=True)
+    return tuple((name, str(value).lower()) for name, value in chosen.items())
 
 
 def search_moves(game: Game, state: State, depth: int) -> SearchedMoves:
-    """Return every legal move with its exact value `depth` plies from here.
+    """Return every legal move with its exact value `depth` plies from here, by wins and losses alone.
 
     Args:
         game: The rules, of a game of two players with perfect information.
         state: A position in which the game goes on; it stays as it is.
         depth: How many plies to look ahead, the move itself included; at least 1.
     """
-    scratch = scratch_for(game, state, depth)
-    stack = scratch.stack
-    player = core.to_move(game, stack[0])
-    actions = legal(game, stack[0])
-    values = np.empty(len(actions))
-    for i, action in enumerate(actions):
-        stack[1] = stack[0]
-        core.play(game, stack[1], action)
-        values[i] = _value(game, scratch, 1, player, _LOWEST, _HIGHEST)
-    return SearchedMoves(np.array(actions, dtype=np.int16), values, int(scratch.nodes[0]))
+    return finish(MinimaxSearch(game, state, deepest=depth, root="all", estimated=False), depth)
 
 
-@lean
-def _value(game: Game, scratch: Scratch, ply: int, player: int, alpha: float, beta: float) -> float:
-    """Return the value of stack[ply] for `player`, exact if it lies between `alpha` and `beta`, else a bound.
-
-    Args:
-        game: The rules.
-        scratch: Its depth is the horizon.
-        ply: How far from the root.
-        player: Whose value is meant, whoever is to move here.
-        alpha: Value that `player` has for sure elsewhere.
-        beta: Value to which the opponent can hold `player` elsewhere.
-    """
-    stack, listed = scratch.stack, scratch.listed
-    scratch.nodes[0] += 1
-    if core.is_over(game, stack[ply]):
-        core.scores(game, stack[ply], scratch.scores)
-        return float(scratch.scores[player])
-    if ply + 1 == stack.shape[0]:
-        return 0.0
-    maximising = core.to_move(game, stack[ply]) == player
-    best = -np.inf if maximising else np.inf
-    for i in range(core.legal_actions(game, stack[ply], listed[ply])):
-        copy_state(stack[ply], stack[ply + 1])
-        core.play(game, stack[ply + 1], listed[ply, i])
-        value = _value(game, scratch, ply + 1, player, alpha, beta)
-        if maximising:
-            best = max(best, value)
-            alpha = max(alpha, best)
-        else:
-            best = min(best, value)
-            beta = min(beta, best)
-        if beta <= alpha:
-            break
-    return best
+def _require_opponent(name: str, game: Game) -> None:
+    """Raise `InvalidRequest` unless the game is one of two players who both see everything."""
+    spec = game.spec()
+    if spec.information == "perfect" and spec.num_players != 2:
+        raise InvalidRequest(
+            f"{name} plays games of two players; {spec.name} has {spec.num_players}. max_n:DEPTH, such as max_n:3, plays those"
+        )
+    require_duel(name, game)

@@ -11,6 +11,7 @@ from zerofleet.agents import (
     best_response,
     greedy,
     initialize,
+    max_n,
     perfect,
     random,
     rock_paper_scissors,
@@ -45,10 +46,13 @@ AGENTS = {
     ),
     "alpha_beta": AgentKind(
         "alpha_beta:DEPTH",
-        "sees wins and losses DEPTH plies ahead, plays at random otherwise; such as alpha_beta:5",
+        "for two players: sees DEPTH plies ahead; alpha_beta:100000nodes or alpha_beta:50ms: as far as that gets",
         alpha_beta.from_spelling,
     ),
     "perfect": AgentKind("perfect", "solves the game; for small games, such as tic_tac_toe", perfect.from_spelling),
+    "max_n": AgentKind(
+        "max_n:DEPTH", "for any number of players: as alpha_beta, each for themselves; such as max_n:3", max_n.from_spelling
+    ),
     "initialize": AgentKind(
         "initialize",
         "for first games: draws a move, twice as likely if it holds ground as if it loses some, and four times if it gains",
