@@ -1,30 +1,36 @@
-"""The agent that solves the game: for games small enough to remember every position that matters.
+"""Agents that solve the game: any game small enough to remember every position that matters, and Connect Four on 6 x 7.
 
-Positions are searched to the end once and remembered by their key. A position that is won for the player to move is
-not searched further, which leaves parts of the game unknown until somebody goes there.
+`PerfectAgent` searches positions to the end once and remembers them by their key. A position that is won for the player to
+move is not searched further, which leaves parts of the game unknown until somebody goes there.
+
+`SolverAgent` asks the solver of Connect Four. By default any move that keeps the value (won, drawn or lost) is as good as
+another, as for the agent above: the player who wins does so for sure, not soon. With `prefer=score` it wins as soon and
+loses as late as it can.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
 from games import core
 from games.compiled import lean
+from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.positions import copy_state, legal, new_state
 from zerofleet.agents.alpha_beta import SearchedMoves
 from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.scratch import Scratch, scratch_for
-from zerofleet.agents.spelling import Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
+from zerofleet.solver import Solver, fits, shipped_book
 
-__all__ = ["MAX_POSITIONS", "PerfectAgent", "from_spelling"]
+__all__ = ["MAX_POSITIONS", "PerfectAgent", "PerfectOptions", "SolverAgent", "from_spelling"]
 
 MAX_POSITIONS = 1 << 22
-"""What the agent remembers at most, some 100 MB; Connect Four up to 4 x 5 fits."""
+"""What the agent remembers at most, some 100 MB."""
 
 _FIRST_POSITIONS = 1 << 14
 _NO_ROOM = np.inf
@@ -59,6 +65,11 @@ class PerfectAgent:
         searched = self.analyse(state)
         return Choice(int(rng.choice(searched.best())), searched.nodes, float(searched.values.max()))
 
+    def policy(self, game: Game, state: State) -> np.ndarray:
+        """See `zerofleet.agents.PolicyAgent`."""
+        searched = self.analyse(state)
+        return _evenly(searched.values == searched.values.max())
+
     def analyse(self, state: State) -> SearchedMoves:
         """Return every legal move with its true value; raises `InvalidRequest` if the memory does not suffice."""
         with self._lock:
@@ -92,11 +103,57 @@ class PerfectAgent:
         self._memory = _empty_memory(self._positions)
 
 
-def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> PerfectAgent:
-    """Return the agent written `perfect`."""
+class PerfectOptions(AgentOptions):
+    """How `perfect` is written."""
+
+    prefer: Literal["value", "score"] = "value"
+    """`value`: any move that keeps the value; `score`: only the soonest wins and the latest losses. For Connect Four."""
+
+
+class SolverAgent:
+    """Plays Connect Four perfectly, on boards that fit the solver; among equally good moves each is as likely."""
+
+    def __init__(self, game: ConnectFour, *, prefer: Literal["value", "score"] = "value") -> None:
+        """Take a board of at most 64 bits; raises `InvalidRequest`. Positions too hard to solve are refused by `choose`."""
+        self.name = "perfect" if prefer == "value" else f"perfect,prefer={prefer}"
+        self._solver = Solver(game, book=shipped_book(game))
+        self._prefer = prefer
+
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
+        """See `zerofleet.agents.Agent`; raises `InvalidRequest` if the position is too hard."""
+        best, value, nodes = self._best(state)
+        return Choice(int(rng.choice(best)), nodes, value)
+
+    def policy(self, game: Game, state: State) -> np.ndarray:
+        """See `zerofleet.agents.PolicyAgent`; raises as `choose` does."""
+        return _evenly(np.isin(legal(game, state), self._best(state)[0]))
+
+    def _best(self, state: State) -> tuple[np.ndarray, float, int]:
+        """Return the moves to choose among, the value of the position, and the nodes it took."""
+        if self._prefer == "score":
+            best, score, nodes = self._solver.best(state)
+            return best, float(np.sign(score)), nodes
+        valued = self._solver.values(state)
+        return valued.best(), float(valued.scores.max()), valued.nodes
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> PerfectAgent | SolverAgent:
+    """Return the agent written `perfect` or `perfect,prefer=score`."""
     spelling.refuse_argument()
-    spelling.refuse_options()
+    options = spelling.options(PerfectOptions)
+    if fits(game):
+        return SolverAgent(cast("ConnectFour", game), prefer=options.prefer)
+    if options.prefer != "value":
+        raise InvalidRequest(
+            f"{str(spelling)!r} is for Connect Four on boards of at most 64 bits; write perfect, "
+            f"which knows {game.spec().name} as won, drawn or lost"
+        )
     return PerfectAgent(game)
+
+
+def _evenly(good: np.ndarray) -> np.ndarray:
+    """Return equal probabilities, float64 [n], for the moves that are `good` (bool [n])."""
+    return good / np.count_nonzero(good)
 
 
 def _empty_memory(positions: int) -> _Memory:

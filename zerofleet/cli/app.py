@@ -66,6 +66,25 @@ COMMANDS = {
             "zerofleet match model:3 model:7 --game connect_four --games 100 --json",
         ),
     ),
+    "solve": Command(
+        "zerofleet.cli.solve:solve",
+        "Say what every move is worth under perfect play",
+        _USE,
+        (
+            "zerofleet solve connect_four",
+            "zerofleet solve connect_four --moves d1,d2,d3 --json",
+            "zerofleet solve tic_tac_toe --moves b2",
+        ),
+    ),
+    "accuracy": Command(
+        "zerofleet.cli.accuracy:accuracy",
+        "Compare a player's moves with perfect play, ply by ply",
+        _USE,
+        (
+            "zerofleet accuracy champion --game connect_four --positions 500",
+            "zerofleet accuracy alpha_beta:5 --positions 200 --json",
+        ),
+    ),
     "models": Command(
         "zerofleet.cli.models:app",
         "List, check, promote and roll back models",
@@ -111,6 +130,11 @@ BENCHMARKS = {
         "zerofleet.cli.bench_serve:serve",
         "Positions a second through workers, gRPC and inference server",
         examples=("zerofleet bench serve --game connect_four --preset laptop",),
+    ),
+    "solve": Command(
+        "zerofleet.cli.bench_solve:solve",
+        "Time of perfect play of Connect Four",
+        examples=("zerofleet bench solve", "zerofleet bench solve --positions 100 --plies 10 --json"),
     ),
     "perft": Command(
         "zerofleet.cli.bench_perft:perft",
