@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from games import core
-from games.compiled import lean
+from games.compiled import inlined, lean
 from games.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
@@ -121,7 +121,7 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
     begin_move(game, arena, g, rules)
 
 
-@lean
+@inlined
 def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
     """Run simulations of slot g until it waits for the network or its budget is reached; return the rows used."""
     slot = arena.slots[g]

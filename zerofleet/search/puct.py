@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from games.compiled import lean
+from games.compiled import inlined, lean
 from zerofleet.search.rules import Rules
 from zerofleet.search.tree import ROOT
 
@@ -43,7 +43,7 @@ def forced_visits(rules: Rules, prior: float, children_visits: int) -> float:
     return math.sqrt(rules.forced_playouts * prior * children_visits)
 
 
-@lean
+@inlined
 def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -> int:
     """Return the edge that PUCT follows from an expanded node; ties go to the lower action.
 

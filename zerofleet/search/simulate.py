@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from games import core
-from games.compiled import lean
+from games.compiled import inlined, lean
 from games.randomness import gamma, gumbel
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
@@ -62,7 +62,7 @@ def tree_of(arena: Arena, g: int) -> Tree:
     )
 
 
-@lean
+@inlined
 def evaluate(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> None:
     """Write the evaluation of a node: policy float32 [L] over its edges, value float32 [P], mover first."""
     node = tree.nodes[index]
@@ -77,7 +77,7 @@ def evaluate(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> N
         edge.prior = policy[i] / total if total > 0.0 else 1.0 / node.edge_count
 
 
-@lean
+@inlined
 def expand(tree: Tree, index: int) -> None:
     """Open an evaluated node to the search, and count it."""
     node = tree.nodes[index]
@@ -128,7 +128,7 @@ def prepare_root(tree: Tree, slot: Any, rules: Rules) -> None:
         edge.prior = (1.0 - rules.dirichlet_fraction) * edge.prior + rules.dirichlet_fraction * tree.weights[i] / total
 
 
-@lean
+@inlined
 def root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
     """Return the root's edge to follow; on the first call of a move the noise is put in place."""
     if not slot.prepared:
@@ -142,7 +142,7 @@ def root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
     return select_edge(tree.nodes, tree.edges, wide(ROOT), rules, force)
 
 
-@lean
+@inlined
 def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
     """Return the node made by following an edge for the first time."""
     state = tree.states[slot.nodes]
@@ -153,7 +153,7 @@ def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
     return child
 
 
-@lean
+@inlined
 def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
     """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
     nodes, edges = tree.nodes, tree.edges
@@ -166,7 +166,7 @@ def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray
     return index
 
 
-@lean
+@inlined
 def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
     """Let a leaf wait for a row of the batch, a new one or another game's, or answer it from the cache.
 
@@ -204,7 +204,7 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
     return used_rows + 1
 
 
-@lean
+@inlined
 def _wait(tree: Tree, slot: Any, index: int, row: int) -> None:
     """Note that a leaf waits for a row, or only for the game's other leaves (`ANSWERED`)."""
     tree.nodes[index].kind = PENDING

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import core
-from games.compiled import lean
+from games.compiled import inlined, lean
 
 __all__ = [
     "EXPANDED",
@@ -103,20 +103,20 @@ class Tree(NamedTuple):
     weights: np.ndarray  # float64 [L], scratch
 
 
-@lean
+@inlined
 def wide(number: Any) -> int:
     """Return an integer as 64 bits. Narrow ones and literals are types of their own: all that takes them is compiled again."""
     return np.int64(number)  # type: ignore[return-value]
 
 
-@lean
+@inlined
 def copy(source: np.ndarray, target: np.ndarray) -> None:
     """Copy a vector entry by entry; an assignment of slices would allocate, in case they overlap."""
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
-@lean
+@inlined
 def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) -> int:
     """Append the node whose position stands in `tree.states[slot.nodes]`, and its edges; return its index."""
     index = slot.nodes
@@ -150,7 +150,7 @@ def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) ->
     return index  # type: ignore[no-any-return]
 
 
-@lean
+@inlined
 def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
     """Count one visit with `value` (float32 [P], seat order) at a node and on the way up to the root."""
     players = value.shape[0]
@@ -165,7 +165,7 @@ def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
         index = nodes[index].parent
 
 
-@lean
+@inlined
 def take_flight(nodes: Any, edges: Any, index: int) -> None:
     """Mark the way from the root to a leaf that now waits for the network (virtual loss counts these marks)."""
     while True:
@@ -176,7 +176,7 @@ def take_flight(nodes: Any, edges: Any, index: int) -> None:
         index = nodes[index].parent
 
 
-@lean
+@inlined
 def release_flight(nodes: Any, edges: Any, index: int) -> None:
     """Undo `take_flight`."""
     while True:
