@@ -96,6 +96,7 @@ class Ladder:
             slots=self._settings.ladder_slots,
             cache_positions=self._settings.cache_positions,
             before_step=self._take_turns,
+            agent_threads=1,  # the ladder's share of the time is counted for one core
         )
         self._resumed_at_s = asyncio.get_running_loop().time()
         pairings = self._until_changed(_in_turns(boards), epoch)

@@ -97,7 +97,7 @@ class Ledger:
     async def record(self, result: GameResult) -> None:
         """Count a result of an open match, once. Raises `RecordRejected`, `Unavailable`. Cancellation: as `submit`."""
         if self._board(result.match_id).is_new(result):
-            await self._commit(events.GameEnded(**asdict(result)))
+            await self._commit(_ended(result))
 
     async def close_match(self, match_id: str, *, rated_groups: int) -> None:
         """End a match; so many groups of it count for the ladder. Raises `Unavailable`. Cancellation: as `submit`."""
@@ -170,7 +170,7 @@ class Ledger:
             yield events.Tallied(first=tally.first, second=tally.second, points=tally.points, games=tally.games)
         for purpose, board in self._boards.values():
             yield _opened(board.terms, purpose)
-            yield from (events.GameEnded(**asdict(result)) for result in board.results())
+            yield from (_ended(result) for result in board.results())
 
 
 def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
@@ -184,6 +184,13 @@ def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
         opening_plies=terms.opening_plies,
         max_groups=terms.max_groups,
     )
+
+
+def _ended(result: GameResult) -> events.GameEnded:
+    """Return the line for a result. What its moves cost is not kept: no verdict and no rating depends on it."""
+    known = asdict(result)
+    del known["efforts"]
+    return events.GameEnded(**known)
 
 
 def _tally(board: Scoreboard, groups: int) -> Tally:

@@ -64,7 +64,20 @@ COMMANDS = {
         (
             "zerofleet match champion alpha_beta:5 --game connect_four --games 200",
             "zerofleet match model:3 model:7 --game connect_four --games 100 --json",
+            "zerofleet match alpha_beta:4 alpha_beta:3 --sprt 0,50",
         ),
+    ),
+    "openings": Command(
+        "zerofleet.cli.openings:openings",
+        "Draw openings of a game, for matches and tournaments",
+        _USE,
+        ("zerofleet openings connect_four --plies 4 --count 500 --seed 1",),
+    ),
+    "agents": Command(
+        "zerofleet.cli.agents:agents",
+        "List the agents there are, and how they are written",
+        _LOOK,
+        ("zerofleet agents", "zerofleet agents --game take_six"),
     ),
     "solve": Command(
         "zerofleet.cli.solve:solve",

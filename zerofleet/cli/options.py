@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GameName",
     "Json",
+    "OpeningFile",
     "Parameters",
     "Preset",
     "RunDir",
@@ -64,6 +65,12 @@ Simulations = Annotated[
         min=0,
         help="Simulations a move of a model; 0 plays by its policy.",
         show_default="100; 0 where choices are simultaneous",
+    ),
+]
+OpeningFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--openings", metavar="FILE", help="Openings, one a line; see zerofleet openings.", show_default="random ones"
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]

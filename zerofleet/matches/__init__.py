@@ -1,28 +1,35 @@
 """Matches: two players, paired openings, every seating, results that count once, and rules for when to stop."""
 
+from zerofleet.matches.effort import Effort
 from zerofleet.matches.lone import LoneSeat, LoneTally, lone_tally
 from zerofleet.matches.match import MatchOutcome, decide, play_match
+from zerofleet.matches.opening_file import opening_line, read_openings
 from zerofleet.matches.openings import Opening, draw_openings, position_key
 from zerofleet.matches.play import Agent, AgentMaker, MatchSettings, play_games
 from zerofleet.matches.scoreboard import GameResult, Scoreboard, SeatTally, Standing
 from zerofleet.matches.stopping import Decision, FixedGames, SequentialTest, ShareOfPoints, StoppingRule
+from zerofleet.matches.summary import MatchSummary, PlayerEffort, SeatSummary, summarise
 from zerofleet.matches.terms import MatchTerms, Pairing, Player, points, seatings
 
 __all__ = [
     "Agent",
     "AgentMaker",
     "Decision",
+    "Effort",
     "FixedGames",
     "GameResult",
     "LoneSeat",
     "LoneTally",
     "MatchOutcome",
     "MatchSettings",
+    "MatchSummary",
     "MatchTerms",
     "Opening",
     "Pairing",
     "Player",
+    "PlayerEffort",
     "Scoreboard",
+    "SeatSummary",
     "SeatTally",
     "SequentialTest",
     "ShareOfPoints",
@@ -31,9 +38,12 @@ __all__ = [
     "decide",
     "draw_openings",
     "lone_tally",
+    "opening_line",
     "play_games",
     "play_match",
     "points",
     "position_key",
+    "read_openings",
     "seatings",
+    "summarise",
 ]

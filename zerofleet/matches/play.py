@@ -1,4 +1,4 @@
-"""Playing the games of matches: many at once in one search block, models by search and agents by themselves.
+"""Playing the games of matches: many at once in one search block, models by search and agents in threads of their own.
 
     async for pairing, result in play_games(game, scoreboard.open_pairings(), evaluator, slots=128, simulations=64):
         scoreboard.record(result)
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,16 +20,22 @@ from typing import Any, cast
 import numpy as np
 
 from games import core, positions
-from games.core import Game, GameSpec, State
+from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.matches.agent_pool import AgentPool, Question, seen_by_mover
+from zerofleet.matches.effort import Effort
 from zerofleet.matches.scoreboard import GameResult
-from zerofleet.matches.terms import Pairing, Player
-from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
-from zerofleet.search.block import LAST_SEED
+from zerofleet.matches.terms import Pairing
+from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step
 
-__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover", "waiting_for"]
+__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover", "usable_cores", "waiting_for"]
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,10 @@ class MatchSettings:
     cache_positions: int = 1 << 14
     """Evaluation cache: the two games of a pair share many positions."""
     before_step: Callable[[], Awaitable[None]] | None = None
-    """Awaited before each step: lets others go first. The time it takes is not counted by anybody."""
+    """Awaited before each step: lets others go first. The time it takes is not counted by anybody, and no agent thinks
+    meanwhile."""
+    agent_threads: int = field(default_factory=usable_cores)
+    """Agents that think at once; results are the same whatever it is."""
 
     def search(self, spec: GameSpec) -> SearchSettings:
         """Return the search settings: no noise, the most visited move, no resignation.
@@ -60,42 +71,10 @@ class _Table:
 
     pairing: Pairing
     luck: np.random.Generator
-
-
-@dataclass(slots=True)
-class _Agents:
-    """The classical players, one of each name; called in one thread at a time.
-
-    Where something is hidden they are shown a position that they cannot tell from the true one: none can peek.
-    """
-
-    game: Game
-    make: AgentMaker
-    evaluate: Evaluate
-    made: dict[str, Agent] = field(default_factory=dict)
-
-    def choose(self, requests: list[tuple[int, Player, State, np.random.Generator]]) -> list[tuple[int, int]]:
-        """Return (slot, action) for each request."""
-        chosen = []
-        for slot, player, state, luck in requests:
-            if player.name not in self.made:
-                self.made[player.name] = self.make(player.name, self.game, evaluate=self.evaluate)
-            shown = seen_by_mover(self.game, state, luck)
-            chosen.append((slot, self.made[player.name].choose(self.game, shown, luck).action))
-        return chosen
-
-
-def seen_by_mover(game: Game, state: State, luck: np.random.Generator) -> State:
-    """Return the position, or where something is hidden another that the player to move cannot tell from it.
-
-    What they cannot see is dealt anew by `luck`, and secret moves of the round are taken back; they are to move there too.
-    """
-    spec = game.spec()
-    if spec.information == "perfect":
-        return state
-    shown = np.zeros_like(state)
-    core.determinize(game, state, core.to_move(game, state), int(luck.integers(LAST_SEED)), shown)
-    return shown
+    efforts: list[Effort]
+    """By player; agents' moves so far."""
+    search_s: float = 0.0
+    """Its share of the time of all steps of the search."""
 
 
 async def play_games(
@@ -114,29 +93,20 @@ async def play_games(
     await asyncio.to_thread(_warm_up, cast("Hashable", game), min(settings.simulations, 2))
     block = SearchBlock(game, settings.search(game.spec()), slots=settings.slots)
     tables: dict[int, _Table] = {}
-    agents = _Agents(game, make_agent, waiting_for(evaluator))
-    while True:
-        for slot in block.idle():
-            pairing = next(pairings, None)
-            if pairing is None:
-                break
-            tables[slot] = _seat(block, slot, pairing)
-        if not tables:
-            return
-        if settings.before_step is not None:
-            await settings.before_step()
-        await _move(block, tables, agents, evaluator)
-        for slot in block.finished():
-            played = block.take(slot)
-            pairing = tables.pop(slot).pairing
-            yield GameResult(
-                match_id=pairing.match_id,
-                group=pairing.group,
-                seating=pairing.seating,
-                players=tuple(player.name for player in pairing.players),
-                moves=tuple(int(move) for move in played.moves),
-                scores=played.scores,
-            )
+    async with AgentPool(game, make_agent, waiting_for(evaluator), threads=settings.agent_threads) as agents:
+        while True:
+            for slot in block.idle():
+                pairing = next(pairings, None)
+                if pairing is None:
+                    break
+                tables[slot] = _seat(block, slot, pairing)
+            if not tables:
+                return
+            if settings.before_step is not None:
+                await settings.before_step()
+            await _move(block, tables, agents, evaluator, together=settings.before_step is not None)
+            for slot in block.finished():
+                yield _result(tables.pop(slot), block.take(slot))
 
 
 def waiting_for(evaluator: Evaluator) -> Evaluate:
@@ -164,27 +134,73 @@ def _warm_up(game: Any, simulations: int) -> None:
 def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:
     versions = [EXTERNAL if player.version is None else player.version for player in pairing.players]
     block.begin(slot, seed=pairing.opening.seed, versions=versions, opening=pairing.opening.moves)
-    return _Table(pairing, np.random.default_rng(pairing.seed))
+    return _Table(pairing, np.random.default_rng(pairing.seed), [Effort()] * (max(pairing.seating) + 1))
 
 
-async def _move(block: SearchBlock, tables: dict[int, _Table], agents: _Agents, evaluator: Evaluator) -> None:
-    """Search every model's game one step and play every agent's move that is due, both at the same time."""
-    requests = []
-    for slot in block.waiting():
-        table, state = tables[slot], block.state(slot)
-        requests.append((slot, table.pairing.players[core.to_move(block.game, state)], state, table.luck))
-    try:
-        async with asyncio.TaskGroup() as group:
-            choosing = group.create_task(asyncio.to_thread(agents.choose, requests)) if requests else None
-            await step(block, evaluator)
-    except ExceptionGroup as failures:
-        raise _first(failures) from failures
-    for slot, action in choosing.result() if choosing else ():
+async def _move(
+    block: SearchBlock, tables: dict[int, _Table], agents: AgentPool, evaluator: Evaluator, *, together: bool
+) -> None:
+    """Search every model's game one step while agents think, and play the agents' moves that are ready.
+
+    `together`: only when all are. Else an agent that thinks for long keeps no other game waiting.
+    """
+    asked = agents.asked
+    agents.ask([_question(block, slot, tables[slot]) for slot in block.waiting() if slot not in asked])
+    searching = block.searching()
+    if searching:
+        began_s = time.perf_counter()
+        await step(block, evaluator)
+        share_s = (time.perf_counter() - began_s) / len(searching)
+        for slot in searching:
+            tables[slot].search_s += share_s
+    wanted = len(agents.asked) if together else 0 if searching else 1
+    for slot, action, effort in await agents.answers(at_least=wanted):
+        table = tables[slot]
+        player = table.pairing.seating[core.to_move(block.game, block.state(slot))]
+        table.efforts[player] += effort
         block.play(slot, action)
 
 
-def _first(failure: Exception) -> Exception:
-    """Return one error of a group: several versions asked of one server fail for the same reason."""
-    while isinstance(failure, ExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure
+def _question(block: SearchBlock, slot: int, table: _Table) -> Question:
+    state = block.state(slot)
+    return Question(slot, table.pairing.players[core.to_move(block.game, state)], state, table.luck)
+
+
+def _result(table: _Table, played: PlayedGame) -> GameResult:
+    pairing = table.pairing
+    return GameResult(
+        match_id=pairing.match_id,
+        group=pairing.group,
+        seating=pairing.seating,
+        players=tuple(player.name for player in pairing.players),
+        moves=tuple(int(move) for move in played.moves),
+        scores=played.scores,
+        efforts=_efforts(table, played),
+    )
+
+
+def _efforts(table: _Table, played: PlayedGame) -> tuple[Effort, ...]:
+    """Return what the moves of each player cost; the time of the searches is shared out by their visits.
+
+    A model need not search where only one move is legal.
+    """
+    efforts, pairing = list(table.efforts), table.pairing
+    if all(player.version is None for player in pairing.players):
+        return tuple(efforts)
+    visits = {move.ply: int(move.visits.sum()) for move in played.searched}
+    weight = sum(visits.values()) + len(visits)  # the root is evaluated too
+    for ply, seat in enumerate(_movers(played)):
+        if ply >= played.opening_plies and pairing.players[seat].version is not None:
+            nodes = visits.get(ply, 0)
+            time_s = table.search_s * (nodes + 1) / weight if ply in visits else 0.0
+            efforts[pairing.seating[seat]] += Effort(1, nodes, time_s)
+    return tuple(efforts)
+
+
+def _movers(played: PlayedGame) -> list[int]:
+    """Return the seat that moved at each ply."""
+    state, seats = positions.new_state(played.game, played.seed), []
+    for move in played.moves:
+        seats.append(core.to_move(played.game, state))
+        core.play(played.game, state, move)
+    return seats

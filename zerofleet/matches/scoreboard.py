@@ -16,8 +16,9 @@ import numpy as np
 from games import positions
 from games.errors import GameError
 from zerofleet.errors import RecordRejected
+from zerofleet.matches.effort import Effort
 from zerofleet.matches.openings import Opening
-from zerofleet.matches.terms import MatchTerms, Pairing, points, seatings
+from zerofleet.matches.terms import MatchTerms, Pairing, points
 from zerofleet.ratings import share_interval
 
 __all__ = ["GameResult", "Scoreboard", "SeatTally", "Standing"]
@@ -38,6 +39,8 @@ class GameResult:
     """The opening included."""
     scores: tuple[float, ...]
     """By seat, in [-1, 1]."""
+    efforts: tuple[Effort, ...] = field(default=(), compare=False)
+    """By player, what its moves cost; empty where nobody noted it. The same game may take longer another time."""
 
 
 @dataclass(slots=True)
@@ -47,20 +50,34 @@ class SeatTally:
     wins: int = 0
     draws: int = 0
     losses: int = 0
+    full_wins: int = 0
+    """Games in which it has the full score of 1 on a seat: six captures in Abalone, the first place among three."""
+    full_losses: int = 0
+    """Games in which another player has the full score."""
+    points: float = 0.0
+    """Sum of its shares of the games' points; where a win can be partial, more than wins and half the draws."""
 
-    def add(self, share: float) -> None:
-        """Count a game by the first player's share of its points."""
+    def add(self, share: float, full: int) -> None:
+        """Count a game by the first player's share of its points, and whether it was a full win (1) or a full loss (-1)."""
         if abs(share - 0.5) <= DRAW_TOLERANCE:
             self.draws += 1
         elif share > 0.5:
             self.wins += 1
         else:
             self.losses += 1
+        self.full_wins += full > 0
+        self.full_losses += full < 0
+        self.points += share
 
     @property
     def games(self) -> int:
         """Games counted."""
         return self.wins + self.draws + self.losses
+
+    @property
+    def share(self) -> float:
+        """Share of the points of these games; one half without games."""
+        return self.points / self.games if self.games else 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +103,14 @@ class Standing:
     def total(self) -> SeatTally:
         """Wins, draws and losses over all seatings."""
         parts = self.seats.values()
-        return SeatTally(sum(t.wins for t in parts), sum(t.draws for t in parts), sum(t.losses for t in parts))
+        return SeatTally(
+            wins=sum(t.wins for t in parts),
+            draws=sum(t.draws for t in parts),
+            losses=sum(t.losses for t in parts),
+            full_wins=sum(t.full_wins for t in parts),
+            full_losses=sum(t.full_losses for t in parts),
+            points=sum(t.points for t in parts),
+        )
 
     @property
     def share(self) -> float:
@@ -117,12 +141,13 @@ class Scoreboard:
         self.duplicates = 0
         """Results that were known already."""
         self.closed = False
-        self._seatings = seatings(terms.game.spec().num_players)
+        self._seatings = terms.seatings
         self._supply = terms.openings()
         self._openings: list[Opening] = []
         self._results: dict[tuple[int, tuple[int, ...]], GameResult] = {}
-        self._groups: list[tuple[float, ...]] = []
-        """First player's share of each game of the complete groups, in the order of the seatings."""
+        self._groups: list[tuple[tuple[float, int], ...]] = []
+        """First player's share of each game of the complete groups, and whether it was a full win (1) or a full loss (-1), in
+        the order of the seatings."""
 
     def opening(self, group: int) -> Opening | None:
         """Return the opening of a group, None past the last one."""
@@ -171,9 +196,18 @@ class Scoreboard:
         """Return all results, also those of groups that are not complete, in the order of arrival."""
         return list(self._results.values())
 
-    def counted_results(self) -> list[GameResult]:
-        """Return the results of the groups that count, group by group, in the order of the seatings."""
-        return [self._results[group, seating] for group in range(self.groups) for seating in self._seatings]
+    def counted_results(self, groups: int | None = None) -> list[GameResult]:
+        """Return the results of the groups that count, or of the first `groups`, in the order of groups and seatings."""
+        counted = range(self.groups)[:groups]
+        return [self._results[group, seating] for group in counted for seating in self._seatings]
+
+    def efforts(self, groups: int | None = None) -> tuple[Effort, ...]:
+        """Return what the moves of each player cost in the results that `counted_results` returns."""
+        totals = [Effort()] * len(self.terms.players)
+        for result in self.counted_results(groups):
+            for player, effort in enumerate(result.efforts):
+                totals[player] += effort
+        return tuple(totals)
 
     @property
     def groups(self) -> int:
@@ -184,10 +218,10 @@ class Scoreboard:
         """Return where the match stands, or stood after its first `groups` groups."""
         counted = self._groups[:groups]
         seats = {seating: SeatTally() for seating in self._seatings}
-        for shares in counted:
-            for seating, share in zip(self._seatings, shares, strict=True):
-                seats[seating].add(share)
-        return Standing(tuple(sum(shares) / len(shares) for shares in counted), seats)
+        for games in counted:
+            for seating, (share, full) in zip(self._seatings, games, strict=True):
+                seats[seating].add(share, full)
+        return Standing(tuple(sum(share for share, _ in games) / len(games) for games in counted), seats)
 
     @property
     def exhausted(self) -> bool:
@@ -197,7 +231,7 @@ class Scoreboard:
     def _count_complete_groups(self) -> None:
         while all((self.groups, seating) in self._results for seating in self._seatings):
             results = [self._results[self.groups, seating] for seating in self._seatings]
-            self._groups.append(tuple(points(result.seating, result.scores) for result in results))
+            self._groups.append(tuple((points(r.seating, r.scores), _full(r.seating, r.scores)) for r in results))
 
     def _require_honest(self, result: GameResult) -> None:
         terms = self.terms
@@ -219,6 +253,12 @@ class Scoreboard:
         if result.moves[: len(opening.moves)] != opening.moves:
             raise RecordRejected("wrong_opening", f"group {result.group} begins with {opening.moves}, got {result.moves[:8]}")
         _require_scores(terms, opening, result)
+
+
+def _full(seating: tuple[int, ...], scores: tuple[float, ...]) -> int:
+    """Return 1 if the first player has the full score on a seat, -1 if another has it, 0 if nobody has it."""
+    best = [player for player, score in zip(seating, scores, strict=True) if score >= 1.0 - DRAW_TOLERANCE]
+    return 0 if not best else 1 if 0 in best else -1
 
 
 def _require_scores(terms: MatchTerms, opening: Opening, result: GameResult) -> None:

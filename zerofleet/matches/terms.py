@@ -1,12 +1,13 @@
 """The terms of a match: who meets whom, from which openings, on which seats.
 
-The games of a match come in groups. All games of a group begin with the same opening, one for each way to seat the two
-players (`seatings`): two for a two-player game, six for a three-player one. So a group favours nobody, and its points are
-one observation of who is stronger.
+The games of a match come in groups. All games of a group begin with the same opening, one for each way to seat the players
+(`seatings`): of two players, two for a two-player game, six for a three-player one. So a group favours nobody, and its
+points are one observation of who is stronger. As many players may meet in a game as it has seats.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Player:
     """`model:7`, `random`, `alpha_beta:3`, as `zerofleet.agents` knows them."""
     version: int | None = None
     """Model version; None for an agent."""
+    agent: str | None = None
+    """How the agent is written where `name` does not say so; see `twin`."""
 
     @classmethod
     def model(cls, version: int) -> Player:
@@ -39,6 +42,20 @@ class Player:
         """Return the player of a name: `model:7` is a model version, anything else an agent."""
         kind, _, number = name.partition(":")
         return cls(name, int(number)) if kind == "model" and number.isdecimal() else cls(name)
+
+    def twin(self) -> Player:
+        """Return the same player under another name, for a match between equals."""
+        return Player(f"{self.name} (control)", self.version, None if self.version else self.text)
+
+    @property
+    def text(self) -> str:
+        """How `zerofleet.agents.make_agent` is asked for the agent."""
+        return self.agent or self.name
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether it is an agent that asks a model."""
+        return self.version is None and ",model=" in self.text
 
     @property
     def repeats_itself(self) -> bool:
@@ -53,7 +70,7 @@ class Pairing:
     match_id: str
     group: int
     seating: tuple[int, ...]
-    """By seat, which player sits there: 0 the first, 1 the second."""
+    """By seat, which player sits there: 0 the first, 1 the second and so on."""
     players: tuple[Player, ...]
     """By seat."""
     opening: Opening
@@ -68,7 +85,8 @@ class MatchTerms:
     match_id: str
     """Names the match in results; never used for another one."""
     game: Game
-    players: tuple[Player, Player]
+    players: tuple[Player, ...]
+    """Two, or up to as many as the game has seats."""
     seed: int
     opening_plies: int
     max_groups: int
@@ -76,9 +94,17 @@ class MatchTerms:
     """Openings to use instead of random ones, in this order."""
 
     def __post_init__(self) -> None:
-        first, second = self.players
-        if first == second:
-            raise InvalidRequest(f"{first.name} cannot meet itself: the result would say nothing; name two different players")
+        for player in self.players:
+            if self.players.count(player) > 1:
+                raise InvalidRequest(
+                    f"{player.name} cannot meet itself: the result would say nothing; name two different players"
+                )
+        spec = self.game.spec()
+        if not 2 <= len(self.players) <= spec.num_players:
+            raise InvalidRequest(
+                f"{len(self.players)} players cannot share the {spec.num_players} seats of {spec.name}; "
+                "there must be two at least, and a seat for each"
+            )
         if self.max_groups < 1:
             raise InvalidRequest(f"a match needs at least one group of games, got {self.max_groups}")
         if self.given_openings is not None and self.must_differ:
@@ -97,7 +123,12 @@ class MatchTerms:
     @property
     def games_per_group(self) -> int:
         """Games of each group."""
-        return len(seatings(self.game.spec().num_players))
+        return len(self.seatings)
+
+    @property
+    def seatings(self) -> tuple[tuple[int, ...], ...]:
+        """The games of a group, each by who sits where."""
+        return seatings(self.game.spec().num_players, len(self.players))
 
     def openings(self) -> Iterator[Opening]:
         """Yield the opening of each group, `max_groups` at most; fewer where the game offers no more different ones.
@@ -108,7 +139,7 @@ class MatchTerms:
 
     def pairings(self, group: int, opening: Opening) -> Iterator[Pairing]:
         """Yield the games of a group."""
-        for index, seating in enumerate(seatings(self.game.spec().num_players)):
+        for index, seating in enumerate(self.seatings):
             seed = int(np.random.SeedSequence([self.seed, group, index]).generate_state(1, np.uint64)[0])
             seated = tuple(self.players[player] for player in seating)
             yield Pairing(self.match_id, group, seating, seated, opening, seed)
@@ -128,18 +159,19 @@ class MatchTerms:
                 return
 
 
-def seatings(num_players: int) -> tuple[tuple[int, ...], ...]:
-    """Return every way to seat two players on `num_players` seats so that both sit somewhere; the first player's first."""
-    return tuple(seats for seats in itertools.product((0, 1), repeat=num_players) if len(set(seats)) == 2)
+@functools.lru_cache
+def seatings(num_seats: int, num_players: int = 2) -> tuple[tuple[int, ...], ...]:
+    """Return every way to seat the players on the seats so that each sits somewhere; the first player's first."""
+    every_way = itertools.product(range(num_players), repeat=num_seats)
+    return tuple(seats for seats in every_way if len(set(seats)) == num_players)
 
 
 def points(seating: tuple[int, ...], scores: tuple[float, ...]) -> float:
     """Return the first player's share of a game's points, in [0, 1], from the scores (by seat, in [-1, 1]).
 
-    Half the difference of the two players' mean scores, moved to [0, 1]: with two seats 1 for a win, one half for a draw.
+    Half the difference of its mean score to that of the others, moved to [0, 1]: with two seats 1 for a win, one half for a
+    draw.
     """
-    means = []
-    for player in (0, 1):
-        own = [score for seat, score in zip(seating, scores, strict=True) if seat == player]
-        means.append(sum(own) / len(own))
-    return 0.5 + (means[0] - means[1]) / 4.0
+    own = [score for seat, score in zip(seating, scores, strict=True) if seat == 0]
+    others = [score for seat, score in zip(seating, scores, strict=True) if seat != 0]
+    return 0.5 + (sum(own) / len(own) - sum(others) / len(others)) / 4.0
