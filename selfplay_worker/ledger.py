@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -41,6 +42,8 @@ class FinishedGame:
 
     uid: str
     payload: bytes
+    when_published: Callable[[], None] | None = None
+    """Called once the stream has it."""
 
 
 class Ledger:

@@ -95,4 +95,6 @@ class Publisher:
             log.debug("game.published", game_uid=game.uid)
             crash_point("worker_after_publish")
             self._published.inc()
+            if game.when_published is not None:
+                game.when_published()
             return

@@ -11,6 +11,7 @@ from pydantic import Field
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.search import SearchSettings
 from zerofleet.settings import ServiceSettings
+from zerofleet.warm_start import WarmStartSettings
 
 __all__ = ["WorkerSettings"]
 
@@ -19,13 +20,15 @@ class WorkerSettings(ServiceSettings):
     """A process that plays games of the champion against itself and publishes them."""
 
     SERVICE: ClassVar[str] = "selfplay_worker"
-    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("search", "selfplay")
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("search", "selfplay", "warm_start")
 
     search: SearchSettings
     """How moves are searched. `resign_threshold` above -1 lets players resign: the threshold is then calibrated, and is
     the given one at the highest."""
     selfplay: SelfPlaySettings
     """Lanes, games and what happens to a running game when the champion changes."""
+    warm_start: WarmStartSettings
+    """Games of agents that are played while there is no champion yet."""
 
     inference_address: str
     """Where networks are evaluated: host:port, dns:///name:port or unix:/path."""

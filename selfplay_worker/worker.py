@@ -1,14 +1,14 @@
 """The worker: lanes, the champion they play, the stream they feed; and how all of it starts and ends.
 
-Start: compiled code is loaded while the first champion is awaited. End: no new games, running games abandoned (or played
-out, by setting), finished games published, connections closed.
+Start: in a warm start agents play first; then compiled code is loaded while the first champion is awaited. End: no new
+games, running games abandoned (or played out, by setting), finished games published, connections closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 
@@ -23,8 +23,10 @@ from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import NEVER, ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.stopping import Stop
+from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
 from zerofleet import metrics
+from zerofleet.errors import Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.gatekeeper_client import GatekeeperClient
@@ -35,6 +37,8 @@ from zerofleet.search import SearchBlock
 from zerofleet.streams import GameStream, open_stream
 
 __all__ = ["SelfPlay", "serve"]
+
+ASK_AGAIN_S = 0.5  # pause while the gatekeeper is away
 
 log = structlog.get_logger()
 
@@ -52,7 +56,21 @@ async def serve(service: Service, settings: WorkerSettings) -> None:
         KServeEvaluator(settings.inference_address, model, timeout_s=settings.evaluation_timeout_s, retry_s=5.0) as evaluator,
         aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
     ):
-        await SelfPlay(game, settings, evaluator=evaluator, stream=stream).run(service, gatekeeper.watch(model))
+        selfplay = SelfPlay(game, settings, evaluator=evaluator, stream=stream)
+        await selfplay.run(service, gatekeeper.watch(model), has_champion=lambda: _has_champion(gatekeeper, model))
+
+
+async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
+    """Return whether there is a champion, asking until the gatekeeper answers. Cancellation: nothing happened."""
+    while True:
+        try:
+            return await gatekeeper.champion(model) is not None
+        except Unavailable:
+            await asyncio.sleep(ASK_AGAIN_S)
+
+
+async def _nobody() -> bool:
+    return False
 
 
 class SelfPlay:
@@ -82,10 +100,22 @@ class SelfPlay:
             opening_plies=settings.selfplay.opening_plies,
         )
         self._resignation = resignation
+        self._warm_start = (
+            WarmStart(game, settings, adopted=self._adopted, publisher=self._publisher, stop=self._stop)
+            if settings.warm_start.games
+            else None
+        )
 
-    async def run(self, service: Service, champions: AsyncIterator[Champion]) -> None:
+    async def run(
+        self,
+        service: Service,
+        champions: AsyncIterator[Champion],
+        *,
+        has_champion: Callable[[], Awaitable[bool]] = _nobody,
+    ) -> None:
         """Play champions as they appear until `service` is asked to stop; every finished game is then in the stream.
 
+        `has_champion` says at the start whether the time of a warm start is over.
         Cancellation: unfinished games are forgotten; unpublished ones are logged.
         """
         service.on_drain("games", self._stop_games)
@@ -95,6 +125,7 @@ class SelfPlay:
                 watching = group.create_task(self._follow(champions))
                 publishing = group.create_task(self._publisher.run())
                 try:
+                    await self._play_warm_start(service, has_champion)
                     await self._play(service)
                 finally:
                     self._lanes_ended.set()
@@ -103,9 +134,22 @@ class SelfPlay:
                 publishing.cancel()
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
+            if self._warm_start is not None:
+                self._warm_start.close()
 
     async def _follow(self, champions: AsyncIterator[Champion]) -> None:
         await self._adopted.follow(champions, delay_s=self._settings.selfplay.adoption_delay_s, rng=self._rng)
+
+    async def _play_warm_start(self, service: Service, has_champion: Callable[[], Awaitable[bool]]) -> None:
+        """Have agents play while nobody is champion yet, if there is to be a warm start."""
+        if self._warm_start is None:
+            return
+        is_over = True
+        async with self._stop.interruptible():
+            is_over = await has_champion()
+        if not is_over:
+            service.ready()
+            await self._warm_start.run()
 
     async def _play(self, service: Service) -> None:
         """Run the lanes to their end."""

@@ -116,7 +116,8 @@ def _settings(game: Game, preset: str, directory: Path, seed: int) -> TrainerSet
         {"run_dir": directory, "game": game.spec().name, "game_parameters": parameters, "preset": preset, "seed": seed}
     )
     soon = settings.train.model_copy(update={"min_samples": settings.train.batch_size})  # or a short measurement only waits
-    return settings.model_copy(update={"train": soon})
+    from_nothing = settings.warm_start.model_copy(update={"games": 0})  # a version has to be there for the made-up games
+    return settings.model_copy(update={"train": soon, "warm_start": from_nothing})
 
 
 def _records(game: Game, seed: int) -> list[bytes]:

@@ -1,7 +1,8 @@
 """What becomes of a delivered game: kept, known already, or refused with a reason.
 
 A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published,
-or reuses the uid of a different game.
+or reuses the uid of a different game. Games of a warm start may have rules of their own, and their uid is their number: whoever
+played it first counts, whatever a second worker makes of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from zerofleet.errors import RecordRejected
 from zerofleet.presets import TrainSettings
 from zerofleet.records import UID_PATTERN, decode_record, validate
 from zerofleet.streams import Delivery
+from zerofleet.wire.records_pb2 import GameRecord
 
 __all__ = ["Judge", "Refusal", "Verdicts"]
 
@@ -41,10 +43,20 @@ class Verdicts:
 
 
 class Judge:
-    """Decides on deliveries for one game. `newest_version` is the highest model version ever published."""
+    """Decides on deliveries for one game."""
 
-    def __init__(self, game: Game, settings: TrainSettings, replay: Replay, newest_version: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        game: Game,
+        settings: TrainSettings,
+        replay: Replay,
+        newest_version: Callable[[], int],
+        *,
+        warm_start_game: Game | None = None,
+    ) -> None:
+        """`newest_version`: the highest model version ever published. `warm_start_game`: what agents play, if not `game`."""
         self._game = game
+        self._warm_start_game = game if warm_start_game is None else warm_start_game
         self._settings = settings
         self._replay = replay
         self._newest_version = newest_version
@@ -60,7 +72,7 @@ class Judge:
                 if known is None:
                     verdicts.accepted.append(self._accept(delivery, newest))
                     fresh[delivery.uid] = delivery.payload
-                elif known in (delivery.payload, _UNREADABLE):
+                elif known in (delivery.payload, _UNREADABLE) or (_is_of_agents(known) and _is_of_agents(delivery.payload)):
                     verdicts.duplicates += 1
                 else:
                     raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
@@ -88,8 +100,9 @@ class Judge:
         if record.uid != delivery.uid:
             raise RecordRejected("uid", f"the stream says {delivery.uid}, the record {record.uid[:64]!r}")
         played = validate(record)
-        if played.game != self._game or type(played.game) is not type(self._game):
-            raise RecordRejected("other_game", f"a game of {played.game}, this trainer learns {self._game}")
+        wanted = self._warm_start_game if _has_agents_only(record) else self._game
+        if played.game != wanted or type(played.game) is not type(wanted):
+            raise RecordRejected("other_game", f"a game of {played.game}, this trainer learns {wanted}")
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
         if claimed > newest:
             raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
@@ -100,3 +113,12 @@ class Judge:
 
 
 _UNREADABLE = b""  # no record is empty
+
+
+def _is_of_agents(payload: bytes) -> bool:
+    """Return whether a record is of a game of agents alone."""
+    return _has_agents_only(decode_record(payload))
+
+
+def _has_agents_only(record: GameRecord) -> bool:
+    return bool(record.seat_agents) and all(record.seat_agents)

@@ -31,7 +31,7 @@ class Samples:
     policy: np.ndarray  # float16 [N, L], target probability of each legal action, 0 at padding
     value: np.ndarray  # float32 [N, P], target score in [-1, 1]; index 0 is the player to move, then seat order
     opponents: np.ndarray  # int16 [N, P - 1], what the others chose in the same round, next seat first; -1 where nothing
-    plies_left: np.ndarray  # float32 [N], share of max_plies that was still played, in [0, 1]; -1 after a resignation
+    plies_left: np.ndarray  # float32 [N], share of max_plies that was still played, in [0, 1]; -1 where it says nothing
 
     def __len__(self) -> int:
         return len(self.states)
@@ -64,11 +64,12 @@ def require_target(spec: GameSpec, policy_target: PolicyTarget) -> None:
 
 
 def extract(played: ValidatedGame, *, search_value_share: float, policy_target: PolicyTarget = "search") -> Samples:
-    """Return a sample for each fully searched move.
+    """Return a sample for each fully searched move, and for each move of an agent that is to be learnt from.
 
     The policy target is the record's or, as `counter`, what would have beaten the opponents' choices of the same round
     (`require_target`); positions where nobody else chose keep the record's. The value target is `1 - search_value_share` of
-    the final scores and the rest of the root's value, both seen by the player to move.
+    the final scores and the rest of the root's value, both seen by the player to move; moves of agents have no root value and
+    take the scores alone. How long games of agents last says nothing about those of a model.
     """
     search, spec = played.search, played.game.spec()
     rows = np.flatnonzero(search.flags & FULL_SEARCH)
@@ -82,7 +83,8 @@ def extract(played: ValidatedGame, *, search_value_share: float, policy_target: 
     if policy_target == "counter" and spec.counters is not None:
         _counter(spec.counters, samples.opponents, samples.legal, policy)
     samples.policy[:] = policy
-    samples.plies_left[:] = -1.0 if played.record.resigned_seat else (len(played.movers) - plies) / spec.max_plies
+    is_length_unknown = played.record.resigned_seat or any(played.record.seat_agents)
+    samples.plies_left[:] = -1.0 if is_length_unknown else (len(played.movers) - plies) / spec.max_plies
     samples.value[:] = _value_targets(played, search, rows, search_value_share)
     return samples
 
@@ -148,5 +150,6 @@ def _value_targets(played: ValidatedGame, search: SearchColumns, rows: np.ndarra
     movers = played.movers[search.ply[rows]].astype(np.int64)
     players = len(played.scores)
     seats = (movers[:, None] + np.arange(players)) % players  # int64 [N, P]
-    mixed = (1.0 - share) * played.scores[None] + share * search.root_value[rows]
+    shares = np.where(search.model_version[rows] > 0, share, 0.0)[:, None]
+    mixed = (1.0 - shares) * played.scores[None] + shares * search.root_value[rows]
     return np.take_along_axis(mixed, seats, axis=1).astype(np.float32)

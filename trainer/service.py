@@ -31,6 +31,7 @@ from zerofleet.lifecycle import Service
 from zerofleet.naming import model_name
 from zerofleet.run_paths import RunPaths
 from zerofleet.streams import GameStream, open_stream
+from zerofleet.warm_start import game_of
 
 __all__ = ["Conductor", "make_intake", "serve"]
 
@@ -85,7 +86,13 @@ def make_intake(
     return Intake(
         stream,
         replay,
-        Judge(training.game, settings.train, replay, lambda: training.newest_version),
+        Judge(
+            training.game,
+            settings.train,
+            replay,
+            lambda: training.newest_version,
+            warm_start_game=game_of(training.game, settings.warm_start),
+        ),
         executor=executor,
         consumer=settings.consumer_name,
         limit=settings.intake_games,
@@ -122,7 +129,8 @@ class Conductor:
         service.on_drain("intake", intake.stop)
         service.on_drain("learner", self._stop)
         _watch(self._training)
-        self._submitter.offer(self._training.newest_version)
+        if version := self._training.newest_version:
+            self._submitter.offer(version)
         service.ready()
         try:
             async with asyncio.TaskGroup() as group:

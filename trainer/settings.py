@@ -12,6 +12,7 @@ from pydantic import Field
 from trainer.export import TritonBackend
 from zerofleet.presets import NetworkSettings, TrainSettings
 from zerofleet.settings import ServiceSettings
+from zerofleet.warm_start import WarmStartSettings
 
 __all__ = ["TrainerSettings"]
 
@@ -20,12 +21,14 @@ class TrainerSettings(ServiceSettings):
     """The process that stores finished games, trains on them and publishes candidates."""
 
     SERVICE: ClassVar[str] = "trainer"
-    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("network", "train")
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("network", "train", "warm_start")
 
     network: NetworkSettings
     """Size of the network; a run keeps the one it began with."""
     train: TrainSettings
     """The learner: steps, window, reuse, candidates."""
+    warm_start: WarmStartSettings
+    """Games of agents from which the first version is trained; the same as the workers', or it waits for ever."""
 
     model_store: Path
     """Directory in which candidates are published."""

@@ -1,4 +1,8 @@
-"""How training begins: from the last checkpoint, else from the newest stored model, else from random weights."""
+"""How training begins: from the last checkpoint, else from the newest stored model, else from random weights.
+
+Random weights are published as the first version, so that self-play can begin; after a warm start the first version is the
+network that has learnt from the games of the agents.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ __all__ = ["choose_device", "open_training"]
 
 
 def open_training(settings: TrainerSettings, game: Game) -> Training:
-    """Open every store of a run and return its training, with at least one version published.
+    """Open every store of a run and return its training, with at least one version published unless a warm start comes first.
 
     Raises `CorruptModel` for a damaged checkpoint or model, `VersionSkew` for one of another game or network,
     `RunDirectoryError` when another trainer is at work, `Unavailable` when the disk refuses.
@@ -46,7 +50,10 @@ def open_training(settings: TrainerSettings, game: Game) -> Training:
         )
         if loaded:
             restore(learner, game, settings.network, *loaded)
-            if not store.versions(model_name(game)):
+            versions = store.versions(model_name(game))
+            if versions and not accounts.candidate_version:  # killed between the first version and its checkpoint
+                training.note_candidate(versions[-1])
+            elif not versions and not training.warm_starting:
                 training.publish(learner.average.network(learner.network))
         else:
             _begin(training, game)
@@ -68,9 +75,9 @@ def _begin(training: Training, game: Game) -> None:
     """Start without a checkpoint: with the newest stored weights, or by publishing the random ones."""
     store, model, settings = training.store, model_name(game), training.settings
     versions = store.versions(model)
-    if not versions:
+    if not versions and not training.warm_starting:
         training.publish(training.learner.network)
-    else:
+    elif versions:
         manifest = store.verify(model, versions[-1], game=game)
         if not settings.network.describes(manifest.network):
             raise VersionSkew(

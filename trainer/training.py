@@ -115,10 +115,20 @@ class Training:
         self._count_busy(time.monotonic() - began)
 
     @property
+    def warm_starting(self) -> bool:
+        """Whether the first version is still to be trained, from games of agents."""
+        return self.settings.warm_start.games > 0 and not self.accounts.candidate_version
+
+    @property
     def newest_version(self) -> int:
-        """The highest version of this model in the store; raises `Unavailable` when there is none any more."""
+        """The highest version of this model in the store, 0 in a warm start.
+
+        Raises `Unavailable` when there is none any more.
+        """
         versions = self.store.versions(self._model)
         if not versions:
+            if self.warm_starting:
+                return 0
             raise Unavailable(f"no version of {self._model} is left in {self.store.root}; was the store removed?")
         return versions[-1]
 
@@ -126,8 +136,11 @@ class Training:
     def candidate_due(self) -> bool:
         """Whether enough samples came since the last candidate, and were trained on as well.
 
-        The latter matters to a learner that is behind: a candidate a few steps from the last one is a wasted match.
+        The latter matters to a learner that is behind: a candidate a few steps from the last one is a wasted match. In a warm
+        start: whether all its games are there, and trained on as often as the reuse bound allows.
         """
+        if self.warm_starting:
+            return len(self.replay.log) >= self.settings.warm_start.games and not self.learner.steps_allowed()
         wanted = samples_between_candidates(self.accounts.candidate_samples, self.settings.train)
         received = self.replay.window.total - self.accounts.candidate_samples
         trained = self.learner.state.samples_trained - self.accounts.candidate_trained
@@ -141,19 +154,26 @@ class Training:
     def publish_candidate(self) -> int:
         """Export the averaged network, write a checkpoint, and return the version; 0 when there was nothing fit to export.
 
-        Raises `Unavailable` when the disk refuses: the candidate stays due.
+        Raises `Unavailable` when the disk refuses: the candidate stays due; `CorruptModel` when the first version is unfit.
         """
         began = time.monotonic()
         try:
-            version = self.publish(self.learner.candidate())
+            version = self.publish(self.learner.candidate() if len(self.replay.window) else self._untrained())
         except CorruptModel as error:
+            if self.warm_starting:
+                raise  # there is nothing to go on with
             log.error("candidate.unfit", step=self.learner.state.step, error=str(error))
             version = 0
-            self._note_candidate(self.accounts.candidate_version)
+            self.note_candidate(self.accounts.candidate_version)
         crash_point("trainer_after_publish_before_checkpoint")
         self.save()
         self._count_busy(time.monotonic() - began)
         return version
+
+    def _untrained(self) -> Network:
+        log.warning("warm_start.taught_nothing", games=len(self.replay.log), why="none of its games has a sample")
+        network: Network = self.learner.network
+        return network
 
     def publish(self, network: Network) -> int:
         """Export a network as it is and return its version. Raises `CorruptModel`, `Unavailable`."""
@@ -167,7 +187,7 @@ class Training:
             backend=self.settings.triton_backend,
             max_batch=self.settings.max_batch,
         )
-        self._note_candidate(version)
+        self.note_candidate(version)
         metrics.CANDIDATES.inc()
         metrics.CANDIDATE_VERSION.set(version)
         log.info("candidate.published", version=version, parent=parent, step=self.learner.state.step)
@@ -205,7 +225,8 @@ class Training:
         self.figures.busy_s += seconds
         metrics.TRAIN_BUSY.inc(seconds)
 
-    def _note_candidate(self, version: int) -> None:
+    def note_candidate(self, version: int) -> None:
+        """Count from here what must come before the next candidate."""
         self.accounts.candidate_version = version
         self.accounts.candidate_samples = self.replay.window.total
         self.accounts.candidate_trained = self.learner.state.samples_trained

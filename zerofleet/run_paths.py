@@ -5,6 +5,7 @@ models/            model store                                   services/   ann
 replay/            the trainer's samples and checkpoints         logs/       one file a service
 games.db           SQLite stream of finished games               metrics/    history as JSON lines and CSV
 gatekeeper/        match results and ladder                      lock        held while `zerofleet run` uses it
+warm_start         which games of the warm start are played
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ class RunPaths:
     def games(self) -> Path:
         """SQLite file of the stream of finished games."""
         return self.root / "games.db"
+
+    @property
+    def warm_start(self) -> Path:
+        """File in which the workers of one machine share out the games of the warm start."""
+        return self.root / "warm_start"
 
     @property
     def stream_url(self) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from zerofleet.search.settings import SearchSettings
+from zerofleet.warm_start import WarmStartSettings
 
 __all__ = ["GateSettings", "InferenceSettings", "NetworkSettings", "Preset", "SelfPlaySettings", "TrainSettings"]
 
@@ -169,3 +170,4 @@ class Preset(_Part):
     selfplay: SelfPlaySettings = SelfPlaySettings()
     gate: GateSettings = GateSettings()
     inference: InferenceSettings = InferenceSettings()
+    warm_start: WarmStartSettings = WarmStartSettings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
@@ -33,10 +34,13 @@ def new_uid(run_seed: int, worker_id: str, counter: int, nonce: int) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def encode_record(played: PlayedGame, *, worker_id: str, uid: str, finished_at_ms: int | None = None) -> bytes:
+def encode_record(
+    played: PlayedGame, *, worker_id: str, uid: str, finished_at_ms: int | None = None, agents: Sequence[str] = ()
+) -> bytes:
     """Return the wire form of a finished game; `finished_at_ms` is now, by this machine's clock, unless given.
 
-    A seat played from outside (`EXTERNAL`) is written as version 0.
+    A seat played from outside (`EXTERNAL`) is written as version 0. Its moves can be learnt from if `agents` names who sat
+    there, one name a seat, empty for models; a searched move of an agent has version 0 and no root value.
     """
     record = pb.GameRecord(
         schema=SCHEMA,
@@ -53,6 +57,7 @@ def encode_record(played: PlayedGame, *, worker_id: str, uid: str, finished_at_m
         resigned_seat=0 if played.resigned_seat is None else played.resigned_seat + 1,
         finished_at_ms=time.time_ns() // 1_000_000 if finished_at_ms is None else finished_at_ms,
         resignation_control=played.resignation_control,
+        seat_agents=agents,
     )
     return record.SerializeToString()
 
@@ -64,7 +69,7 @@ def _encode_move(move: SearchedMove) -> pb.SearchedMove:
         actions=move.actions.tolist(),
         visits=move.visits.tolist(),
         target=move.target.tolist(),
-        root_value=move.root_value.tolist(),
+        root_value=move.root_value.tolist() if move.model_version else (),
         flags=move.flags,
     )
 

@@ -32,8 +32,8 @@ ROW_VISITS = 7  # more than MAX_VISITS
 ROW_NO_VISITS = 8
 ROW_TARGET = 9  # does not sum to one
 ROW_VALUE = 10  # nan or outside [-1, 1]
-ROW_VERSION = 11  # not a positive number
-ROW_SEAT = 12  # searched by a seat without a model
+ROW_VERSION = 11  # not a positive number, or not 0 where an agent sat
+ROW_SEAT = 12  # searched by a seat without a model and without an agent
 ROW_FLAGS = 13  # unknown bits
 
 
@@ -44,6 +44,7 @@ class Claims(NamedTuple):
     moves: np.ndarray  # int64 [n]
     resigned: bool
     seat_versions: np.ndarray  # int64 [P]
+    seat_has_agent: np.ndarray  # bool [P]; a named agent sat there
     ply: np.ndarray  # int64 [M]
     model_version: np.ndarray  # int64 [M]
     flags: np.ndarray  # int64 [M]
@@ -119,9 +120,10 @@ def _listed(legal: np.ndarray, count: int, action: int) -> bool:
 @compiled
 def _check_row(claims: Claims, out: Replayed, row: int, count: int) -> int:
     """Check one searched move in its position, whose `count` legal actions are in `out.legal`."""
-    if claims.model_version[row] < 1:
+    seat = out.movers[claims.ply[row]]
+    if claims.model_version[row] < 0 or (claims.model_version[row] == 0) != claims.seat_has_agent[seat]:
         return ROW_VERSION
-    if claims.seat_versions[out.movers[claims.ply[row]]] == 0:
+    if claims.seat_versions[seat] == 0 and not claims.seat_has_agent[seat]:
         return ROW_SEAT
     if claims.flags[row] & ~KNOWN_FLAGS:
         return ROW_FLAGS

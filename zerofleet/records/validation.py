@@ -33,7 +33,7 @@ REASONS = (
     "uid",
     "worker",
     "game",  # unknown game or parameters
-    "seats",  # wrong number of seats, or versions out of range
+    "seats",  # wrong number of seats or agents, or versions out of range
     "moves",  # illegal, after the end, too many, or the game is not over
     "result",  # scores contradict the board
     "resignation",
@@ -41,6 +41,7 @@ REASONS = (
 )
 """Every `reason` that decoding and validation give to `RecordRejected`: the labels they are counted under."""
 
+_AGENT_PATTERN = re.compile(r"[A-Za-z0-9_:.,=+-]{1,200}")
 _WORKER_PATTERN = re.compile(r"[A-Za-z0-9._:/@-]{1,128}")
 _MAX_PARAMETERS = 32
 _MAX_VERSION = (1 << 63) - 1
@@ -55,9 +56,9 @@ class SearchColumns:
     """
 
     ply: np.ndarray  # int32 [M], ascending index into the moves
-    model_version: np.ndarray  # int64 [M]
+    model_version: np.ndarray  # int64 [M]; 0 for the move of an agent
     flags: np.ndarray  # uint8 [M], bitwise or of MoveFlag values
-    root_value: np.ndarray  # float32 [M, P], in [-1, 1], seat order
+    root_value: np.ndarray  # float32 [M, P], in [-1, 1], seat order; zeros for the move of an agent, which has none
     start: np.ndarray  # int32 [M + 1]
     actions: np.ndarray  # int32 [N], legal and ascending within a row
     visits: np.ndarray  # int32 [N]
@@ -159,10 +160,27 @@ def _check_seats(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
         )
     if max(record.seat_versions) > _MAX_VERSION:
         reject("seats", f"seat versions {list(record.seat_versions)}: a version is below 2^63")
+    _check_agents(record, spec, reject)
     if record.resigned_seat > spec.num_players:
         reject("resignation", f"seat {record.resigned_seat} resigned, there are {spec.num_players} (counted from 1)")
     if record.resigned_seat and record.resignation_control:
         reject("resignation", "resigned in a control game, where nobody may resign")
+
+
+def _check_agents(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
+    """Check that agents are named for every seat or for none, and only where no model sat."""
+    agents = record.seat_agents
+    if not agents:
+        return
+    if len(agents) != spec.num_players:
+        reject(
+            "seats", f"{len(agents)} names of agents, {record.game} has {spec.num_players} players (empty where a model sat)"
+        )
+    for seat, (agent, version) in enumerate(zip(agents, record.seat_versions, strict=True)):
+        if agent and version:
+            reject("seats", f"seat {seat} names the agent {agent[:64]!r} and model version {version}; it can be one only")
+        if agent and not _AGENT_PATTERN.fullmatch(agent):
+            reject("seats", f"the agent of seat {seat} must match {_AGENT_PATTERN.pattern}")
 
 
 def _check_counts(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
@@ -185,9 +203,9 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         visits += move.visits[:]
         weights = move.target[:]
         target += weights or [0] * (len(actions) - len(target))
-        values += move.root_value[:]
         version = move.model_version
-        rows.append((move.ply, version if version <= _MAX_VERSION else 0, move.flags, len(actions), bool(weights)))
+        values += move.root_value[:] or [0.0] * (0 if version else spec.num_players)
+        rows.append((move.ply, version if version <= _MAX_VERSION else -1, move.flags, len(actions), bool(weights)))
         if not len(actions) == len(visits) == len(target) or len(values) != len(rows) * spec.num_players:
             reject(
                 "search",
@@ -200,6 +218,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         moves=np.array(record.moves[:], dtype=np.int64),
         resigned=record.resigned_seat > 0,
         seat_versions=np.array(record.seat_versions[:], dtype=np.int64),
+        seat_has_agent=np.array([bool(name) for name in record.seat_agents] or [False] * spec.num_players),
         ply=columns[0].copy(),
         model_version=columns[1].copy(),
         flags=columns[2].copy(),
@@ -257,8 +276,8 @@ def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, 
         faults.ROW_VISITS: f"more than {faults.MAX_VISITS} visits",
         faults.ROW_NO_VISITS: "no visits and no target",
         faults.ROW_TARGET: f"target sums to {claims.target[entries].sum()}, want {faults.TARGET_ONE} up to rounding",
-        faults.ROW_VERSION: "model version is 0 or above 2^63 - 1, want a positive number",
-        faults.ROW_SEAT: f"ply {ply} was searched by a seat without a model (version 0)",
+        faults.ROW_VERSION: "model version is 0 or above 2^63 - 1, want a positive number, or 0 on the seat of a named agent",
+        faults.ROW_SEAT: f"ply {ply} was searched by a seat without a model (version 0) and without a named agent",
         faults.ROW_FLAGS: f"flags {claims.flags[where]}, this reader knows bits {faults.KNOWN_FLAGS}",
         faults.ROW_VALUE: f"root value {claims.root_value[where].tolist()} is not within [-1, 1]",
     }[fault]

@@ -35,7 +35,7 @@ class SearchedMove(_message.Message):
     def __init__(self, ply: _Optional[int] = ..., model_version: _Optional[int] = ..., actions: _Optional[_Iterable[int]] = ..., visits: _Optional[_Iterable[int]] = ..., target: _Optional[_Iterable[int]] = ..., root_value: _Optional[_Iterable[float]] = ..., flags: _Optional[int] = ...) -> None: ...
 
 class GameRecord(_message.Message):
-    __slots__ = ("schema", "uid", "game", "parameters", "rules_version", "seat_versions", "seed", "worker_id", "moves", "searched", "scores", "resigned_seat", "finished_at_ms", "resignation_control")
+    __slots__ = ("schema", "uid", "game", "parameters", "rules_version", "seat_versions", "seed", "worker_id", "moves", "searched", "scores", "resigned_seat", "finished_at_ms", "resignation_control", "seat_agents")
     class ParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,7 @@ class GameRecord(_message.Message):
     RESIGNED_SEAT_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     RESIGNATION_CONTROL_FIELD_NUMBER: _ClassVar[int]
+    SEAT_AGENTS_FIELD_NUMBER: _ClassVar[int]
     schema: int
     uid: str
     game: str
@@ -71,4 +72,5 @@ class GameRecord(_message.Message):
     resigned_seat: int
     finished_at_ms: int
     resignation_control: bool
-    def __init__(self, schema: _Optional[int] = ..., uid: _Optional[str] = ..., game: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ..., rules_version: _Optional[int] = ..., seat_versions: _Optional[_Iterable[int]] = ..., seed: _Optional[int] = ..., worker_id: _Optional[str] = ..., moves: _Optional[_Iterable[int]] = ..., searched: _Optional[_Iterable[_Union[SearchedMove, _Mapping]]] = ..., scores: _Optional[_Iterable[float]] = ..., resigned_seat: _Optional[int] = ..., finished_at_ms: _Optional[int] = ..., resignation_control: _Optional[bool] = ...) -> None: ...
+    seat_agents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, schema: _Optional[int] = ..., uid: _Optional[str] = ..., game: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ..., rules_version: _Optional[int] = ..., seat_versions: _Optional[_Iterable[int]] = ..., seed: _Optional[int] = ..., worker_id: _Optional[str] = ..., moves: _Optional[_Iterable[int]] = ..., searched: _Optional[_Iterable[_Union[SearchedMove, _Mapping]]] = ..., scores: _Optional[_Iterable[float]] = ..., resigned_seat: _Optional[int] = ..., finished_at_ms: _Optional[int] = ..., resignation_control: _Optional[bool] = ..., seat_agents: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -1,0 +1,126 @@
+"""The mode before self-play: agents play the numbered games of the warm start until there is a champion.
+
+Each game is published as games of self-play are. A game is noted as played when the stream has it; what a killed worker had
+under way is played by another worker or by its next process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from games.core import Game
+from selfplay_worker.champion import AdoptedModel
+from selfplay_worker.ledger import FinishedGame, outcome_of
+from selfplay_worker.publisher import Publisher
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.shares import Shares
+from selfplay_worker.stopping import Stop
+from selfplay_worker.teaching import Teachers
+from zerofleet import metrics
+from zerofleet.crashpoints import crash_point
+from zerofleet.run_paths import RunPaths
+from zerofleet.search import PlayedGame
+from zerofleet.warm_start import numbered_game
+
+__all__ = ["WarmStart"]
+
+LOOK_EVERY_S = 0.2
+"""Pause while other workers have the last games under way."""
+AGAIN_AFTER_S = 900.0
+"""All games are there and still no champion: games may be lost, and are played again; those that are not count once."""
+
+log = structlog.get_logger()
+
+
+class WarmStart:
+    """Plays the games of a warm start with a share of this worker's machine."""
+
+    def __init__(
+        self, game: Game, settings: WorkerSettings, *, adopted: AdoptedModel, publisher: Publisher, stop: Stop
+    ) -> None:
+        """Raises `ConfigurationError`, and `InvalidRequest` for agents that cannot play the game."""
+        self._game = game
+        self._settings = settings
+        self._adopted = adopted
+        self._publisher = publisher
+        self._stop = stop
+        self._teachers = Teachers(game, settings.warm_start, opening_plies=settings.selfplay.opening_plies)
+        self._shares: Shares | None = None
+
+    def close(self) -> None:
+        """Give up the games that were begun; the publisher must have ended before."""
+        if self._shares is not None:
+            self._shares.close()
+
+    async def run(self) -> None:
+        """Play until there is a champion or the worker is asked to stop. Cancellation: games under way are forgotten."""
+        wanted, parallel = self._settings.warm_start.games, self._settings.warm_start.parallel
+        first = zlib.crc32(self._settings.name.encode())
+        self._shares = shares = Shares(RunPaths(self._settings.run_dir).warm_start, wanted, first=first)
+        log.info("warm_start.begun", agents=self._settings.warm_start.agents, games=wanted, played=shares.finished)
+        with ThreadPoolExecutor(parallel, thread_name_prefix="agents") as threads:
+            while not self._ended:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(parallel):
+                        group.create_task(self._play(shares, threads))
+                if self._ended:
+                    break
+                log.info("warm_start.played", games=shares.finished)
+                await self._until_champion()
+                if not self._ended:
+                    log.warning("warm_start.again", why="there is no champion yet: games may have been lost")
+                    shares.forget()
+
+    @property
+    def _ended(self) -> bool:
+        return self._stop.no_new_games or self._adopted.version > 0
+
+    async def _until_champion(self) -> None:
+        try:
+            async with asyncio.timeout(AGAIN_AFTER_S), self._stop.interruptible():
+                await self._adopted.available()
+        except TimeoutError:
+            return
+
+    async def _play(self, shares: Shares, threads: ThreadPoolExecutor) -> None:
+        """Play one game after the other until none is left."""
+        while not self._ended:
+            async with self._stop.interruptible():
+                await self._publisher.room()
+            number = None if self._ended else shares.take()
+            if number is not None:
+                await self._play_one(number, shares, threads)
+            elif shares.finished == self._settings.warm_start.games:
+                return
+            else:
+                async with self._stop.interruptible():
+                    await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _play_one(self, number: int, shares: Shares, threads: ThreadPoolExecutor) -> None:
+        settings = self._settings
+        numbered = numbered_game(self._game, settings.warm_start, run_seed=settings.run_seed, number=number)
+        metrics.GAMES_ACTIVE.inc()
+        try:
+            played = await asyncio.get_running_loop().run_in_executor(threads, self._teachers.play, numbered, self._interrupted)
+        finally:
+            metrics.GAMES_ACTIVE.dec()
+        if played is None:
+            shares.give_back(number)
+            metrics.GAMES_ABANDONED.labels(reason="drain").inc()
+            return
+        crash_point("worker_after_warm_start_game")
+        self._count(played)
+        payload = self._teachers.record(numbered, played, worker_id=settings.name)
+        self._publisher.hand_over(FinishedGame(numbered.uid, payload, lambda: shares.finish(number)))
+
+    def _interrupted(self) -> bool:
+        return self._stop.now or self._adopted.version > 0
+
+    def _count(self, played: PlayedGame) -> None:
+        outcome = outcome_of(played.scores)
+        metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome).inc()
+        metrics.SELFPLAY_MOVES.inc(len(played.moves))

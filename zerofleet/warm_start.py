@@ -1,0 +1,124 @@
+"""Warm start: games of agents, from which the first network is trained before self-play begins.
+
+    workers ── games of agents ──► stream ──► trainer ── version 1 ──► gatekeeper ── first champion ──► self-play
+
+The games are numbered from 0. Number, seed of the run, and these settings decide everything about a game, its uid included:
+a game that is played twice, by two workers or again after a kill, is known by its uid and counted once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from games import core
+from games.core import Game
+from games.errors import GameError
+from zerofleet.errors import ConfigurationError
+
+__all__ = ["NumberedGame", "WarmStartPolicy", "WarmStartSettings", "game_of", "numbered_game", "seatings_of"]
+
+WarmStartPolicy = Literal["one_hot", "agent"]
+
+_LIKE = ("num_players", "num_actions", "max_legal", "planes", "information", "lattice")
+"""Facts that games must share to be learnt from by one network."""
+
+
+class WarmStartSettings(BaseModel):
+    """Games of agents that come before self-play; the first network is trained on them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    games: int = Field(default=0, ge=0)
+    """Games that agents play before there is a first champion; 0: none, self-play begins with random weights."""
+    agents: str = "initialize"
+    """Who plays: one agent for all seats, or one for each, separated by commas (`alpha_beta:2,random`). They change seats
+    from game to game."""
+    policy: Literal["one_hot", "agent"] = "agent"
+    """What moves teach. `agent`: how likely the agent was to make each move, where it can say so, else the move it made.
+    `one_hot`: the move it made."""
+    winner_only: bool = False
+    """Learn from the moves of the player who won alone; draws then teach nothing."""
+    game_parameters: str = ""
+    """Parameters of the game that these games have instead of the run's, such as `moves_cap=200`: weak players may need more
+    plies to come to an end."""
+    parallel: int = Field(default=1, ge=1)
+    """Games a worker plays side by side, in threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedGame:
+    """A game of the warm start before it is played."""
+
+    number: int
+    uid: str
+    seed: int  # in [0, 2^63)
+    agents: tuple[str, ...]  # by seat
+
+
+def game_of(game: Game, settings: WarmStartSettings) -> Game:
+    """Return the game that is played in the warm start of a run of `game`.
+
+    Raises `ConfigurationError` for parameters that do not exist or change what a network sees or chooses from.
+    """
+    changes = dict(item.partition("=")[::2] for item in _listed(settings.game_parameters))
+    try:
+        other = core.make(game.spec().name, **{**game._asdict(), **changes})
+    except GameError as error:
+        raise ConfigurationError(f"warm_start.game_parameters={settings.game_parameters}: {error}") from error
+    differing = [fact for fact in _LIKE if getattr(other.spec(), fact) != getattr(game.spec(), fact)]
+    if differing:
+        raise ConfigurationError(
+            f"warm_start.game_parameters={settings.game_parameters} changes {', '.join(differing)} of {game.spec().name}: no "
+            "network learns from both; change only what leaves them as they are, such as a limit of moves"
+        )
+    return other
+
+
+def seatings_of(game: Game, settings: WarmStartSettings) -> tuple[tuple[str, ...], ...]:
+    """Return every different way to seat the agents, each a text by seat; games take them in turn.
+
+    Raises `ConfigurationError` if there is neither one agent nor one for each seat.
+    """
+    players = game.spec().num_players
+    agents = _agents(settings.agents)
+    if len(agents) == 1:
+        return (agents * players,)
+    if len(agents) != players:
+        raise ConfigurationError(
+            f"warm_start.agents={settings.agents} names {len(agents)} agents, {game.spec().name} has {players} seats; name one "
+            "for all seats or one for each"
+        )
+    return tuple(dict.fromkeys(itertools.permutations(agents)))
+
+
+def numbered_game(game: Game, settings: WarmStartSettings, *, run_seed: int, number: int) -> NumberedGame:
+    """Return game `number` of the warm start; `game` is that of the run. Raises `ConfigurationError`."""
+    seatings = seatings_of(game, settings)
+    rules = game_of(game, settings)
+    decisive = settings.model_dump(exclude={"games", "parallel"})
+    text = f"warm start/{run_seed}/{rules.spec().name}/{rules._asdict()}/{decisive}/{number}"
+    digest = hashlib.blake2b(text.encode(), digest_size=24).digest()
+    seed = int.from_bytes(digest[16:], "little") >> 1
+    return NumberedGame(number, digest[:16].hex(), seed, seatings[number % len(seatings)])
+
+
+def _agents(text: str) -> tuple[str, ...]:
+    """Return the agents named in `text`; an option (`final=visits`) belongs to the agent before it."""
+    agents: list[str] = []
+    for part in _listed(text):
+        if agents and "=" in part:
+            agents[-1] += f",{part}"
+        else:
+            agents.append(part)
+    if not agents:
+        raise ConfigurationError("warm_start.agents is empty; name one agent for all seats or one for each")
+    return tuple(agents)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
