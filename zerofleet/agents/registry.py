@@ -12,11 +12,14 @@ from zerofleet.agents import (
     greedy,
     initialize,
     max_n,
+    mcts,
+    network,
     perfect,
     random,
     rock_paper_scissors,
     take_six,
     tic_tac_toe,
+    uct,
 )
 from zerofleet.agents.base import Agent, Evaluate
 from zerofleet.agents.spelling import Spelling
@@ -85,6 +88,21 @@ AGENTS = {
         "rock_paper_scissors_constant:CHOICE",
         "for rock_paper_scissors: always rock, paper or scissors",
         rock_paper_scissors.constant_from_spelling,
+    ),
+    "uct": AgentKind(
+        "uct:SIMULATIONS",
+        "tree search with games played out at random, for any number of players; uct:1000, uct:50ms, uct:1000,model=7",
+        uct.from_spelling,
+    ),
+    "network": AgentKind(
+        "network,model=VERSION",
+        "a model without search: its likeliest move, or with by=value the move to the position it values most",
+        network.from_spelling,
+    ),
+    "mcts": AgentKind(
+        "mcts:SIMULATIONS,model=VERSION",
+        "the search of self-play with a budget of its own, such as mcts:400,model=7 or mcts:200ms,model=7",
+        mcts.from_spelling,
     ),
 }
 """Every kind by name."""

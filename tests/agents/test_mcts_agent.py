@@ -1,0 +1,129 @@
+"""The agent mcts: the search of matches with a budget of its own, from any position."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import games
+from games.core import Game
+from zerofleet.agents import Evaluate, mcts
+from zerofleet.agents.mcts import MctsAgent, from_spelling
+from zerofleet.agents.spelling import Spelling
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.search import SearchBlock, SearchSettings
+
+
+def fake(players: int) -> Evaluate:
+    """A model whose answers depend on the position in no sensible way."""
+
+    def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        assert version == 7
+        own = batch.states.sum(axis=1) % 100 / 100.0 - 0.5
+        value = np.zeros((len(batch), players), dtype=np.float32)
+        value[:, 0], value[:, 1] = own, -own
+        return Evaluation(uniform_policy(batch.legal), value, version)
+
+    return evaluate
+
+
+def made(text: str, game: Game, evaluate: Evaluate | None) -> MctsAgent:
+    return from_spelling(Spelling.parse(text), game, evaluate)
+
+
+def test_it_searches_as_a_model_does_in_a_match() -> None:
+    game = games.make("connect_four")
+    for moves in ([], [3, 3, 2], [0, 1, 0, 1, 6]):
+        block = SearchBlock(game, SearchSettings.for_match(game.spec(), 100), slots=1)
+        block.begin(0, seed=1, versions=[7, 7], opening=moves, hold=True)
+        while len(batch := block.advance().batch):
+            answer = fake(2)(batch, ModelVersion(7))
+            block.absorb(answer.policy, answer.value)
+        analysis = block.analysis(0)
+        state = games.replay(game, moves)
+        choice = made("mcts:100,model=7", game, fake(2)).choose(game, state, np.random.default_rng(1))
+        assert choice.action == analysis.principal_variation[0]
+        assert choice.nodes == analysis.visits.sum() == 100
+        assert choice.value == analysis.values[analysis.actions == choice.action]
+
+
+@pytest.mark.parametrize(("moves", "answer"), [("d e d e d e", "d4"), ("d e d e d", "d4")])
+def test_it_wins_and_prevents_losses(moves: str, answer: str) -> None:
+    game = games.make("connect_four")
+    state = games.replay(game, games.read_moves(game, moves))
+    state.setflags(write=False)
+    choice = made("mcts:200,model=7", game, fake(2)).choose(game, state, np.random.default_rng(1))
+    assert game.action_name(state, choice.action) == answer
+
+
+def test_time_ends_the_search_between_two_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = games.make("connect_four")
+    agent = made("mcts:50ms,model=7", game, fake(2))
+    ticks = itertools.count()
+    monkeypatch.setattr(mcts.time, "perf_counter", lambda: next(ticks) / 100)  # each look at the clock takes 10 ms
+    choice = agent.choose(game, games.new_state(game), np.random.default_rng(1))
+    assert 0 < choice.nodes <= 5
+    assert choice.action in range(7)
+
+
+def test_with_no_time_at_all_the_model_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prefers_the_last(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        policy = np.zeros(batch.legal.shape, dtype=np.float16)
+        policy[:, 6] = 1.0
+        return Evaluation(policy, np.tile(np.float32([0.25, -0.25]), (len(batch), 1)), version)
+
+    game = games.make("connect_four")
+    agent = made("mcts:1ms,model=7", game, prefers_the_last)
+    ticks = itertools.count()
+    monkeypatch.setattr(mcts.time, "perf_counter", lambda: float(next(ticks)))
+    choice = agent.choose(game, games.new_state(game), np.random.default_rng(1))
+    assert choice == (6, 0, 0.25)
+
+
+def test_an_only_move_is_played_without_asking() -> None:
+    def nobody(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        raise AssertionError("asked")
+
+    game = games.make("tic_tac_toe")
+    state = games.replay(game, [0, 1, 2, 4, 3, 5, 7, 6])
+    assert made("mcts:10,model=7", game, nobody).choose(game, state, np.random.default_rng(1)).action == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["chinese_checkers_star37", "take_six"])
+def test_it_plays_games_of_more_players_and_with_secrets(name: str) -> None:
+    game = games.make(name)
+    state, rng = games.new_state(game, 1), np.random.default_rng(1)
+    choice = made("mcts:30,model=7", game, fake(game.spec().num_players)).choose(game, state, rng)
+    assert choice.action in games.legal(game, state)
+    assert choice.nodes == 30
+
+
+def test_it_is_named_as_it_was_made() -> None:
+    game = games.make("connect_four")
+    assert made("mcts:1s,model=7", game, fake(2)).name == "mcts:1000ms,model=7"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mcts:400", "'mcts:400' needs the version of a model, such as mcts:400,model=7"),
+        ("mcts,model=7", "'mcts,model=7' needs simulations or time"),
+        ("mcts:50nodes,model=7", "'50nodes' counts nodes, which this agent cannot keep to"),
+        ("mcts:100001,model=7", "mcts:100001,model=7 is out of range; there may be 1 to 100,000 simulations"),
+        ("mcts:400,model=7,depth=2", "option 'depth': Extra inputs are not permitted"),
+    ],
+)
+def test_what_cannot_be_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        made(text, games.make("connect_four"), fake(2))
+    assert said in str(refusal.value)
+
+
+def test_without_a_model_there_is_no_such_agent() -> None:
+    with pytest.raises(InvalidRequest, match="mcts:400,model=7 asks a model, and there is none here"):
+        made("mcts:400,model=7", games.make("connect_four"), None)

@@ -1,0 +1,126 @@
+"""The agent `mcts`: the search of self-play with a model, with a budget of its own.
+
+    mcts:400,model=7       400 simulations a move, as `model:7` in a match with `--simulations 400`
+    mcts:200ms,model=7     as many as 200 ms allow
+
+So one ladder can hold a model at several budgets. The search is `zerofleet.search.SearchBlock` with one slot and the settings
+of matches: PUCT without noise, the most visited move, a tree for each move. Where something is hidden, each simulation has a
+deal of its own.
+
+A budget of time ends the search between two evaluations, with the tree as it stands then, after the first at the earliest.
+What the rules decide is searched without asking the model, so simulations are limited to 500 a millisecond as well: a
+decided position does not keep the agent beyond its time. An only move is played at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from games.core import Game, State
+from games.positions import legal, new_state
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.budget import Budget
+from zerofleet.agents.canonical import canonical_name
+from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import ModelVersion
+from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search.block import LAST_SEED
+
+__all__ = ["MOST_SIMULATIONS", "MctsAgent", "MctsOptions", "from_spelling"]
+
+MOST_SIMULATIONS = 100_000
+"""Of one move, as `SearchSettings` has it."""
+_SIMULATIONS_A_MS = 500  # faster than any network answers, slower than the rules alone
+_SLOT = 0
+
+
+class MctsOptions(AgentOptions):
+    """Options of `mcts`."""
+
+    model: int = Field(default=0, ge=1)
+    """Version of the model."""
+
+
+class _PositionBlock(SearchBlock):
+    """One slot that begins with a position, whatever moves led there."""
+
+    def __init__(self, game: Game, settings: SearchSettings, state: State) -> None:
+        super().__init__(game, settings, slots=1)
+        self._position = state
+
+    def _play_opening(self, slot: int, state: State, opening: Sequence[int]) -> None:
+        super()._play_opening(slot, state, opening)
+        state[:] = self._position
+
+
+class MctsAgent:
+    """Searches with a model and plays the most visited move, of those the best, of those the first."""
+
+    def __init__(self, game: Game, budget: Budget, options: MctsOptions, *, evaluate: Evaluate | None) -> None:
+        """Take the game, simulations or milliseconds a move, the model and who evaluates; raises `InvalidRequest`."""
+        self._budget = budget
+        self._version = ModelVersion(options.model)
+        self.name = canonical_name("mcts", str(budget), options)
+        if evaluate is None:
+            raise InvalidRequest(f"{self.name} asks a model, and there is none here")
+        self._evaluate = evaluate
+        self._simulations = budget.amount
+        if budget.unit == "ms":
+            self._simulations = min(budget.amount * _SIMULATIONS_A_MS, MOST_SIMULATIONS)
+            self._warm_up(game)
+        elif budget.amount > MOST_SIMULATIONS:
+            raise InvalidRequest(f"{self.name} is out of range; there may be 1 to {MOST_SIMULATIONS:,} simulations")
+
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
+        """See `zerofleet.agents.Agent`. Raises what the evaluator raises."""
+        until = time.perf_counter() + (self._budget.amount / 1000 if self._budget.unit == "ms" else math.inf)
+        actions = legal(game, state)
+        if len(actions) == 1:
+            return Choice(actions[0])
+        block = self._block(game, state, int(rng.integers(LAST_SEED)), simulations=self._simulations)
+        asked = False
+        while len(batch := block.advance().batch) and not (asked and time.perf_counter() >= until):
+            answer = self._evaluate(batch, self._version)
+            block.absorb(answer.policy, answer.value, answer.heads)
+            asked = True
+        return _choice(block, actions)
+
+    def _block(self, game: Game, state: State, seed: int, *, simulations: int) -> SearchBlock:
+        settings = SearchSettings.for_match(game.spec(), simulations)
+        block = _PositionBlock(game, settings, state)
+        block.begin(_SLOT, seed=seed, versions=[self._version] * game.spec().num_players, hold=True)
+        return block
+
+    def _warm_up(self, game: Game) -> None:
+        """Compile, or load, what a move needs: the first one has its time for itself. No model is asked."""
+        block = self._block(game, new_state(game), 0, simulations=2)
+        while len(batch := block.advance().batch):
+            block.absorb(*uniform_answer(batch, game.spec()))
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> MctsAgent:
+    """Return the agent written `mcts:400,model=7` or `mcts:200ms,model=7`."""
+    options = spelling.options(MctsOptions)
+    if not options.model:
+        raise InvalidRequest(f"{str(spelling)!r} needs the version of a model, such as mcts:400,model=7")
+    try:
+        budget = Budget.parse(spelling.argument, bare="simulations", allowed=("simulations", "ms"))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{str(spelling)!r} needs simulations or time: {error}") from None
+    return MctsAgent(game, budget, options, evaluate=evaluate)
+
+
+def _choice(block: SearchBlock, actions: list[int]) -> Choice:
+    """Return the move of a search that is done or was broken off."""
+    analysis = block.analysis(_SLOT)
+    line = analysis.principal_variation
+    action = line[0] if line else actions[int(np.argmax(analysis.priors))]
+    value = float(analysis.values[analysis.actions == action][0])
+    return Choice(action, int(analysis.visits.sum()), float(analysis.value[analysis.to_move]) if np.isnan(value) else value)

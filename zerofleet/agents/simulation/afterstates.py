@@ -1,0 +1,92 @@
+"""What a model says of the positions that the moves lead to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from games import core
+from games.compiled import lean
+from games.core import Game, State
+from games.positions import copy_state
+from zerofleet.agents.base import Evaluate
+from zerofleet.evaluators.base import LeafBatch, ModelVersion
+
+__all__ = ["SUREST", "Afterstates", "afterstates_of", "mover_values"]
+
+SUREST = 1.0 - 1e-6
+"""The most a model is believed: what the rules say is won is worth more."""
+_PADDING = -1
+
+
+class Afterstates(NamedTuple):
+    """The positions that n moves lead to."""
+
+    actions: np.ndarray  # int16 [n]
+    packed: np.ndarray  # uint8 [n, packed_bytes], as the player sees it who is to move there
+    legal: np.ndarray  # int16 [n, L], padded with -1
+    movers: np.ndarray  # int64 [n], who is to move there
+    over: np.ndarray  # bool [n]
+    scores: np.ndarray  # float32 [n, P], where the game is over
+    state: np.ndarray  # spec.state_dtype [S], scratch
+
+
+def mover_values(game: Game, state: State, actions: np.ndarray, evaluate: Evaluate, version: ModelVersion) -> np.ndarray:
+    """Return what each move is worth to the player who makes it, in [-1, 1], float64 [n].
+
+    Finished games count their scores, the others what the model says, all asked in one batch.
+
+    Args:
+        game: The rules, of a game with perfect information.
+        state: Where the moves are made.
+        actions: Legal ones, [n].
+        evaluate: Who evaluates.
+        version: The model to ask.
+
+    Raises:
+        ValueError: The model says something that is no number; and what the evaluator raises.
+    """
+    after = afterstates_of(game, state, actions)
+    mover = core.to_move(game, state)
+    values = after.scores[:, mover].astype(np.float64)
+    going_on = np.flatnonzero(~after.over)
+    if len(going_on):
+        answer = evaluate(LeafBatch(after.packed[going_on], after.legal[going_on]), version).value
+        entry = (mover - after.movers[going_on]) % answer.shape[1]  # a model lists the player to move there first
+        said = answer[np.arange(len(going_on)), entry].astype(np.float64)
+        if not np.isfinite(said).all():
+            raise ValueError(f"model {version} values positions {said.tolist()}; wanted finite numbers")
+        values[going_on] = np.clip(said, -SUREST, SUREST)
+    return values
+
+
+def afterstates_of(game: Game, state: State, actions: np.ndarray) -> Afterstates:
+    """Return where legal `actions` ([n]) lead from `state`."""
+    spec, count = game.spec(), len(actions)
+    after = Afterstates(
+        actions=np.asarray(actions, dtype=np.int16),
+        packed=np.zeros((count, spec.packed_bytes), dtype=np.uint8),
+        legal=np.full((count, spec.max_legal), _PADDING, dtype=np.int16),
+        movers=np.zeros(count, dtype=np.int64),
+        over=np.zeros(count, dtype=np.bool_),
+        scores=np.zeros((count, spec.num_players), dtype=np.float32),
+        state=np.zeros(spec.state_size, dtype=spec.state_dtype),
+    )
+    _write(game, state, after)
+    return after
+
+
+@lean
+def _write(game: Game, before: State, after: Afterstates) -> None:
+    """Play every action and write down what the rules say of where it leads."""
+    for i in range(after.actions.shape[0]):
+        copy_state(before, after.state)
+        core.play(game, after.state, after.actions[i])
+        after.over[i] = core.is_over(game, after.state)
+        if after.over[i]:
+            core.scores(game, after.state, after.scores[i])
+        else:
+            after.movers[i] = core.to_move(game, after.state)
+            core.encode(game, after.state, after.movers[i], after.packed[i])
+            core.legal_actions(game, after.state, after.legal[i])
