@@ -149,6 +149,14 @@ BENCHMARKS = {
         "Time of perfect play of Connect Four",
         examples=("zerofleet bench solve", "zerofleet bench solve --positions 100 --plies 10 --json"),
     ),
+    "agent": Command(
+        "zerofleet.cli.bench_agent:agent",
+        "Nodes a second and time a move of an agent",
+        examples=(
+            "zerofleet bench agent alpha_beta:8 --game connect_four",
+            "zerofleet bench agent max_n:2 --game chinese_checkers_star37 --seconds 2 --json",
+        ),
+    ),
     "perft": Command(
         "zerofleet.cli.bench_perft:perft",
         "Count move sequences: correctness and speed of the rules",
