@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -44,16 +43,6 @@ class Servant(service_pb2_grpc.GRPCInferenceServiceServicer):
 @pytest.fixture
 def servant() -> Servant:
     return Servant()
-
-
-@pytest.fixture
-async def address(servant) -> AsyncIterator[str]:
-    server = grpc.aio.server()
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servant, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield f"127.0.0.1:{port}"
-    await server.stop(None)
 
 
 @pytest.fixture

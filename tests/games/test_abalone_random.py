@@ -10,6 +10,7 @@ from games import core
 from games.abalone import Abalone
 from games.compiled import compiled
 from games.randomness import uniform_int
+from zerofleet.agents.greedy import keep_best
 
 
 @compiled
@@ -99,20 +100,6 @@ def greedy_games(game: Abalone, count: int, greedy: np.ndarray, state: np.ndarra
             tally[3] += 1
         core.scores(game, state, scores)
         tally[0 if scores[0] == 1 else 1 if scores[1] == 1 else 2] += 1
-
-
-@compiled
-def keep_best(game: Abalone, state: np.ndarray, listed: np.ndarray, count: int) -> int:
-    """Move the actions of the largest value to the front of `listed` and return how many they are."""
-    best, kept = -np.inf, 0
-    for i in range(count):
-        value = core.move_value(game, state, listed[i])
-        if value > best:
-            best, kept = value, 0
-        if value == best:
-            listed[kept] = listed[i]
-            kept += 1
-    return kept
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from games.randomness import mix64, uniform_int
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.spelling import Spelling
 
-__all__ = ["GreedyAgent", "GreedyGames", "from_spelling", "greedy_games"]
+__all__ = ["GreedyAgent", "GreedyGames", "from_spelling", "greedy_games", "keep_best"]
 
 
 class GreedyAgent:
@@ -90,14 +90,14 @@ def _play_out(game: Game, state: State, word: np.ndarray, listed: np.ndarray, ra
     while not core.is_over(game, state):
         count = core.legal_actions(game, state, listed)
         if ply >= random_plies:
-            count = _keep_best(game, state, listed, count)
+            count = keep_best(game, state, listed, count)
         core.play(game, state, listed[uniform_int(word, count)])
         ply += 1
     return ply
 
 
 @lean
-def _keep_best(game: Game, state: State, listed: np.ndarray, count: int) -> int:
+def keep_best(game: Game, state: State, listed: np.ndarray, count: int) -> int:
     """Move the actions of the largest value to the front of `listed` and return how many they are."""
     best, kept = -np.inf, 0
     for i in range(count):
