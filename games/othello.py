@@ -41,6 +41,10 @@ __all__ = ["Othello"]
 _SIZES = (4, 6, 8)
 _BOARDS = np.array([0, 0, 0, 0, 0x00003C3C3C3C0000, 0, 0x007E7E7E7E7E7E00, 0, 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
 """The cells of the board, by its size."""
+_CORNERS = np.array([0, 0, 0, 0, 0x0000240000240000, 0, 0x0042000000004200, 0, 0x8100000000000081], dtype=np.uint64)
+"""The corners of the board, by its size."""
+_CORNER_WORTH = 8  # cells to take: a disc in a corner is never turned over
+_MOST_TAKEABLE = 46  # cells, by the bound on legal moves
 _ONE = np.uint64(1)
 _BYTE = np.uint64(255)
 _SECOND = _ONE << np.uint64(27)  # d4
@@ -280,3 +284,14 @@ def move_value(game: Othello, state: State, action: int) -> float:
     player = _player(state)
     cell = _ONE << np.uint64(_place(game.size, action))
     return float(count_bits(bitboard.turned(state[player], state[1 - player], cell)))
+
+
+@rule(Othello)
+def estimate(game: Othello, state: State, out: np.ndarray) -> None:
+    """Cells to take and discs in corners, as a share of what there could be at most."""
+    board, corners = _BOARDS[game.size], _CORNERS[game.size]
+    first, second = state[0], state[1]
+    lead = count_bits(bitboard.moves(first, second, board)) - count_bits(bitboard.moves(second, first, board))
+    lead += _CORNER_WORTH * (count_bits(first & corners) - count_bits(second & corners))
+    out[0] = lead / (_MOST_TAKEABLE + 4 * _CORNER_WORTH + 1)
+    out[1] = -out[0]
