@@ -98,6 +98,16 @@ COMMANDS = {
             "zerofleet accuracy alpha_beta:5 --positions 200 --json",
         ),
     ),
+    "ladder": Command(
+        "zerofleet.cli.ladder:ladder",
+        "Rate every champion of a run against classical players",
+        _USE,
+        (
+            "zerofleet ladder connect_four --plot ladder.svg",
+            "zerofleet ladder --run-dir runs/connect_four-laptop --rungs random,alpha_beta:1,alpha_beta:5 --every 3 --games 40",
+            "zerofleet ladder connect_four --games 0 --json",
+        ),
+    ),
     "models": Command(
         "zerofleet.cli.models:app",
         "List, check, promote and roll back models",

@@ -1,0 +1,136 @@
+import csv
+import io
+import shutil
+from contextlib import asynccontextmanager
+
+import pytest
+
+from games.core import make
+from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.model_store import ModelStore
+from zerofleet.runs import RunDirectory, RunPaths
+
+WORDS = ("--games", "4", "--simulations", "2", "--rungs", "random,alpha_beta:1", "--seed", "3")
+
+
+class KnowsNothing(UniformEvaluator):
+    """Stands where the client of an inference server stands."""
+
+    def __init__(self, address, model):
+        super().__init__(make(model).spec().num_players)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *failure):
+        return None
+
+
+@pytest.fixture
+def run(run_with_champion, tmp_path):
+    """Return a copy of the run, in which version 1 was promoted again later, by hand."""
+    root = tmp_path / "run"
+    shutil.copytree(run_with_champion, root)
+    ModelStore(RunPaths(root).models).write_champion("tic_tac_toe", 1, epoch=2, reason="by hand")
+    return root
+
+
+@pytest.fixture
+def lent(monkeypatch):
+    """Put a network that knows nothing in the place of servers; returns which versions were asked for."""
+    asked = []
+
+    @asynccontextmanager
+    async def served(paths, game, *, versions):
+        asked.append(tuple(versions))
+        yield "nowhere"
+
+    monkeypatch.setattr("zerofleet.cli.ladder.served", served)
+    monkeypatch.setattr("zerofleet.cli.ladder.KServeEvaluator", KnowsNothing)
+    return asked
+
+
+def test_champions_and_rungs_are_rated_and_nothing_is_played_twice(zerofleet, run, lent, tmp_path):
+    outcome = zerofleet("ladder", "--run-dir", str(run), *WORDS, "--json", "--plot", str(tmp_path / "curve.svg"))
+    assert outcome.code == 0, outcome.err
+    said = outcome.json()
+    assert (said["game"], said["simulations"], said["games_per_pair"]) == ("tic_tac_toe", 2, 4)
+    (champion,) = said["champions"]
+    assert champion["version"] == 1
+    assert champion["elo_low"] < champion["elo"] < champion["elo_high"]
+    assert [(a["rung"], a["games"]) for a in champion["against"]] == [("random", 4), ("alpha_beta:1", 4)]
+    assert {rung["name"]: rung["games"] for rung in said["rungs"]} == {"random": 8, "alpha_beta:1": 8}
+    assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
+    assert "the curve is in" in outcome.err
+    assert lent == [(1,)]
+    again = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS, "--json")
+    assert again.json() == said
+    assert lent == [(1,)]
+
+
+def test_a_table_shows_elo_with_its_interval_and_the_share_against_each_rung(zerofleet, run, lent):
+    outcome = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == ["player", "promoted", "at", "Elo", "95", "%", "interval", "games", "random", "alpha_beta:1"]
+    assert lines[1].startswith("model:1 ")
+    assert " to " in lines[1]
+    assert lines[1].count("%") == 2
+    assert "random" in outcome.out.splitlines()[3] or "random" in outcome.out.splitlines()[2]
+
+
+def test_csv_can_be_read_by_a_spreadsheet(zerofleet, run, lent):
+    outcome = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS, "--csv")
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    assert [row["player"] for row in rows][:1] == ["model:1"]
+    assert {row["player"] for row in rows} == {"model:1", "random", "alpha_beta:1"}
+    assert 0.0 <= float(rows[0]["share_random"]) <= 1.0
+    assert float(rows[0]["elo_low"]) < float(rows[0]["elo"]) < float(rows[0]["elo_high"])
+
+
+def test_without_games_the_champions_stand_there_unrated(zerofleet, run, lent):
+    outcome = zerofleet("ladder", "--run-dir", str(run), "--games", "0", "--json")
+    (champion,) = outcome.json()["champions"]
+    assert (champion["elo"], champion["games"]) == (None, 0)
+    assert {against["share"] for against in champion["against"]} == {None}
+    assert lent == []
+
+
+def test_a_run_without_a_champion_says_so(zerofleet, tmp_path):
+    RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=1).close()
+    outcome = zerofleet("ladder", "--run-dir", str(tmp_path / "run"))
+    assert outcome.code == 2
+    assert "no champion of tic_tac_toe yet" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rungs", "random,bob"), "no agent is called 'bob'"),
+        (("--rungs", "random,model:1"), "is no rung"),
+        (("--rungs", ","), "no list of rungs"),
+        (("--plot", "curve.pdf"), ".svg or .png"),
+        (("--json", "--csv"), "choose one"),
+        (("--every", "0"), "greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_played(zerofleet, run, lent, words, said):
+    outcome = zerofleet("ladder", "--run-dir", str(run), *words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+    assert lent == []
+
+
+def test_neither_game_nor_run_is_a_clear_error(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("ladder")
+    assert outcome.code == 2
+    assert "name a game, or the directory of a run" in outcome.err
+
+
+@pytest.mark.slow
+def test_a_real_inference_server_plays_the_champion(zerofleet, run):
+    outcome = zerofleet("ladder", "--run-dir", str(run), *WORDS, "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json()["champions"][0]["games"] == 8

@@ -1,0 +1,198 @@
+"""Plans, the book and playing what is missing, with a network that knows nothing."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from games import core
+from games.core import make
+from games.positions import final_scores, legal, replay
+from zerofleet.agents import make_agent
+from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.ladders import LadderBook, LadderPlan, evidence, spaced
+from zerofleet.ladders.play import climb, missing_games
+from zerofleet.matches import GameResult, MatchSettings
+from zerofleet.ratings import Placement, Tally
+
+GAME = make("tic_tac_toe")
+PLAN = LadderPlan(
+    game=GAME, rungs=("random", "alpha_beta:1"), versions=(2, 5, 9), games=4, simulations=2, opening_plies=2, seed=7
+)
+
+
+def open_book(root, game=GAME, model="tic_tac_toe"):
+    return LadderBook(root, game, model=model)
+
+
+class Lender:
+    """Lends an evaluator that knows nothing; notes for whom, and may fail after some answers."""
+
+    def __init__(self, game=GAME, answers=None):
+        self.asked, self.answers = [], answers
+        self._evaluator = UniformEvaluator(game.spec().num_players)
+
+    @asynccontextmanager
+    async def __call__(self, versions):
+        self.asked.append(tuple(versions))
+        yield self
+
+    async def evaluate(self, batch, *, version):
+        if self.answers is not None:
+            if self.answers == 0:
+                raise Unavailable("gone")
+            self.answers -= 1
+        return await self._evaluator.evaluate(batch, version=version)
+
+
+async def play(plan, book, lend=None):
+    """Play a plan to its end; returns the results and the lender."""
+    lend, ended = lend or Lender(plan.game), []
+    settings = MatchSettings(simulations=plan.simulations, slots=8)
+    await climb(plan, book, lend=lend, settings=settings, make_agent=make_agent, note=ended.append)
+    return ended, lend
+
+
+def elos(plan, book):
+    matches = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies)
+    return {rating.name: rating for rating in book.ratings(matches)}
+
+
+def test_champions_meet_every_rung_and_the_one_before_and_rungs_their_neighbours():
+    assert [(m.first, m.second) for m in PLAN.matches()] == [
+        ("random", "alpha_beta:1"),
+        *(("model:2", rung) for rung in PLAN.rungs),
+        *(("model:5", rung) for rung in (*PLAN.rungs, "model:2")),
+        *(("model:9", rung) for rung in (*PLAN.rungs, "model:5")),
+    ]
+
+
+def test_shares_hold_no_more_versions_than_a_server_and_every_match_once():
+    plan = replace(PLAN, versions=tuple(range(1, 26)))
+    rounds = list(plan.rounds(6))
+    assert [versions[0] for versions, _ in rounds] == [25, 19, 13, 7, 1]
+    assert sorted(m.match_id for _, matches in rounds for m in matches) == sorted(m.match_id for m in plan.matches())
+    for versions, matches in rounds:
+        assert len(versions) <= 7
+        named = {name for m in matches for name in (m.first, m.second) if name.startswith("model:")}
+        assert named <= {f"model:{version}" for version in versions}
+
+
+def test_without_champions_the_rungs_meet():
+    ((versions, matches),) = replace(PLAN, versions=()).rounds(6)
+    assert (versions, len(matches)) == ((), 1)
+
+
+def test_every_so_manieth_champion_keeps_the_first_and_the_last():
+    assert spaced(list(range(10)), 4) == [0, 1, 5, 9]
+    assert spaced([1, 2, 3], 1) == [1, 2, 3]
+    assert spaced([], 3) == []
+
+
+async def test_what_is_missing_is_played_once_and_rated(tmp_path):
+    with open_book(tmp_path) as book:
+        ended, lend = await play(PLAN, book)
+        assert len(ended) == 9 * 4
+        assert lend.asked == [(9, 5, 2)]
+        assert (await play(PLAN, book, Lender(answers=0)))[0] == []
+        rated = elos(PLAN, book)
+    assert set(rated) == {"random", "alpha_beta:1", "model:2", "model:5", "model:9"}
+    assert rated["random"].low == rated["random"].elo == 0.0
+    assert (rated["model:2"].games, rated["random"].games) == (12, 16)
+    with open_book(tmp_path) as book:
+        assert elos(PLAN, book) == rated
+
+
+async def test_more_games_and_another_champion_play_only_the_rest(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(PLAN, book)
+    wider = replace(PLAN, games=6, versions=(2, 5, 9, 10))
+    with open_book(tmp_path) as book:
+        ended, _ = await play(wider, book)
+    assert len(ended) == 9 * 2 + 3 * 6
+
+
+async def test_fewer_games_than_were_played_play_nothing(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(PLAN, book)
+        assert (await play(replace(PLAN, games=2), book))[0] == []
+
+
+async def test_an_interrupted_ladder_goes_on_with_what_ended(tmp_path):
+    with open_book(tmp_path) as book, pytest.raises(Unavailable):
+        await play(PLAN, book, Lender(answers=60))
+    with (tmp_path / "ladder" / "games.jsonl").open("ab") as file:
+        file.write(b'{"line":"game","match_id":"la')  # killed in the middle of a line
+    with open_book(tmp_path) as book:
+        left = sum(missing_games(book, match, PLAN.groups) for match in PLAN.matches())
+        assert 0 < left < 9 * 4
+        assert len((await play(PLAN, book))[0]) == left
+        whole = elos(PLAN, book)
+    with open_book(tmp_path / "other") as book:
+        await play(PLAN, book)
+        assert elos(PLAN, book) == whole
+
+
+async def test_models_that_searched_more_are_other_players(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(PLAN, book)
+        deeper = replace(PLAN, simulations=3)
+        ended, _ = await play(deeper, book)
+        assert len(ended) == 8 * 4  # the rungs have met
+        assert elos(deeper, book)["model:2"].games == 12
+
+
+def random_result(pairing, game, rng):
+    """Play a pairing at random, by the rules alone."""
+    moves, state = list(pairing.opening.moves), replay(game, pairing.opening.moves, pairing.opening.seed)
+    while not core.is_over(game, state):
+        moves.append(int(rng.choice(legal(game, state))))
+        core.play(game, state, moves[-1])
+    names = tuple(player.name for player in pairing.players)
+    return GameResult(pairing.match_id, pairing.group, pairing.seating, names, tuple(moves), final_scores(game, state))
+
+
+def test_games_of_more_seats_are_rated_by_placements(tmp_path):
+    game, rng = make("take_six", players=3), np.random.default_rng(5)
+    plan = LadderPlan(game, ("random", "take_six_comparison"), (), games=7, simulations=0, opening_plies=0, seed=1)
+    assert plan.groups == 2
+    with open_book(tmp_path, game, "take_six") as book:
+        (match,) = plan.matches()
+        for pairing in book.board(match, plan.groups).open_pairings():
+            book.record(match, random_result(pairing, game, rng))
+        found = evidence(book.board(match, 1))
+        assert all(isinstance(one, Placement) and len(one.players) == 3 for one in found)
+        assert sum(one.games for one in found) == 12
+        assert sum(one.games for one in evidence(book.board(match, 1), 1)) == 6
+        assert evidence(book.board(match, 1), 0) == []
+        rated = elos(plan, book)["take_six_comparison"]
+        assert rated.low < 0.0 < rated.high
+        assert rated.games == 12
+
+
+async def test_games_of_two_are_rated_by_points(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(replace(PLAN, versions=()), book)
+        (found,) = evidence(book.board(PLAN.rung_matches()[0], 1))
+    assert isinstance(found, Tally)
+    assert (found.first, found.second, found.games) == ("random", "alpha_beta:1", 4)
+
+
+def test_one_process_has_the_book(tmp_path):
+    with open_book(tmp_path), pytest.raises(RunDirectoryError, match="in use"):
+        open_book(tmp_path)
+
+
+def test_a_foreign_or_damaged_book_is_refused(tmp_path):
+    open_book(tmp_path).close()
+    with pytest.raises(RunDirectoryError, match="is the ladder of tic_tac_toe"):
+        open_book(tmp_path, model="connect_four")
+    path = tmp_path / "ladder" / "games.jsonl"
+    path.write_bytes(path.read_bytes() + b"nonsense\n")
+    with pytest.raises(RunDirectoryError, match="line 2 cannot be read"):
+        open_book(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":9').replace(b"nonsense\n", b""))
+    with pytest.raises(RunDirectoryError, match="another version"):
+        open_book(tmp_path)

@@ -1,0 +1,189 @@
+"""The book of a ladder: every game that `zerofleet ladder` has played for a run, so that none is played twice.
+
+A file of lines below the run directory. The first says of which model it is, a match is written before its first game, and
+a game when it has ended. Whoever is interrupted leaves a last line cut short at worst, which is dropped. One process writes
+at a time; the run itself never looks at it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from games.core import Game
+from zerofleet.errors import RunDirectoryError
+from zerofleet.ladders.evidence import evidence
+from zerofleet.ladders.plan import Match
+from zerofleet.ladders.rungs import ANCHOR
+from zerofleet.matches import GameResult, Scoreboard
+from zerofleet.ratings import Placement, Rating, Tally, rate
+
+__all__ = ["FILE", "LadderBook"]
+
+FILE = "ladder/games.jsonl"
+"""Below the run directory."""
+
+SCHEMA = 1
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Begun(_Line):
+    line: Literal["ladder"] = "ladder"
+    schema_version: int = SCHEMA
+    model: str
+
+
+class _Arranged(_Line):
+    line: Literal["match"] = "match"
+    first: str
+    second: str
+    simulations: int
+    opening_plies: int
+    seed: int
+
+
+class _Ended(_Line):
+    line: Literal["game"] = "game"
+    match_id: str
+    group: int
+    seating: tuple[int, ...]
+    players: tuple[str, ...]
+    moves: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+_LINES: TypeAdapter[_Begun | _Arranged | _Ended] = TypeAdapter(
+    Annotated[_Begun | _Arranged | _Ended, Field(discriminator="line")]
+)
+
+
+class LadderBook:
+    """The open book of a run's ladder; usable in `with`."""
+
+    def __init__(self, root: Path, game: Game, *, model: str) -> None:
+        """Open the book of the run at `root`, or begin it.
+
+        Raises `RunDirectoryError` when another process has it open, or it is damaged or of another model; `OSError` when
+        the disk refuses.
+        """
+        self.path = root / FILE
+        self._game = game
+        self._model = model
+        self._known: dict[Match, list[GameResult]] = {}
+        self._by_id: dict[str, Match] = {}
+        self._boards: dict[Match, Scoreboard] = {}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("a+b")
+        try:
+            self._lock()
+            self._read()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def board(self, match: Match, groups: int) -> Scoreboard:
+        """Return the board of a match for so many groups at least, with all that is known of it."""
+        known = self._known.get(match, ())
+        wanted = max([groups, *(result.group + 1 for result in known)])
+        board = self._boards.get(match)
+        if board is None or board.terms.max_groups < wanted:
+            board = Scoreboard(match.terms(self._game, wanted))
+            for result in known:
+                board.record(result)
+            self._boards[match] = board
+        return board
+
+    def record(self, match: Match, result: GameResult) -> None:
+        """Put a game into the book and on its board. Raises `RecordRejected`, `OSError`."""
+        if not self._boards[match].is_new(result):
+            return
+        if match not in self._known:
+            self._arrange(match)
+            self._write(_Arranged(**asdict(match)))
+        ended = {name: value for name, value in asdict(result).items() if name in _Ended.model_fields}
+        self._write(_Ended(**ended))
+        self._known[match].append(result)
+        self._boards[match].record(result)
+
+    def matches(self, *, simulations: int, opening_plies: int) -> list[Match]:
+        """Return the matches that can be rated together: whose models searched as much, from openings of that length."""
+        return [m for m in self._known if m.opening_plies == opening_plies and m.simulations in {0, simulations}]
+
+    def ratings(self, matches: Iterable[Match]) -> list[Rating]:
+        """Return the ratings by all games of these matches, strongest first, the anchor at 0."""
+        results: list[Tally | Placement] = []
+        for match in matches:
+            results += evidence(self.board(match, 1))
+        return rate(results, anchor=ANCHOR)
+
+    def close(self) -> None:
+        """Put what was written on the disk and let others open the book. Calling it twice is harmless."""
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunDirectoryError(
+                f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended"
+            ) from None
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            self._file.truncate(len(whole))
+        lines = [self._parse(number, text) for number, text in enumerate(whole.splitlines(), start=1)]
+        if not lines:
+            self._write(_Begun(model=self._model))
+            return
+        self._require_own(lines)
+        for line in lines[1:]:
+            if isinstance(line, _Arranged):
+                self._arrange(Match(**line.model_dump(exclude={"line"})))
+            elif isinstance(line, _Ended) and line.match_id in self._by_id:
+                self._known[self._by_id[line.match_id]].append(GameResult(**line.model_dump(exclude={"line"})))
+
+    def _require_own(self, lines: Sequence[_Line]) -> None:
+        first = lines[0]
+        if not isinstance(first, _Begun) or first.schema_version != SCHEMA:
+            raise RunDirectoryError(f"{self.path} was written by another version of Zerofleet; move it away to begin anew")
+        if first.model != self._model:
+            raise RunDirectoryError(f"{self.path} is the ladder of {first.model}, not of {self._model}; move it away")
+
+    def _parse(self, number: int, text: bytes) -> _Begun | _Arranged | _Ended:
+        try:
+            return _LINES.validate_json(text)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]["msg"]
+            raise RunDirectoryError(
+                f"{self.path} line {number} cannot be read ({fault}); restore the file, or move it away to play anew"
+            ) from error
+
+    def _arrange(self, match: Match) -> None:
+        self._known.setdefault(match, [])
+        self._by_id[match.match_id] = match
+
+    def _write(self, line: _Begun | _Arranged | _Ended) -> None:
+        self._file.write(_LINES.dump_json(line) + b"\n")
+        self._file.flush()

@@ -1,0 +1,80 @@
+"""The classical players that are the fixed rungs of a game's ladder: one list for the gatekeeper and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from games.core import Game
+from games.errors import GameError
+from zerofleet.agents import AgentMaker
+from zerofleet.errors import InvalidRequest, ZerofleetError
+
+__all__ = ["ANCHOR", "DEPTH", "RUNGS", "default_rungs", "parse_rungs", "require_rungs"]
+
+ANCHOR = "random"
+"""Stands at 0, and is on every ladder."""
+
+DEPTH = 5
+"""Deepest search that is a rung unless a setting says otherwise."""
+
+_ALPHA_BETA = "alpha_beta:{depth}"  # becomes a rung for each depth
+
+RUNGS: dict[str, tuple[str, ...]] = {
+    "abalone": ("greedy", _ALPHA_BETA, "abalone_search:1", "abalone_search:2"),
+    "chinese_checkers": ("greedy", _ALPHA_BETA),
+    "chinese_checkers_rhombus": ("greedy", "rhombus_search:2", "rhombus_search:3", "rhombus_search:4"),
+    "chinese_checkers_star37": ("greedy", "initialize"),
+    "connect_four": (_ALPHA_BETA, "uct:200"),
+    "othello": ("greedy", _ALPHA_BETA),
+    "rock_paper_scissors": ("rock_paper_scissors_order:1", "rock_paper_scissors_order:2"),
+    "take_six": ("take_six_comparison", "take_six_comparison_plus"),
+    "tic_tac_toe": (_ALPHA_BETA, "tic_tac_toe_rules", "perfect"),
+}
+"""By game, beside the anchor, weakest first; neighbours meet. A game that is not named has `alpha_beta` alone."""
+
+
+def default_rungs(game: Game, *, make_agent: AgentMaker, depth: int = DEPTH) -> tuple[str, ...]:
+    """Return the rungs of a game, weakest first, searches no deeper than `depth`; those that cannot play it are left out."""
+    names = [ANCHOR]
+    for form in RUNGS.get(game.spec().name, (_ALPHA_BETA,)):
+        names += [form.format(depth=d) for d in range(1, depth + 1)] if form == _ALPHA_BETA else [form]
+    return tuple(name for name in dict.fromkeys(names) if _refusal(name, game, make_agent) is None)
+
+
+def require_rungs(names: Sequence[str], game: Game, *, make_agent: AgentMaker) -> tuple[str, ...]:
+    """Return the rungs that somebody named, with the anchor among them, each once.
+
+    Raises what `make_agent` raises for one that does not exist or cannot play the game, and `InvalidRequest` for a model.
+    """
+    for name in names:
+        if name.partition(":")[0] in {"model", "champion"}:
+            raise InvalidRequest(f"{name} is no rung: rungs are classical players, which stay as they are; leave it out")
+        refusal = _refusal(name, game, make_agent)
+        if refusal is not None:
+            raise refusal
+    listed = tuple(dict.fromkeys(names))
+    return listed if ANCHOR in listed else (ANCHOR, *listed)
+
+
+def parse_rungs(text: str) -> list[str]:
+    """Return the names in `random,uct:200,final=visits,alpha_beta:5`: what has an equals sign is an option of the one before.
+
+    Raises `InvalidRequest` when nothing, or an option first, is named.
+    """
+    names: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        if "=" in part and names:
+            names[-1] += f",{part}"
+        elif part and "=" not in part:
+            names.append(part)
+        else:
+            raise InvalidRequest(f"{text!r} is no list of rungs; write names with commas between, such as random,alpha_beta:3")
+    return names
+
+
+def _refusal(name: str, game: Game, make_agent: AgentMaker) -> ZerofleetError | GameError | None:
+    try:
+        make_agent(name, game)
+    except (ZerofleetError, GameError) as error:
+        return error
+    return None
