@@ -21,7 +21,6 @@ from selfplay_worker.shares import Shares
 from selfplay_worker.stopping import Stop
 from selfplay_worker.teaching import Teachers
 from zerofleet import metrics
-from zerofleet.crashpoints import crash_point
 from zerofleet.run_paths import RunPaths
 from zerofleet.search import PlayedGame
 from zerofleet.warm_start import numbered_game
@@ -112,7 +111,6 @@ class WarmStart:
             shares.give_back(number)
             metrics.GAMES_ABANDONED.labels(reason="drain").inc()
             return
-        crash_point("worker_after_warm_start_game")
         self._count(played)
         payload = self._teachers.record(numbered, played, worker_id=settings.name)
         self._publisher.hand_over(FinishedGame(numbered.uid, payload, lambda: shares.finish(number)))

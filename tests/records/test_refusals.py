@@ -149,6 +149,11 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("searched by version 2^64 - 1", "search", set_row(0, model_version=2**64 - 1), "version"),
     ("unknown flag", "search", set_row(0, flags=4), "flags 4"),
     ("searched by a seat without a model", "search", set_fields(seat_versions=[0, 7]), "without a model"),
+    ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 names of agents"),
+    ("an agent where a model sat", "seats", set_fields(seat_agents=["random", ""]), "'random' and model version 7"),
+    ("an agent of many words", "seats", set_fields(seat_versions=[0, 7], seat_agents=["a\nb", ""]), "seat 0 must match"),
+    ("a model behind an agent's move", "search", set_fields(seat_versions=[0, 7], seat_agents=["random", ""]), "named agent"),
+    ("no model behind a model's move", "search", set_row(0, model_version=0, root_value=[]), "want a positive number"),
 ]  # fmt: skip
 
 

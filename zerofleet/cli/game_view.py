@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -173,7 +173,7 @@ def _notes(flags: int) -> tuple[str, ...]:
 
 def _heading(stored: ValidatedGame) -> Text:
     record = stored.record
-    models = ", ".join(f"model {version}" if version else "no model" for version in record.seat_versions)
+    models = ", ".join(_seated(record.seat_versions, record.seat_agents))
     text = Text.assemble((f"{record.game} {record.uid}", "bold"), "\n")
     control = ", control game (nobody may resign)" if record.resignation_control else ""
     text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {_when(record.finished_at_ms)}\n")
@@ -205,6 +205,12 @@ def _result(scores: tuple[float, ...]) -> Text:
     if len(set(scores)) == 1:
         return Text("draw")
     return Text("  ").join(Text.assemble(player_name(seat), f" {score:+g}") for seat, score in enumerate(scores))
+
+
+def _seated(versions: Sequence[int], agents: Sequence[str]) -> list[str]:
+    """Return who sat on each seat, in words."""
+    names = agents or [""] * len(versions)
+    return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
 
 
 def _when(milliseconds: int) -> str:

@@ -17,6 +17,8 @@ def progress_line(now: Readings) -> str:
 
 
 def _producing(now: Readings) -> Iterator[str]:
+    if now.phase:
+        yield now.phase
     per_hour = "" if math.isnan(now.games_per_hour) else f" ({count(round(now.games_per_hour))}/h)"
     yield f"games {count(now.games)}{per_hour}"
     if not math.isnan(now.mean_batch):

@@ -35,12 +35,21 @@ _RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LAT
 class Observer:
     """Takes `Readings`. What a service does not answer keeps its last value."""
 
-    def __init__(self, children: Sequence[Child], gatekeeper: GatekeeperClient, model: str, say: Callable[[str], None]) -> None:
-        """`say` is told of each candidate that was decided."""
+    def __init__(
+        self,
+        children: Sequence[Child],
+        gatekeeper: GatekeeperClient,
+        model: str,
+        say: Callable[[str], None],
+        *,
+        warm_start_games: int = 0,
+    ) -> None:
+        """`say` is told of each candidate that was decided; `warm_start_games` come before the first one."""
         self._children = children
         self._gatekeeper = gatekeeper
         self._model = model
         self._say = say
+        self._warm_start_games = warm_start_games
         self._totals = Totals()
         self._meter = Meter()
         self._pages: dict[str, MetricsPage] = {}
@@ -127,6 +136,7 @@ class Observer:
             reuse=trainer.value("zerofleet_samples_reused_ratio") or 0.0,
             learning_rate=trainer.value("zerofleet_train_learning_rate") or 0.0,
             skipped_steps=round(trainer.total("zerofleet_train_skipped_steps_total")),
+            warm_start_games=self._warm_start_games,
             lag=round(trainer.total("zerofleet_stream_lag_entries")),
             pending=round(trainer.total("zerofleet_stream_pending_entries")),
             dead=round(trainer.total("zerofleet_stream_dead_entries")),

@@ -80,6 +80,9 @@ class Readings:
     learning_rate: float = math.nan
     skipped_steps: int = 0
 
+    warm_start_games: int = 0
+    """Games of agents that come before the first champion; 0 for none."""
+
     lag: int = 0
     pending: int = 0
     dead: int = 0
@@ -94,6 +97,15 @@ class Readings:
     """Strongest first."""
 
     services: tuple[ServiceReading, ...] = ()
+
+    @property
+    def phase(self) -> str:
+        """What the run does before its first champion, in a few words; empty from then on, and without a warm start."""
+        if not self.warm_start_games or self.champion is not None or self.candidates:
+            return ""
+        if self.games_stored < self.warm_start_games:
+            return f"warm start: {self.games_stored:,} of {self.warm_start_games:,} games of agents"
+        return "warm start: learning from the games of agents"
 
     @property
     def champion_rung(self) -> Rung | None:

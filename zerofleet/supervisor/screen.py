@@ -206,7 +206,7 @@ def _candidates(now: Readings, full: bool) -> Panel:
     for candidate in reversed(now.candidates[-rows:]):
         row = _candidate_row(candidate, now.match, is_champion=candidate.version == champion)
         table.add_row(*(row if full else [*row[:2], *row[5:]]))
-    body = table if now.candidates else Text("the first network is on its way", style=LABEL)
+    body = table if now.candidates else Text(now.phase or "the first network is on its way", style=LABEL)
     match = now.match
     ends = f"the match ends at llr {match.llr_low:+.2f} or {match.llr_high:+.2f}" if full and match and match.llr_high else ""
     return _panel("candidates", body, height=rows + 3, subtitle=ends)

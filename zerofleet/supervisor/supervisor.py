@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import shutil
 import signal
 import sys
@@ -22,6 +23,8 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
+from games.core import Game
+from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.naming import model_name
@@ -38,6 +41,7 @@ from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.screen import Title
 from zerofleet.supervisor.summary import summary
 from zerofleet.supervisor.words import memory
+from zerofleet.warm_start import WarmStartSettings, game_of, seatings_of
 
 __all__ = ["Supervisor", "run"]
 
@@ -52,10 +56,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run(request: RunRequest, console: Console | None = None) -> int:
     """Run the loop until its time is up or Ctrl-C; return the exit code.
 
-    Raises `RunDirectoryError`, `ConfigurationError` and `GameError` before anything is started.
+    Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError` before anything is started.
     """
     console = console or Console(highlight=False)
     chosen = request.build_preset()
+    _check_warm_start(request.build_game(), chosen.warm_start)
     with RunDirectory.create_or_open(
         request.run_dir, request.game, request.parameters, preset=request.preset, seed=request.seed
     ) as directory:
@@ -108,7 +113,8 @@ class Supervisor:
         paths = self._directory.paths
         model = model_name(self._request.build_game())
         async with GatekeeperClient(paths.gatekeeper_address, timeout_s=2.0) as gatekeeper:
-            observer = Observer(self._children, gatekeeper, model, self._tell)
+            wanted = self._request.build_preset().warm_start.games
+            observer = Observer(self._children, gatekeeper, model, self._tell, warm_start_games=wanted)
             async with asyncio.TaskGroup() as group:
                 for child in self._children:
                     group.create_task(self._keep(child))
@@ -202,6 +208,14 @@ class Supervisor:
             run_dir=str(self._request.run_dir),
             duration_s=self._request.duration_s,
         )
+
+
+def _check_warm_start(game: Game, settings: WarmStartSettings) -> None:
+    """Raise `ConfigurationError` or `InvalidRequest` if the agents of a warm start cannot play."""
+    if settings.games:
+        played = game_of(game, settings)
+        for name in set(itertools.chain.from_iterable(seatings_of(game, settings))):
+            make_agent(name, played)
 
 
 def _check_disk(directory: RunDirectory) -> None:

@@ -1,0 +1,196 @@
+"""Games of agents as records: who sits where, what each move teaches, whose moves teach, and how long a game may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import games
+from games import core
+from selfplay_worker.teaching import Teachers, one_hot, shares_of_target
+from zerofleet.agents import make_agent
+from zerofleet.errors import ConfigurationError, InvalidRequest
+from zerofleet.records import ValidatedGame, decode_record, validate
+from zerofleet.search.played import FULL_SEARCH
+from zerofleet.warm_start import WarmStartSettings, game_of, numbered_game, seatings_of
+
+TIC_TAC_TOE = games.make("tic_tac_toe")
+STAR = games.make("chinese_checkers_star37")
+
+
+def played(game: Any, number: int = 0, *, opening_plies: int = 0, **values: Any) -> ValidatedGame:
+    """Play a game of a warm start and return its record as a trainer finds it."""
+    settings = WarmStartSettings(games=10, **values)
+    teachers = Teachers(game, settings, opening_plies=opening_plies)
+    numbered = numbered_game(game, settings, run_seed=5, number=number)
+    found = teachers.play(numbered)
+    assert found is not None
+    return validate(decode_record(teachers.record(numbered, found, worker_id="w0")))
+
+
+def rows(found: ValidatedGame) -> list[tuple[int, list[int], list[float]]]:
+    """Return ply, actions and policy of each move that teaches."""
+    search = found.search
+    parts = zip(search.start[:-1], search.start[1:], strict=True)
+    return [
+        (int(ply), search.actions[a:b].tolist(), search.policy[a:b].tolist())
+        for ply, (a, b) in zip(search.ply, parts, strict=True)
+    ]
+
+
+def test_agents_change_seats_from_game_to_game() -> None:
+    settings = WarmStartSettings(agents="alpha_beta:2,random")
+    assert seatings_of(TIC_TAC_TOE, settings) == (("alpha_beta:2", "random"), ("random", "alpha_beta:2"))
+    seats = [numbered_game(TIC_TAC_TOE, settings, run_seed=1, number=n).agents for n in range(4)]
+    assert seats == [*seatings_of(TIC_TAC_TOE, settings)] * 2
+
+
+def test_one_agent_sits_on_all_seats_and_equal_ones_are_not_told_apart() -> None:
+    assert seatings_of(STAR, WarmStartSettings()) == (("initialize",) * 3,)
+    assert len(seatings_of(STAR, WarmStartSettings(agents="greedy,initialize,initialize"))) == 3
+
+
+def test_an_option_belongs_to_the_agent_before_it() -> None:
+    settings = WarmStartSettings(agents="uct:100,final=visits,c=2, random")
+    assert seatings_of(TIC_TAC_TOE, settings)[0] == ("uct:100,final=visits,c=2", "random")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"agents": "random,random,random"}, "names 3 agents, tic_tac_toe has 2 seats"),
+        ({"agents": " , "}, "is empty"),
+        ({"game_parameters": "size=9"}, "size"),
+        ({"game_parameters": "moves_cap=9"}, "has no parameter moves_cap"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(values: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Teachers(TIC_TAC_TOE, WarmStartSettings(games=1, **values))
+
+
+def test_an_agent_that_does_not_exist_or_cannot_play_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
+        Teachers(TIC_TAC_TOE, WarmStartSettings(agents="nobody"))
+
+
+def test_parameters_may_lengthen_a_game_and_not_change_what_a_network_sees() -> None:
+    longer = game_of(STAR, WarmStartSettings(game_parameters="moves_cap=200"))
+    assert longer.spec().max_plies == 600
+    with pytest.raises(ConfigurationError, match="changes planes of chinese_checkers_star37"):
+        game_of(STAR, WarmStartSettings(game_parameters="move_counter=true"))
+
+
+@pytest.mark.slow
+def test_a_number_and_a_seed_decide_a_game_and_its_uid() -> None:
+    first, again, other = (played(TIC_TAC_TOE, number, agents="random") for number in (3, 3, 4))
+    assert first.record.uid == again.record.uid != other.record.uid
+    assert list(first.record.moves) == list(again.record.moves)
+    assert first.record.seed == again.record.seed != other.record.seed
+
+
+def test_settings_that_change_the_games_change_their_uids_and_the_number_of_games_does_not() -> None:
+    uids = [
+        numbered_game(TIC_TAC_TOE, WarmStartSettings(**values), run_seed=1, number=0).uid
+        for values in ({}, {"games": 7, "parallel": 2}, {"agents": "random"}, {"policy": "one_hot"}, {"winner_only": True})
+    ]
+    assert uids[0] == uids[1]
+    assert len(set(uids)) == 4
+
+
+def test_the_record_names_the_agents_and_no_model() -> None:
+    record = played(TIC_TAC_TOE, 1, agents="alpha_beta:2,random").record
+    assert list(record.seat_agents) == ["random", "alpha_beta:2"]
+    assert list(record.seat_versions) == [0, 0]
+    assert {(move.model_version, move.flags, len(move.root_value)) for move in record.searched} == {(0, FULL_SEARCH, 0)}
+
+
+def test_one_hot_teaches_the_move_that_was_made() -> None:
+    found = played(TIC_TAC_TOE, agents="random", policy="one_hot")
+    assert rows(found) == [(ply, [int(found.record.moves[ply])], [1.0]) for ply, *_ in rows(found)]
+
+
+@pytest.mark.slow
+def test_an_agent_that_says_its_chances_teaches_them() -> None:
+    agent = make_agent("initialize", STAR)
+    found = played(STAR, game_parameters="moves_cap=4")
+    assert rows(found)[0] == (0, games.legal(STAR, games.new_state(STAR)), pytest.approx([0.1] * 10, abs=1e-4))
+    for ply, actions, policy in rows(found):
+        assert actions == games.legal(STAR, found.states[ply])
+        np.testing.assert_allclose(policy, agent.policy(STAR, found.states[ply]), atol=1e-4)
+
+
+def test_in_one_game_each_agent_teaches_what_it_can_say() -> None:
+    found = played(TIC_TAC_TOE, agents="alpha_beta:2,random")
+    for ply, actions, policy in rows(found):
+        expected = [1.0] if ply % 2 == 0 else pytest.approx([1 / (9 - ply)] * (9 - ply), abs=1e-4)
+        assert policy == expected
+        assert ply % 2 or actions == [found.record.moves[ply]]
+
+
+def test_a_position_with_one_legal_move_teaches_nothing() -> None:
+    drawn = next(found for n in range(50) if len((found := played(TIC_TAC_TOE, n, agents="random")).record.moves) == 9)
+    assert [ply for ply, *_ in rows(drawn)] == list(range(8))
+
+
+def test_only_the_moves_of_the_winner_teach_if_that_is_asked_and_draws_teach_nothing() -> None:
+    outcomes = set()
+    for number in range(30):
+        found = played(TIC_TAC_TOE, number, agents="random", winner_only=True)
+        outcomes.add(tuple(found.scores))
+        movers = {int(found.movers[ply]) for ply, *_ in rows(found)}
+        assert movers == {seat for seat in (0, 1) if found.scores[seat] == 1.0}
+    assert outcomes == {(1.0, -1.0), (-1.0, 1.0), (0.0, 0.0)}
+
+
+def test_nobody_wins_alone_where_two_are_first() -> None:
+    game = games.make("chinese_checkers_star37", moves_cap=1)
+    assert rows(played(game, winner_only=True)) == []
+    assert len(rows(played(game))) == 3
+
+
+def test_games_begin_with_random_plies_that_teach_nothing() -> None:
+    first = [rows(played(TIC_TAC_TOE, n, agents="random", opening_plies=3))[0][0] for n in range(24)]
+    assert set(first) == {0, 1, 2, 3}
+
+
+@pytest.mark.slow
+def test_first_games_of_three_players_need_the_longer_cap() -> None:
+    short = [played(STAR, number) for number in range(12)]
+    long = [played(STAR, number, game_parameters="moves_cap=200") for number in range(12)]
+    assert sum(len(found.record.moves) == 120 for found in short) > 6
+    assert all(len(found.record.moves) < 600 for found in long)
+    assert all(max(found.scores) == 1.0 for found in long)
+    assert {found.record.parameters["moves_cap"] for found in long} == {"200"}
+
+
+def test_chances_become_whole_units_that_sum_to_one_exactly() -> None:
+    for count in (1, 2, 3, 7, 66):
+        policy = np.random.default_rng(count).dirichlet(np.full(count, 0.05))
+        move = shares_of_target(4, list(range(10, 10 + count)), policy)
+        assert int(move.target.astype(np.int64).sum()) == 65535
+        assert (move.target > 0).all()
+        np.testing.assert_allclose(move.target / 65535, policy[move.actions - 10], atol=2e-4)
+    assert one_hot(2, 5).visits.tolist() == [1]
+
+
+def test_a_game_whose_policies_are_too_much_is_told_by_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfplay_worker.teaching.MAX_RECORD_BYTES", 400)
+    assert all(policy == [1.0] for _, _, policy in rows(played(TIC_TAC_TOE, agents="random")))
+
+
+def test_a_game_is_given_up_when_it_is_told_to() -> None:
+    settings = WarmStartSettings(games=1, agents="random")
+    assert (
+        Teachers(TIC_TAC_TOE, settings).play(numbered_game(TIC_TAC_TOE, settings, run_seed=1, number=0), lambda: True) is None
+    )
+
+
+@pytest.mark.slow
+def test_dealt_games_are_played_as_they_were_dealt() -> None:
+    game = games.make("take_six")
+    found = played(game, 2, agents="random")
+    assert core.is_over(found.game, found.states[-1])
+    assert len({played(game, number, agents="random").record.seed for number in range(3)}) == 3

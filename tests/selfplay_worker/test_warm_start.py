@@ -1,0 +1,176 @@
+"""The mode before self-play: agents play until there is a champion, then the champion does; killed workers lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from games.core import Game
+from selfplay_worker import warm_start as warm_start_module
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.worker import SelfPlay
+from zerofleet.errors import InvalidRequest
+from zerofleet.lifecycle import Service, serve_until_drained
+from zerofleet.records import decode_record, validate
+from zerofleet.streams import SqliteStream
+
+GAMES = 12
+
+
+@pytest.fixture
+def warm(settings: WorkerSettings) -> WorkerSettings:
+    chosen = {"games": GAMES, "agents": "alpha_beta:1,random", "parallel": 2}
+    return settings.model_copy(update={"warm_start": settings.warm_start.model_copy(update=chosen)})
+
+
+@asynccontextmanager
+async def working(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, *, has_champion: bool = False
+) -> AsyncIterator[None]:
+    """Run a worker as its process would; leaving the block asks it to end."""
+    running = asyncio.Event()
+
+    async def known() -> bool:
+        return has_champion
+
+    async def main(service: Service) -> None:
+        running.set()
+        worker = SelfPlay(game, settings, evaluator=evaluator, stream=stream)
+        await worker.run(service, promotions.watch(), has_champion=known)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        task = group.create_task(serve_until_drained(main, settings))
+        await running.wait()
+        yield
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await task == 0
+
+
+async def test_agents_play_their_games_and_then_the_champion_plays(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    async with working(game, warm, stream, evaluator, promotions):
+        await stream.until(GAMES)
+        assert evaluator.asked == []
+        promotions.promote(1)
+        await stream.until(GAMES + 5)
+    found = [validate(decode_record(payload)).record for payload in stream.published.values()]
+    of_agents = [record for record in found if record.seat_agents]
+    assert len(of_agents) == GAMES
+    assert Counter(record.seat_agents[0] for record in of_agents) == {"alpha_beta:1": GAMES / 2, "random": GAMES / 2}
+    assert all(list(record.seat_versions) == [1, 1] for record in found if not record.seat_agents)
+
+
+async def test_no_game_is_played_where_there_is_a_champion_already(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    promotions.promote(1)
+    async with working(game, warm, stream, evaluator, promotions, has_champion=True):
+        await stream.until(3)
+    assert not any(decode_record(payload).seat_agents for payload in stream.published.values())
+
+
+async def test_a_worker_that_starts_again_plays_only_what_is_missing(
+    game: Game, warm: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
+) -> None:
+    first, second = make_stream(), make_stream()
+    async with working(game, warm, first, evaluator, make_promotions()):
+        await first.until(3)
+    async with working(game, warm, second, evaluator, make_promotions()):
+        await second.until(GAMES - len(first.published))
+    assert not first.published.keys() & second.published.keys()
+    assert len(first.published) + len(second.published) == GAMES
+
+
+async def test_games_are_played_again_when_no_champion_comes_and_keep_their_uids(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_start_module, "AGAIN_AFTER_S", 0.01)
+    async with working(game, warm, stream, evaluator, promotions):
+        while stream.calls < 2 * GAMES:
+            await stream.reached.get()
+    assert len(stream.published) == GAMES
+
+
+async def test_what_waits_for_the_stream_at_the_end_is_published(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    stream.away = True
+    async with working(game, warm, stream, evaluator, promotions):
+        assert await stream.reached.get() == -1
+        stream.away = False
+    assert stream.published
+
+
+async def test_an_agent_that_does_not_exist_is_refused_at_once(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any
+) -> None:
+    wrong = warm.model_copy(update={"warm_start": warm.warm_start.model_copy(update={"agents": "nobody"})})
+    with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
+        SelfPlay(game, wrong, evaluator=evaluator, stream=stream)
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+import games
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.worker import SelfPlay
+from zerofleet.lifecycle import run_service
+from zerofleet.streams import open_stream
+from zerofleet.testing import UniformEvaluator
+
+settings = WorkerSettings(
+    run_dir=Path(sys.argv[1]), game="tic_tac_toe", preset="tiny", worker_id=sys.argv[2], run_seed=3, log_level="error",
+    warm_start={"games": 30, "agents": "random", "parallel": 2},
+)
+
+async def nobody():
+    await asyncio.Event().wait()
+    yield
+
+async def serve(service):
+    stream = open_stream(settings.stream_url, name="games")
+    worker = SelfPlay(settings.build_game(), settings, evaluator=UniformEvaluator(2), stream=stream)
+    await worker.run(service, nobody())
+
+sys.exit(run_service(serve, settings))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["worker_before_publish:7", "worker_after_publish:7"])
+async def test_workers_that_are_killed_leave_no_game_out_and_add_none(tmp_path: Path, point: str) -> None:
+    stream = SqliteStream(tmp_path / "games.db", name="games")
+
+    def start(name: str, crash_at: str = "") -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": crash_at}
+        return subprocess.Popen([sys.executable, "-W", "ignore", "-c", WORKER, str(tmp_path), name], env=environment)
+
+    died = start("w0", point)
+    assert await asyncio.to_thread(died.wait, 60) == -signal.SIGKILL
+    others = [start("w0"), start("w1")]
+    try:
+        async with asyncio.timeout(60):
+            while (tmp_path / "warm_start").read_bytes() != b"\x01" * 30:  # noqa: ASYNC110  (files wake nobody)
+                await asyncio.sleep(0.02)
+    finally:
+        for other in others:
+            other.terminate()
+        codes = [await asyncio.to_thread(other.wait, 60) for other in others]
+    assert codes == [0, 0]
+    uids = Counter(delivery.uid for delivery in await stream.consume(consumer="test", limit=1000, block_s=0))
+    await stream.aclose()
+    assert len(uids) == 30
+    # the last one before a kill may not have been noted: it is there twice, under one uid
+    assert sum(uids.values()) - len(uids) <= 1
