@@ -22,7 +22,7 @@ SEVEN = ModelVersion(7)
 
 def opinion(packed: np.ndarray) -> float:
     """What the fake network thinks of an encoded position, for the player to move: mostly how central their stones are."""
-    bits = np.unpackbits(packed, bitorder="little")[: 3 * 42].reshape(3, 6, 7).astype(np.float64)
+    bits = np.unpackbits(packed, bitorder="little")[:126].reshape(3, 6, 7).astype(np.float64)
     central = np.array([0, 1, 2, 3, 2, 1, 0]) / 20.0
     noise = int(mix64(np.uint64(int.from_bytes(packed.tobytes()[:8], "little")))) % 1000 / 1e5
     return float(np.tanh(((bits[0] - bits[1]) * central).sum()) + noise) / 1.1
@@ -93,16 +93,32 @@ def test_ordering_by_value_saves_positions() -> None:
     assert nodes[False] > 1.5 * nodes[True]
 
 
-def test_the_children_of_a_position_are_asked_about_together_and_once() -> None:
+def test_children_and_grandchildren_are_asked_about_together_and_once() -> None:
     network = FakeNetwork()
     search = NetworkSearch(GAME, games.new_state(GAME), network, version=SEVEN)
     finish(search, 2)
     assert network.versions == {7}
-    assert max(network.sizes) == 7
-    assert sum(network.sizes) == search.evaluated < search.nodes <= 1 + 7 + 49
-    before = len(network.sizes)
-    finish(search, 2)
-    assert len(network.sizes) == before
+    assert network.sizes == [7 + 49]
+    assert search.evaluated == 56
+    assert search.nodes <= 1 + 7 + 49
+    finish(search, 3)
+    assert network.sizes[0] == 56
+    assert len(network.sizes) <= 1 + 7
+    asked = len(network.sizes)
+    finish(search, 3)
+    assert len(network.sizes) == asked
+
+
+def test_batches_are_bounded_where_there_are_many_moves() -> None:
+    game, network = games.make("chinese_checkers_rhombus"), FakeNetwork()
+    state = games.new_state(game)
+    for _ in range(12):
+        core.play(game, state, games.legal(game, state)[-1])
+    children = len(games.legal(game, state))
+    assert children * children > 256
+    finish(NetworkSearch(game, state, network, version=SEVEN), 2)
+    assert children < network.sizes[0] <= 256
+    assert len(network.sizes) > 1
 
 
 def test_a_win_in_sight_is_worth_more_than_any_opinion() -> None:

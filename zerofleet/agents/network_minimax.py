@@ -1,8 +1,8 @@
 """Alpha-beta search with a network's values: at the horizon, and to try the moves first that look best.
 
-The children of a position are evaluated together, in one batch: they are the leaves if they lie at the horizon, and else
-their values order the moves. Finished positions count their scores, and a network is never as sure as those. A position
-evaluated once is remembered for the move.
+The children of a position are evaluated together: they are the leaves if they lie at the horizon, and else their values order
+the moves. Their own children go into the same batch, as far as it holds them: the way to the network is what takes time.
+Finished positions count their scores, and a network is never as sure as those. What was evaluated is remembered for the move.
 
 The recursion is a chain of generators that stop before each batch, so that a search can be interrupted.
 """
@@ -28,6 +28,7 @@ __all__ = ["NetworkSearch"]
 _SUREST = 1.0 - 1e-6  # of a network; a proven win is worth 1
 _LOWEST, _HIGHEST = -1.0, 1.0
 _PADDING = -1
+_MOST_ROWS = 256  # of a batch; some will not be needed, but a network takes little longer for many than for a few
 
 
 class _Children(NamedTuple):
@@ -105,7 +106,7 @@ class NetworkSearch:
     def _search_root(self, order: np.ndarray | None) -> Generator[None]:
         """Give every move of the root its value if it is among the best, else a bound."""
         root = self._root
-        children = yield from self._expand(self._state, ask=self._ordered or root.depth == 1)
+        children = yield from self._expand(self._state, root.depth)
         places = self._order(children) if order is None else np.searchsorted(children.actions, order)
         root.actions = children.actions[places]
         alpha = _LOWEST
@@ -116,7 +117,7 @@ class NetworkSearch:
 
     def _search(self, state: State, plies: int, alpha: float, beta: float) -> Generator[None, None, float]:
         """Return the value of a position for its mover, `plies` from the horizon; between alpha and beta it is exact."""
-        children = yield from self._expand(state, ask=self._ordered or plies == 1)
+        children = yield from self._expand(state, plies)
         best = -np.inf
         for place in self._order(children):
             value = yield from self._value(children, int(place), plies - 1, alpha, beta)
@@ -141,22 +142,50 @@ class NetworkSearch:
             return np.arange(len(children.actions))
         return np.argsort(-children.values, kind="stable")
 
-    def _expand(self, state: State, *, ask: bool) -> Generator[None, None, _Children]:
-        """Return what follows a position, with values if they are asked for."""
+    def _expand(self, state: State, plies: int) -> Generator[None, None, _Children]:
+        """Return what follows a position, with the values that a search `plies` from the horizon needs."""
+        children = self._follow(state)
+        self.nodes += len(children.actions)
+        waiting = self._waiting(children, plies)
+        if waiting:
+            yield
+            self._ask(waiting)
+        return children
+
+    def _waiting(self, children: _Children, plies: int) -> list[_Children]:
+        """Return the families to ask about: the children, and those of as many children as fit into a batch, best first."""
+        families = [children] if self._ordered or plies == 1 else []
+        if plies == 2 or (plies > 2 and self._ordered):
+            rows = len(children.actions)
+            for place in self._order(children):
+                if not children.over[place]:
+                    family = self._follow(children.states[place])
+                    rows += len(family.actions)
+                    if rows > _MOST_ROWS:
+                        break
+                    families.append(family)
+        return [family for family in families if np.isnan(family.values).any()]
+
+    def _ask(self, families: list[_Children]) -> None:
+        """Ask the network about all positions without a value, in one batch."""
+        places = [np.flatnonzero(np.isnan(family.values)) for family in families]
+        batch = LeafBatch(
+            np.concatenate([family.states_packed[where] for family, where in zip(families, places, strict=True)]),
+            np.concatenate([family.legal[where] for family, where in zip(families, places, strict=True)]),
+        )
+        own = self._evaluate(batch, self._version).value[:, 0].astype(np.float64)  # for the player to move there
+        self.evaluated += len(batch)
+        ends = np.cumsum([len(where) for where in places])[:-1]
+        for family, where, found in zip(families, places, np.split(own, ends), strict=True):
+            values = np.where(family.same[where], found, -found)
+            family.values[where] = np.clip(values, -_SUREST, _SUREST)
+
+    def _follow(self, state: State) -> _Children:
+        """Return what follows a position, with the values known so far."""
         key = int(core.key(self._game, state))
         if key not in self._known:
             self._known[key] = _children_of(self._game, state)
-        children = self._known[key]
-        self.nodes += len(children.actions)
-        waiting = np.flatnonzero(np.isnan(children.values))
-        if ask and len(waiting):
-            yield
-            batch = LeafBatch(children.states_packed[waiting], children.legal[waiting])
-            own = self._evaluate(batch, self._version).value[:, 0].astype(np.float64)  # for the player to move there
-            values = np.where(children.same[waiting], own, -own)
-            children.values[waiting] = np.clip(values, -_SUREST, _SUREST)
-            self.evaluated += len(waiting)
-        return children
+        return self._known[key]
 
 
 def _children_of(game: Game, state: State) -> _Children:

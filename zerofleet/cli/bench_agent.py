@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,8 +18,12 @@ from games.core import Game, State
 from games.positions import legal, new_state
 from zerofleet.agents import Agent, make_agent
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
-from zerofleet.matches.play import seen_by_mover
+from zerofleet.cli.entrants import entrants, serving
+from zerofleet.cli.opponents import is_model
+from zerofleet.cli.options import Json, Parameters, RunDir, Seed, chosen_game
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.matches.play import seen_by_mover, waiting_for
 from zerofleet.naming import model_name
 
 __all__ = ["AgentFigures", "agent", "measure", "random_positions"]
@@ -32,11 +39,13 @@ class AgentFigures:
     """How many different ones there were; they are gone through again until the time is over."""
     moves: int
     seconds: float
+    """Of thought."""
     nodes_per_move: float
     """Positions or simulations, as the agent counts them; 0 for agents that do not search."""
     nodes_per_second: int
     """By the clock on the wall; on a machine that does nothing else this equals the next."""
     nodes_per_cpu_second: int
+    """Of this process; models think in another one."""
     ms_per_move: float
     """Mean by the clock on the wall, as are the next two."""
     ms_per_move_95: float
@@ -58,7 +67,7 @@ def measure(game: Game, chooser: Agent, *, positions: int, seconds: float, seed:
     states = [next(drawn) for _ in range(positions)]
     luck = np.random.default_rng(seed)
     chooser.choose(game, states[0], luck)  # compiles, or loads what was compiled before
-    nodes, took = 0, []
+    nodes, took = 0, list[float]()
     began, cpu = time.perf_counter(), time.process_time()
     with screen.meter("thinking") as meter:
         while len(took) < positions or time.perf_counter() - began < seconds:
@@ -95,6 +104,34 @@ def random_positions(game: Game, seed: int) -> Iterator[State]:
         yield seen_by_mover(game, passed[int(rng.integers(len(passed) - 1))], rng)
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the command line asks for."""
+
+    game: Game
+    text: str
+    run_dir: Path | None
+    positions: int
+    seconds: float
+    seed: int
+
+
+async def _measure(request: _Request) -> AgentFigures:
+    """Borrow an inference server if the agent asks a model, and measure."""
+    game = request.game
+    if is_model(request.text):
+        raise InvalidRequest(f"{request.text} is a model, no agent; take one that asks it, such as mcts:100,model=champion")
+    chosen = entrants([request.text], game, request.run_dir)
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(serving(chosen, game))
+        evaluate = None
+        if address is not None:
+            evaluate = waiting_for(await stack.enter_async_context(KServeEvaluator(address, model_name(game))))
+        chooser = make_agent(chosen.players[0].name, game, evaluate=evaluate)
+        asked = {"positions": request.positions, "seed": request.seed}
+        return await asyncio.to_thread(measure, game, chooser, seconds=request.seconds, **asked)
+
+
 def agent(
     text: Annotated[str, typer.Argument(metavar="AGENT", help="An agent, such as alpha_beta:8; see zerofleet agents.")],
     *,
@@ -105,13 +142,17 @@ def agent(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=0.0, help="Length of the measurement, or once all positions.")
     ] = 5.0,
+    run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Measure an agent: positions a move and a second on one core, and milliseconds a move."""
+    """Measure an agent: positions a move and a second on one core, and milliseconds a move.
+
+    An agent that asks a model (model=champion) is measured with the models of --run-dir, served by a process of their own.
+    """
     rules = chosen_game(game, parameters)
-    figures = measure(rules, make_agent(text, rules), positions=positions, seconds=seconds, seed=seed)
+    figures = asyncio.run(_measure(_Request(rules, text, run_dir, positions, seconds, seed)))
     if json:
         screen.emit_json(asdict(figures))
         return
