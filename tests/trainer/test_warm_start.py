@@ -1,0 +1,159 @@
+"""The trainer in a warm start: no version before the games of agents are there and learnt; then as in any run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from games.core import make
+from trainer.judge import Judge
+from trainer.settings import TrainerSettings
+from trainer.start import open_training
+from zerofleet.errors import CorruptModel
+from zerofleet.presets import TrainSettings
+from zerofleet.records import encode_record
+from zerofleet.records.samples import random_game
+from zerofleet.search import EXTERNAL
+from zerofleet.streams import Delivery
+
+NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
+TRAIN = {"batch_size": 16, "min_samples": 20, "max_reuse": 2.0, "samples_per_candidate": 60, "average_decay": 0.5}
+GAMES = 6
+
+
+def settings_of(tmp_path, **changes) -> TrainerSettings:
+    given = {"run_dir": tmp_path, "game": "tic_tac_toe", "preset": "tiny", "network": NETWORK, "train": TRAIN}
+    return TrainerSettings(**{**given, "warm_start": {"games": GAMES, "agents": "random"}, **changes})
+
+
+def of_agents(number: int, game=None, *, worker: str = "w", taught: bool = True) -> Delivery:
+    """A delivered game of agents."""
+    played = random_game(game or make("tic_tac_toe"), number, version=0)
+    players = len(played.scores)
+    played = replace(played, versions=(EXTERNAL,) * players, searched=played.searched if taught else ())
+    uid = f"{number:032x}"
+    return Delivery(str(number), uid, encode_record(played, worker_id=worker, uid=uid, agents=("random",) * players), 1)
+
+
+def take(training, numbers, **how) -> None:
+    judge = Judge(training.game, training.settings.train, training.replay, lambda: training.newest_version)
+    verdicts = judge.judge([of_agents(number, **how) for number in numbers])
+    assert not verdicts.refused
+    training.replay.keep(verdicts.accepted)
+
+
+def trained(training) -> None:
+    training.train(60.0, lambda: False)
+
+
+@pytest.mark.slow
+def test_nothing_is_published_before_the_games_of_agents_are_learnt(tmp_path):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    assert training.newest_version == 0
+    take(training, range(GAMES - 1))
+    trained(training)
+    assert (training.learner.steps_allowed(), training.candidate_due) == (0, False)
+    take(training, range(GAMES, GAMES + 4))
+    assert not training.candidate_due  # what has come is still to be learnt
+    trained(training)
+    assert training.candidate_due
+    assert training.publish_candidate() == 1
+    assert (training.newest_version, training.candidate_due, training.warm_starting) == (1, False, False)
+    assert training.learner.state.samples_trained > 0
+    training.replay.close()
+
+
+@pytest.mark.slow
+def test_a_restart_goes_on_with_the_warm_start_where_it_was(tmp_path):
+    first = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    take(first, range(3))
+    trained(first)
+    first.save()
+    steps = first.learner.state.step
+    first.replay.close()
+    second = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    assert (second.newest_version, second.learner.state.step, len(second.replay.log)) == (0, steps, 3)
+    take(second, range(3, GAMES))
+    trained(second)
+    assert second.publish_candidate() == 1
+    second.replay.close()
+
+
+@pytest.mark.slow
+def test_a_kill_between_the_first_version_and_its_checkpoint_is_no_second_warm_start(tmp_path):
+    first = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    take(first, range(GAMES))
+    trained(first)
+    first.save()
+    first.publish(first.learner.candidate())  # and dies
+    first.replay.close()
+    second = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    assert (second.newest_version, second.warm_starting, second.candidate_due) == (1, False, False)
+    second.replay.close()
+
+
+@pytest.mark.slow
+def test_games_without_samples_end_the_warm_start_all_the_same(tmp_path):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    take(training, range(GAMES), taught=False)
+    assert len(training.replay.window) == 0
+    assert training.candidate_due
+    assert training.publish_candidate() == 1
+    training.replay.close()
+
+
+def test_a_first_version_that_is_not_fit_ends_the_process(tmp_path, monkeypatch):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    take(training, range(GAMES), taught=False)
+    monkeypatch.setattr("trainer.training.export_network", _refuse)
+    with pytest.raises(CorruptModel):
+        training.publish_candidate()
+    training.replay.close()
+
+
+def _refuse(*_, **__):
+    raise CorruptModel("weights are not finite")
+
+
+def test_models_can_have_played_nothing_before_the_first_version(tmp_path):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    judge = Judge(training.game, training.settings.train, training.replay, lambda: training.newest_version)
+    uid = "a" * 32
+    payload = encode_record(random_game(training.game, 1, version=1), worker_id="w", uid=uid)
+    assert [refusal.reason for refusal in judge.judge([Delivery("1", uid, payload, 1)]).refused] == ["model_version"]
+    training.replay.close()
+
+
+@pytest.mark.slow
+def test_games_of_agents_may_have_their_own_limit_of_moves_and_those_of_models_not(tmp_path):
+    game, longer = make("chinese_checkers_star37", moves_cap=5), make("chinese_checkers_star37", moves_cap=8)
+    settings = settings_of(tmp_path, game="chinese_checkers_star37", game_parameters={"moves_cap": "5"})
+    training = open_training(settings, game)
+    judge = Judge(game, TrainSettings(), training.replay, lambda: 1, warm_start_game=longer)
+    uid = "b" * 32
+    of_model = encode_record(random_game(longer, 1, version=1), worker_id="w", uid=uid)
+    verdicts = judge.judge([of_agents(1, longer), of_agents(2, game), Delivery("3", uid, of_model, 1)])
+    assert [accepted.uid for accepted in verdicts.accepted] == [f"{1:032x}"]
+    assert [refusal.reason for refusal in verdicts.refused] == ["other_game", "other_game"]
+    training.replay.keep(verdicts.accepted)
+    assert training.replay.window.total == 24
+    training.replay.close()
+
+
+def test_a_game_of_agents_that_two_workers_played_counts_once(tmp_path):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    judge = Judge(training.game, training.settings.train, training.replay, lambda: 0)
+    again = [of_agents(1, worker=name) for name in ("w0", "w1")]
+    other = replace(of_agents(2), uid=of_agents(1).uid)
+    verdicts = judge.judge(again)
+    assert (len(verdicts.accepted), verdicts.duplicates, len(verdicts.settled)) == (1, 1, 2)
+    training.replay.keep(verdicts.accepted)
+    assert judge.judge([other]).duplicates == 1
+    training.replay.close()
+
+
+def test_without_a_warm_start_the_first_version_is_there_at_once(tmp_path):
+    training = open_training(settings_of(tmp_path, warm_start={"games": 0}), make("tic_tac_toe"))
+    assert (training.newest_version, training.warm_starting) == (1, False)
+    training.replay.close()
