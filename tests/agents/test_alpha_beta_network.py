@@ -110,15 +110,10 @@ def test_children_and_grandchildren_are_asked_about_together_and_once() -> None:
 
 
 def test_batches_are_bounded_where_there_are_many_moves() -> None:
-    game, network = games.make("chinese_checkers_rhombus"), FakeNetwork()
-    state = games.new_state(game)
-    for _ in range(12):
-        core.play(game, state, games.legal(game, state)[-1])
-    children = len(games.legal(game, state))
-    assert children * children > 256
-    finish(NetworkSearch(game, state, network, version=SEVEN), 2)
-    assert children < network.sizes[0] <= 256
-    assert len(network.sizes) > 1
+    game, network = games.make("connect_four", columns=20), FakeNetwork()
+    finish(NetworkSearch(game, games.new_state(game), network, version=SEVEN), 2)
+    assert network.sizes[0] == 20 + 11 * 20
+    assert max(network.sizes) <= 256
 
 
 def test_a_win_in_sight_is_worth_more_than_any_opinion() -> None:
