@@ -15,6 +15,7 @@ __all__ = [
     "JournalBegun",
     "MatchClosed",
     "MatchOpened",
+    "Placed",
     "StatusChanged",
     "Submitted",
     "Tallied",
@@ -96,6 +97,17 @@ class Tallied(_Line):
     games: int
 
 
-Event = JournalBegun | Submitted | StatusChanged | MatchOpened | GameEnded | MatchClosed | Tallied
+class Placed(_Line):
+    """Games of closed matches between two players on more than two seats, all ended alike; summed up as `Tallied`."""
+
+    event: Literal["placed"] = "placed"
+    first: str
+    second: str
+    players: tuple[str, ...]
+    places: tuple[int, ...]
+    games: int
+
+
+Event = JournalBegun | Submitted | StatusChanged | MatchOpened | GameEnded | MatchClosed | Tallied | Placed
 
 EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])

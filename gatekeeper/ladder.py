@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 import structlog
@@ -26,15 +26,16 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet import metrics
-from zerofleet.errors import CorruptModel, ModelNotFound, Overloaded, Unavailable, ZerofleetError
+from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
+from zerofleet.ladders.play import in_turns
+from zerofleet.ladders.rungs import ANCHOR, default_rungs, require_rungs
+from zerofleet.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, play_games
 from zerofleet.promotions import Rung
-from zerofleet.ratings import rate
+from zerofleet.ratings import Placement, Tally, rate
 
-__all__ = ["ANCHOR", "Ladder"]
+__all__ = ["Ladder", "rest_s"]
 
-ANCHOR = "random"
 RATED_CHAMPIONS = 40  # the latest; a rating costs the cube of their number
 PAUSE_S = 2.0
 
@@ -60,15 +61,15 @@ class Ladder:
         self._pointer = pointer
         self._idle = idle
         self._make_agent = make_agent
-        self._names = self._playable_rungs() if settings.gate.ladder_games else []
+        self._names = self._chosen_rungs() if settings.gate.ladder_games else ()
         self._resumed_at_s = 0.0
 
     def rungs(self) -> list[Rung]:
         """Return the ladder, strongest first."""
         champions = [f"model:{champion.version}" for champion in self._pointer.history]
         known = {ANCHOR, *self._names, *dict.fromkeys(reversed(champions[-RATED_CHAMPIONS:]))}
-        tallies = [tally for tally in self._ledger.tallies() if {tally.first, tally.second} <= known]
-        return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(tallies, anchor=ANCHOR)]
+        rated = [one for one in self._ledger.evidence() if _players(one) <= known]
+        return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(rated, anchor=ANCHOR)]
 
     async def run(self, evaluator: Evaluator) -> None:
         """Play what is missing, for each champion anew, for ever.
@@ -99,7 +100,7 @@ class Ladder:
             agent_threads=1,  # the ladder's share of the time is counted for one core
         )
         self._resumed_at_s = asyncio.get_running_loop().time()
-        pairings = self._until_changed(_in_turns(boards), epoch)
+        pairings = self._until_changed(in_turns(boards), epoch)
         games = play_games(self._game, pairings, evaluator, settings=settings, make_agent=self._make_agent)
         async with aclosing(games) as results:
             async for result in results:
@@ -143,7 +144,7 @@ class Ladder:
         """Rest after each step in proportion to its time, and while a candidate waits."""
         clock = asyncio.get_running_loop().time
         worked_s = clock() - self._resumed_at_s
-        await asyncio.sleep(worked_s * (1.0 / self._settings.ladder_time_share - 1.0))
+        await asyncio.sleep(rest_s(worked_s, self._settings.ladder_time_share))
         await self._idle.wait()
         self._resumed_at_s = clock()
 
@@ -155,18 +156,18 @@ class Ladder:
             if first.version is not None and (champion is None or first.version != champion.version):
                 await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
-    def _playable_rungs(self) -> list[str]:
-        """Return the classical rungs that this game has, weakest first."""
-        names = [ANCHOR, *(f"alpha_beta:{depth}" for depth in range(1, self._settings.gate.ladder_depth + 1))]
-        playable = []
-        for name in names:
-            try:
-                self._make_agent(name, self._game)
-            except (ZerofleetError, GameError) as error:
-                log.info("ladder.rung_missing", rung=name, error=str(error))
-                continue
-            playable.append(name)
-        return playable
+    def _chosen_rungs(self) -> tuple[str, ...]:
+        """Return the classical rungs, weakest first: those that the settings name, else those of the game.
+
+        Raises `ConfigurationError` for one that was named and does not exist or cannot play the game.
+        """
+        gate = self._settings.gate
+        if not gate.rungs:
+            return default_rungs(self._game, make_agent=self._make_agent, depth=gate.ladder_depth)
+        try:
+            return require_rungs(gate.rungs, self._game, make_agent=self._make_agent)
+        except (InvalidRequest, GameError) as error:
+            raise ConfigurationError(f"setting gate.rungs: {error}") from error
 
     def _show(self) -> None:
         champion = self._pointer.champion
@@ -177,14 +178,10 @@ class Ladder:
                 metrics.LADDER_ELO.labels(rung=rung.name).set(rung.elo)
 
 
-def _in_turns(boards: list[Scoreboard]) -> Iterator[Pairing]:
-    """Yield the games of all boards, one group of each after the other: every rung early, none complete before the rest."""
-    open_pairings = [(board.open_pairings(), board.terms.games_per_group) for board in boards]
-    while open_pairings:
-        following = []
-        for pairings, group_size in open_pairings:
-            group = list(islice(pairings, group_size))
-            yield from group
-            if group:
-                following.append((pairings, group_size))
-        open_pairings = following
+def rest_s(worked_s: float, time_share: float) -> float:
+    """Return how long to rest after so much work, so that work takes `time_share` of the time."""
+    return worked_s * (1.0 / time_share - 1.0)
+
+
+def _players(result: Tally | Placement) -> set[str]:
+    return {result.first, result.second} if isinstance(result, Tally) else set(result.players)

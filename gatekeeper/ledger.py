@@ -18,9 +18,10 @@ from gatekeeper.disk import Disk
 from gatekeeper.events import Event
 from gatekeeper.journal import Journal
 from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.ladders import evidence
 from zerofleet.matches import GameResult, MatchTerms, Player, Scoreboard
 from zerofleet.promotions import Candidate, CandidateStatus, MatchReport
-from zerofleet.ratings import Tally
+from zerofleet.ratings import Placement, Tally
 
 __all__ = ["Ledger", "Purpose"]
 
@@ -40,7 +41,8 @@ class Ledger:
         self._candidates: dict[int, Candidate] = {}
         self._hashes: dict[int, str] = {}
         self._boards: dict[str, tuple[Purpose, Scoreboard]] = {}
-        self._tallies: dict[tuple[str, str], Tally] = {}
+        self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
+        """Rated games of closed matches by their players, those that ended alike summed up."""
 
     def load(self) -> None:
         """Read the journal and tidy it up; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
@@ -108,18 +110,17 @@ class Ledger:
         """Return the boards of the open matches of a kind."""
         return [board for kind, board in self._boards.values() if kind == purpose]
 
-    def tallies(self) -> list[Tally]:
+    def evidence(self) -> list[Tally | Placement]:
         """Return every rated game: those of closed matches, and what the ladder has played so far."""
-        found = dict(self._tallies)
+        found = [one for counted in self._closed.values() for one in counted]
         for purpose, board in self._boards.values():
             if purpose == "ladder":
-                _add(found, _tally(board, board.groups))
-        return [tally for tally in found.values() if tally.games]
+                found += evidence(board)
+        return found
 
     def games_between(self, first: str, second: str) -> int:
         """Return the rated games of closed matches between two players, named in that order."""
-        tally = self._tallies.get((first, second))
-        return tally.games if tally else 0
+        return sum(one.games for one in self._closed.get((first, second), ()))
 
     def _board(self, match_id: str) -> Scoreboard:
         if match_id not in self._boards:
@@ -144,9 +145,24 @@ class Ledger:
             case events.MatchClosed(match_id=match_id):
                 _, board = self._boards.pop(match_id)
                 board.close()
-                _add(self._tallies, _tally(board, event.rated_groups))
-            case events.Tallied():
-                _add(self._tallies, Tally(event.first, event.second, event.points, event.games))
+                first, second = board.terms.players
+                for one in evidence(board, event.rated_groups):
+                    self._count(first.name, second.name, one)
+            case events.Tallied(first=first, second=second):
+                self._count(first, second, Tally(first, second, event.points, event.games))
+            case events.Placed(first=first, second=second):
+                self._count(first, second, Placement(event.players, event.places, event.games))
+
+    def _count(self, first: str, second: str, new: Tally | Placement) -> None:
+        counted = self._closed.setdefault((first, second), [])
+        for i, known in enumerate(counted):
+            if isinstance(known, Tally) and isinstance(new, Tally):
+                counted[i] = replace(known, points=known.points + new.points, games=known.games + new.games)
+                return
+            if isinstance(known, Placement) and known == replace(new, games=known.games):
+                counted[i] = replace(known, games=known.games + new.games)
+                return
+        counted.append(new)
 
     def _terms(self, event: events.MatchOpened) -> MatchTerms:
         return MatchTerms(
@@ -166,8 +182,12 @@ class Ledger:
             yield events.StatusChanged(
                 version=candidate.version, status=candidate.status, reason=candidate.reason, report=candidate.match
             )
-        for tally in self._tallies.values():
-            yield events.Tallied(first=tally.first, second=tally.second, points=tally.points, games=tally.games)
+        for (first, second), counted in self._closed.items():
+            for one in counted:
+                if isinstance(one, Tally):
+                    yield events.Tallied(first=first, second=second, points=one.points, games=one.games)
+                else:
+                    yield events.Placed(first=first, second=second, players=one.players, places=one.places, games=one.games)
         for purpose, board in self._boards.values():
             yield _opened(board.terms, purpose)
             yield from (_ended(result) for result in board.results())
@@ -191,14 +211,3 @@ def _ended(result: GameResult) -> events.GameEnded:
     known = asdict(result)
     del known["efforts"]
     return events.GameEnded(**known)
-
-
-def _tally(board: Scoreboard, groups: int) -> Tally:
-    standing, (first, second) = board.standing(groups), board.terms.players
-    return Tally(first.name, second.name, standing.share * standing.games, standing.games)
-
-
-def _add(tallies: dict[tuple[str, str], Tally], tally: Tally) -> None:
-    place = (tally.first, tally.second)
-    known = tallies.get(place, Tally(*place, 0.0, 0))
-    tallies[place] = Tally(*place, known.points + tally.points, known.games + tally.games)

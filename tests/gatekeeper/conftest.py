@@ -23,6 +23,7 @@ from zerofleet.testing import uniform_policy
 assert games
 
 MODEL = "tic_tac_toe"
+RUNGS = ("random", "alpha_beta:1")
 
 
 class FakeInference:
@@ -119,13 +120,13 @@ class Models:
 
 def make_settings(run_dir, *, ladder_games=0, **gate):
     """Return settings of a small gatekeeper."""
-    rules = {"mode": "sprt", "simulations": 40, "opening_plies": 2, "max_pairs": 12, "elo0": 0.0, "elo1": 200.0} | gate
+    rules = {"mode": "sprt", "simulations": 40, "opening_plies": 2, "max_pairs": 12, "elo0": 0.0, "elo1": 200.0}
     return GatekeeperSettings(
         run_dir=run_dir,
         game=MODEL,
         preset="tiny",
         address="127.0.0.1:0",
-        gate={**rules, "ladder_games": ladder_games, "ladder_depth": 1},
+        gate={**rules, "ladder_games": ladder_games, "rungs": RUNGS, **gate},
         match_slots=8,
         ladder_slots=4,
         ladder_delay_s=0.0,

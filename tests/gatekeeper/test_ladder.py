@@ -1,4 +1,13 @@
+from collections import Counter
+
+import pytest
+
+from games.core import make
+from gatekeeper.ladder import rest_s
 from zerofleet import metrics
+from zerofleet.agents import make_agent
+from zerofleet.errors import ConfigurationError
+from zerofleet.ladders import default_rungs
 
 MODEL = "tic_tac_toe"
 RUNGS = ("random", "alpha_beta:1")
@@ -79,6 +88,46 @@ async def test_the_ladder_rests_while_a_candidate_waits(open_gate, inference):
         inference.away = False
         await gate.until(begun(gate, rested_at + 3))
         assert gate.ledger.candidate(version).status.settled
+
+
+async def test_no_game_of_the_ladder_is_played_while_a_gate_match_is(open_gate):
+    async with open_gate(ladder_games=200, max_pairs=30, elo0=-200.0) as gate:
+        await gate.offer()
+        await gate.until(begun(gate, 3))
+        ended = []
+        fold = gate.ledger._fold
+
+        def note(event):
+            ended.append(event)
+            fold(event)
+
+        gate.ledger._fold = note
+        await gate.offer()
+    statuses = [i for i, event in enumerate(ended) if event.event == "status"]
+    kinds = Counter(event.match_id.split("/")[0] for event in ended[statuses[0] : statuses[-1]] if event.event == "game")
+    assert kinds["gate"] >= 10
+    assert kinds["ladder"] <= 4  # slots of the ladder: those of the step that was under way
+
+
+@pytest.mark.parametrize(("share", "rest"), [(0.2, 8.0), (0.5, 2.0), (1.0, 0.0)])
+def test_the_ladder_rests_in_proportion_to_its_work(share, rest):
+    assert rest_s(2.0, share) == pytest.approx(rest)
+
+
+async def test_the_rungs_of_the_game_are_those_of_the_command_line(open_gate):
+    async with open_gate(ladder_games=2, rungs=(), ladder_depth=1) as gate:
+        await gate.offer()
+        rungs = default_rungs(make(MODEL), make_agent=make_agent, depth=1)
+        await gate.until(lambda: all(gate.ledger.games_between("model:1", rung) for rung in rungs))
+        shown = {rung.name: rung for rung in await gate.client.ladder(MODEL)}
+    assert set(shown) == {*rungs, "model:1"}
+    assert all(rung.elo_low < rung.elo < rung.elo_high for name, rung in shown.items() if name != "random")
+
+
+async def test_a_rung_that_cannot_be_ends_the_gatekeeper_at_its_start(open_gate):
+    with pytest.raises(ConfigurationError, match=r"gate\.rungs: no agent is called 'bob'"):
+        async with open_gate(ladder_games=2, rungs=("random", "bob")):
+            pass
 
 
 async def test_a_ladder_without_games_shows_the_anchor_alone(open_gate):

@@ -22,6 +22,5 @@ def evidence(board: Scoreboard, groups: int | None = None) -> list[Tally | Place
         first, second = board.terms.players
         standing = board.standing(counted)
         return [Tally(first.name, second.name, standing.share * standing.games, standing.games)]
-    ended = board.counted_results()[: counted * board.terms.games_per_group]
-    alike = Counter(Placement.of(result.players, result.scores) for result in ended)
+    alike = Counter(Placement.of(result.players, result.scores) for result in board.counted_results(counted))
     return [Placement(one.players, one.places, games) for one, games in alike.items()]

@@ -17,27 +17,33 @@ ANCHOR = "random"
 DEPTH = 5
 """Deepest search that is a rung unless a setting says otherwise."""
 
-_ALPHA_BETA = "alpha_beta:{depth}"  # becomes a rung for each depth
+ALPHA_BETA = "alpha_beta:{depth}"
 
 RUNGS: dict[str, tuple[str, ...]] = {
-    "abalone": ("greedy", _ALPHA_BETA, "abalone_search:1", "abalone_search:2"),
-    "chinese_checkers": ("greedy", _ALPHA_BETA),
-    "chinese_checkers_rhombus": ("greedy", "rhombus_search:2", "rhombus_search:3", "rhombus_search:4"),
+    "abalone": ("greedy", ALPHA_BETA),
+    "chinese_checkers": ("greedy", ALPHA_BETA),
+    "chinese_checkers_rhombus": ("greedy", "rhombus_search:{depth}"),
     "chinese_checkers_star37": ("greedy", "initialize"),
-    "connect_four": (_ALPHA_BETA, "uct:200"),
-    "othello": ("greedy", _ALPHA_BETA),
+    "connect_four": (ALPHA_BETA, "uct:200"),
+    "othello": ("greedy", ALPHA_BETA),
     "rock_paper_scissors": ("rock_paper_scissors_order:1", "rock_paper_scissors_order:2"),
     "take_six": ("take_six_comparison", "take_six_comparison_plus"),
-    "tic_tac_toe": (_ALPHA_BETA, "tic_tac_toe_rules", "perfect"),
+    "tic_tac_toe": (ALPHA_BETA, "tic_tac_toe_rules", "perfect"),
 }
-"""By game, beside the anchor, weakest first; neighbours meet. A game that is not named has `alpha_beta` alone."""
+"""By game, beside the anchor, weakest first; neighbours meet. `{depth}` stands for every depth there is. A game that is not
+named has `alpha_beta` alone."""
+
+DEEPEST = {"abalone": 3, "chinese_checkers": 2, "chinese_checkers_rhombus": 4, "othello": 4}
+"""Deepest search that is a rung where a move of a deeper one takes too long to play hundreds of games."""
 
 
 def default_rungs(game: Game, *, make_agent: AgentMaker, depth: int = DEPTH) -> tuple[str, ...]:
     """Return the rungs of a game, weakest first, searches no deeper than `depth`; those that cannot play it are left out."""
+    name = game.spec().name
+    depths = range(1, min(depth, DEEPEST.get(name, depth)) + 1)
     names = [ANCHOR]
-    for form in RUNGS.get(game.spec().name, (_ALPHA_BETA,)):
-        names += [form.format(depth=d) for d in range(1, depth + 1)] if form == _ALPHA_BETA else [form]
+    for form in RUNGS.get(name, (ALPHA_BETA,)):
+        names += [form.format(depth=plies) for plies in depths] if "{depth}" in form else [form]
     return tuple(name for name in dict.fromkeys(names) if _refusal(name, game, make_agent) is None)
 
 

@@ -144,8 +144,10 @@ class GateSettings(_Part):
     beta: float = Field(default=0.05, gt=0, lt=0.5)
     ladder_games: int = Field(default=20, ge=0)
     """Games of each new champion against each rung; 0 keeps no ladder."""
+    rungs: tuple[str, ...] = ()
+    """Classical players of the ladder, weakest first, such as `["random", "alpha_beta:3"]`; none named: those of the game."""
     ladder_depth: int = Field(default=5, ge=0)
-    """Deepest alpha-beta rung."""
+    """Deepest search among the rungs of the game."""
 
 
 class InferenceSettings(_Part):
