@@ -97,7 +97,6 @@ def ladder_chart(
         axes.errorbar(at, elo, yerr=_lengths(points), fmt="none", ecolor=CHAMPION, elinewidth=0.8, alpha=0.6)
         axes.plot(at, elo, "o-", color=CHAMPION, markersize=4.5, linewidth=1.6)
         for rung in rungs:
-            axes.axhspan(rung.low, rung.high, color=RUNG, alpha=0.07, linewidth=0.0)
             axes.axhline(rung.elo, color=RUNG, linewidth=1.0, linestyle=(0, (5, 3)))
         axes.set_ylim(*_range([*elo, *lows, *highs, *(rung.elo for rung in rungs)]))
         axes.grid(visible=True, color=FAINT, linewidth=0.5)
@@ -155,7 +154,14 @@ def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str]) -> 
             fontsize=LABEL_POINTS,
             color=RUNG,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": RUNG, "linewidth": 0.6, "shrinkA": 0.0, "shrinkB": 0.0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": RUNG,
+                "linewidth": 0.6,
+                "shrinkA": 0.0,
+                "shrinkB": 0.0,
+                "relpos": (0.0, 0.5),
+            },
         )
 
 

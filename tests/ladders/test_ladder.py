@@ -60,7 +60,9 @@ def elos(plan, book):
     return {rating.name: rating for rating in book.ratings(matches)}
 
 
-def test_champions_meet_every_rung_and_the_one_before_and_rungs_their_neighbours():
+def test_champions_meet_every_rung_and_the_one_before_and_rungs_two_above():
+    rungs = replace(PLAN, rungs=("a", "b", "c", "d")).rung_matches()
+    assert [m.first + m.second for m in rungs] == ["ab", "bc", "cd", "ac", "bd"]
     assert [(m.first, m.second) for m in PLAN.matches()] == [
         ("random", "alpha_beta:1"),
         *(("model:2", rung) for rung in PLAN.rungs),

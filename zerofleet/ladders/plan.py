@@ -1,11 +1,13 @@
 """Who meets whom on a ladder, and in which order.
 
-    random ── alpha_beta:1 ── alpha_beta:2 ── …            neighbours among the rungs
+    random ── alpha_beta:1 ── alpha_beta:2 ── …            neighbours among the rungs, and those two apart
        └────────────┴───────────────┴──── champion         each champion meets every rung
                                              │
                                        next champion       and the one before it
 
-Neighbouring champions meet because the best of them beat every rung in every game, which says nothing of their order.
+A rung meets the one two above it as well: between random and strong play most games are won by the same side, and all that is
+known of the distance from `random` goes through those few that are not. Neighbouring champions meet because the best of them
+beat every rung in every game, which says nothing of their order.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ class LadderPlan:
 
     def rung_matches(self) -> list[Match]:
         """Return the matches in which no model plays."""
-        return [self._match(lower, upper) for lower, upper in pairwise(self.rungs)]
+        pairs = [*pairwise(self.rungs), *zip(self.rungs, self.rungs[2:], strict=False)]
+        return [self._match(lower, upper) for lower, upper in pairs]
 
     def champion_matches(self, version: int) -> list[Match]:
         """Return the matches of a champion: against the rungs, and against the champion before it."""

@@ -30,7 +30,7 @@ RUNGS: dict[str, tuple[str, ...]] = {
     "take_six": ("take_six_comparison", "take_six_comparison_plus"),
     "tic_tac_toe": (ALPHA_BETA, "tic_tac_toe_rules", "perfect"),
 }
-"""By game, beside the anchor, weakest first; neighbours meet. `{depth}` stands for every depth there is. A game that is not
+"""By game, beside the anchor, weakest first. `{depth}` stands for every depth there is. A game that is not
 named has `alpha_beta` alone."""
 
 DEEPEST = {"abalone": 3, "chinese_checkers": 2, "chinese_checkers_rhombus": 4, "othello": 4}
