@@ -9,6 +9,7 @@ from games.core import Game
 from zerofleet.agents import (
     alpha_beta,
     best_response,
+    chinese_checkers_rhombus,
     greedy,
     initialize,
     max_n,
@@ -78,6 +79,11 @@ AGENTS = {
         "take_six_comparison_plus",
         "for take_six: the card closest to the row it lands on, if that is not full",
         take_six.from_spelling,
+    ),
+    "rhombus_search": AgentKind(
+        "rhombus_search:DEPTH",
+        "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
+        chinese_checkers_rhombus.from_spelling,
     ),
     "rock_paper_scissors_order": AgentKind(
         "rock_paper_scissors_order:N",
