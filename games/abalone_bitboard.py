@@ -29,7 +29,7 @@ from games.bits import count_bits, lowest_bit
 from games.compiled import compiled
 from games.core import State
 
-__all__ = ["CELLS", "bit_of", "can_move", "legal", "moved", "nearness", "owners", "word"]
+__all__ = ["CELLS", "behind", "bit_of", "can_move", "legal", "moved", "nearness", "neighbours", "owners", "word"]
 
 Four: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 Six: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
@@ -132,8 +132,8 @@ _NUMBERS = _numbers()
 
 
 @compiled
-def _behind(cells: np.uint64, direction: int) -> np.uint64:
-    """Return the cells whose neighbour in a direction is one of `cells`."""
+def behind(cells: np.uint64, direction: int) -> np.uint64:
+    """Return the cells whose neighbour in a direction (0 to 5, as in `games.abalone_board.DIRECTIONS`) is one of `cells`."""
     turned = (cells << _BACK_LEFT[direction]) | (cells >> _BACK_RIGHT[direction])
     return turned & _INNER[direction]  # type: ignore[no-any-return]
 
@@ -141,13 +141,13 @@ def _behind(cells: np.uint64, direction: int) -> np.uint64:
 @compiled
 def _steps(mine: np.uint64, other: np.uint64, direction: int) -> tuple[np.uint64, np.uint64]:
     """Return the marbles of mine behind which a line can go in a direction, and those before which the cell is empty."""
-    empty = _behind(CELLS & ~(mine | other), direction)
+    empty = behind(CELLS & ~(mine | other), direction)
     free = mine & empty
-    weak = _behind(other & (empty | ~_INNER[direction]), direction)  # before these cells one marble can be pushed,
-    strong = _behind(other & weak, direction)  # and before these two
-    pair = mine & _behind(free | (mine & weak), direction)
-    strong_pair = mine & _behind(mine & strong, direction)
-    three = mine & _behind(pair | strong_pair, direction)
+    weak = behind(other & (empty | ~_INNER[direction]), direction)  # before these cells one marble can be pushed,
+    strong = behind(other & weak, direction)  # and before these two
+    pair = mine & behind(free | (mine & weak), direction)
+    strong_pair = mine & behind(mine & strong, direction)
+    three = mine & behind(pair | strong_pair, direction)
     return free | pair | three, free
 
 
@@ -186,12 +186,12 @@ def legal(mine: np.uint64, other: np.uint64, table: int, out: np.ndarray) -> int
 def _sideways(free: Four, ahead: int) -> tuple[Four, Four]:
     """Return the lower ends of pairs and of threes, along `ahead`, that are free to step in each of four directions."""
     a, b, c, d = free
-    pairs = (a & _behind(a, ahead), b & _behind(b, ahead), c & _behind(c, ahead), d & _behind(d, ahead))
+    pairs = (a & behind(a, ahead), b & behind(b, ahead), c & behind(c, ahead), d & behind(d, ahead))
     a, b, c, d = (
-        a & _behind(pairs[0], ahead),
-        b & _behind(pairs[1], ahead),
-        c & _behind(pairs[2], ahead),
-        d & _behind(pairs[3], ahead),
+        a & behind(pairs[0], ahead),
+        b & behind(pairs[1], ahead),
+        c & behind(pairs[2], ahead),
+        d & behind(pairs[3], ahead),
     )
     return pairs, (a, b, c, d)
 
@@ -208,7 +208,7 @@ def can_move(mine: np.uint64, other: np.uint64) -> bool:
     """Return whether the player who has the marbles `mine` has a move; nearly always the first look tells."""
     empty = CELLS & ~(mine | other)
     for direction in range(6):
-        if mine & _behind(empty, direction):
+        if mine & behind(empty, direction):
             return True
     pushes = np.uint64(0)
     for direction in range(6):
@@ -243,3 +243,10 @@ def nearness(marbles: np.uint64) -> int:
         + count_bits(marbles & _CENTRE_RINGS[2])
         + count_bits(marbles & _CENTRE_RINGS[3])
     )
+
+
+@compiled
+def neighbours(marbles: np.uint64) -> int:
+    """Return how many neighbours marbles have among themselves: the sum over them, so each pair counts twice."""
+    ne, e, nw = behind(marbles, _NE), behind(marbles, _E), behind(marbles, _NW)
+    return 2 * (count_bits(marbles & ne) + count_bits(marbles & e) + count_bits(marbles & nw))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from games.core import Game
 from zerofleet.agents import (
+    abalone,
     alpha_beta,
     best_response,
     chinese_checkers_rhombus,
@@ -84,6 +85,11 @@ AGENTS = {
         "rhombus_search:DEPTH",
         "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
         chinese_checkers_rhombus.from_spelling,
+    ),
+    "abalone_search": AgentKind(
+        "abalone_search:DEPTH",
+        "for abalone: alpha-beta with an evaluation made for it, such as abalone_search:3,evaluation=strong or :50ms",
+        abalone.from_spelling,
     ),
     "rock_paper_scissors_order": AgentKind(
         "rock_paper_scissors_order:N",
