@@ -236,8 +236,7 @@ def test_it_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> 
         ("uct:10,confidence=5", "connect_four", "confidence is that in a model; say which with model=VERSION"),
         ("uct:10,epsilon=0.5", "connect_four", "epsilon is a share of greedy games; add rollout=greedy"),
         ("uct:10,rollout=greedy", "connect_four", "connect_four has no greedy moves; leave out rollout=greedy"),
-        ("uct:10", "take_six", "uct:10 plays games with perfect information; take_six has"),
-        ("uct:10", "rock_paper_scissors", "rock_paper_scissors has simultaneous information"),
+        ("uct:10,model=7", "take_six", "uct:10,model=7 plays games with perfect information; take_six has"),
     ],
 )
 def test_what_cannot_be_is_refused(text: str, game: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The agent `uct`: Monte-Carlo tree search by UCB1 with played-out games, for any number of players.
+"""The agent `uct`: Monte-Carlo tree search by UCB1 with played-out games, for every game.
 
     uct:1000                             1,000 simulations a move
     uct:50ms    uct:20000nodes           so much time, or so many moves played in the simulations
@@ -70,10 +70,10 @@ class UctAgent:
     def __init__(
         self, game: Game, budget: Budget, options: UctOptions | None = None, *, evaluate: Evaluate | None = None
     ) -> None:
-        """Take the game and the budget; raises `InvalidRequest` for a game or options it cannot play with.
+        """Take the game and the budget; raises `InvalidRequest` for options it cannot play with.
 
         Args:
-            game: Of perfect information, for any number of players.
+            game: For any number of players; a model is asked only where all see everything.
             budget: Simulations, nodes (moves played in simulations) or milliseconds a move.
             options: See there.
             evaluate: Who evaluates, if a model is asked.
@@ -82,9 +82,10 @@ class UctAgent:
         self._options = options or UctOptions()
         self._evaluate = evaluate
         self.name = canonical_name("uct", str(budget), self._options)
-        require_open(self.name, game)
-        if self._options.model is not None and evaluate is None:
-            raise InvalidRequest(f"{self.name} asks a model, and there is none here; leave out model={self._options.model}")
+        if self._options.model is not None:
+            require_open(self.name, game)
+            if evaluate is None:
+                raise InvalidRequest(f"{self.name} asks a model, and there is none here; leave out model={self._options.model}")
         if self._options.rollout == "greedy" and not has_rule(type(game), "move_value"):
             raise InvalidRequest(f"{self.name}: {game.spec().name} has no greedy moves; leave out rollout=greedy")
         if budget.unit == "ms":

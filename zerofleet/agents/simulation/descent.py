@@ -29,7 +29,6 @@ from zerofleet.agents.simulation.tree import (
     FROZEN,
     MOVER,
     NO_NODE,
-    NODES,
     PENDING,
     POSITIONS,
     ROOT,
@@ -40,11 +39,12 @@ from zerofleet.agents.simulation.tree import (
     VISITS,
     Tree,
     UctPlan,
+    add_node,
     is_full,
     list_moves,
 )
 
-__all__ = ["ASKS", "DONE", "FULL", "simulate"]
+__all__ = ["ASKS", "DONE", "FULL", "back_up", "choose", "simulate"]
 
 DONE, FULL, ASKS = range(3)
 """What `simulate` says: the budget is spent; the arrays need room; a node's moves need their priors."""
@@ -68,7 +68,7 @@ def simulate(game: Game, tree: Tree, plan: UctPlan, simulations: int, positions:
             return ASKS
         tally[POSITIONS] += depth
         play_out(game, tree, plan)
-        _back_up(tree, depth)
+        back_up(tree, depth)
     return DONE
 
 
@@ -88,19 +88,19 @@ def _descend(game: Game, tree: Tree, plan: UctPlan) -> int:
                 return _ASKS
         if nodes[node, COUNT] == 0:
             return depth
-        edge = _choose(tree, plan, node, visits)
+        edge = choose(tree, plan, node, visits)
         path[depth, 0], path[depth, 1] = node, edge
         depth += 1
         core.play(game, tree.state, edges[edge, ACTION])
         node = edges[edge, CHILD]
         if node == NO_NODE:
-            _add_node(game, tree, edge)
+            edges[edge, CHILD] = add_node(game, tree)
             return depth
         visits = edges[edge, VISITS]
 
 
 @lean
-def _choose(tree: Tree, plan: UctPlan, node: int, visits: int) -> int:
+def choose(tree: Tree, plan: UctPlan, node: int, visits: int) -> int:
     """Return an untried edge of a node, each as likely as the others, or the one that UCB1 prefers. `visits` is N(v)."""
     start, count, tried = tree.nodes[node, START], tree.nodes[node, COUNT], tree.nodes[node, TRIED]
     if tried < count:
@@ -122,19 +122,7 @@ def _choose(tree: Tree, plan: UctPlan, node: int, visits: int) -> int:
 
 
 @lean
-def _add_node(game: Game, tree: Tree, edge: int) -> None:
-    """Put a node below an edge, for the position `tree.state`, unless the tree has all the room it gets."""
-    if tree.tally[FROZEN]:
-        return
-    node = tree.tally[NODES]
-    tree.edges[edge, CHILD] = node
-    tree.nodes[node, START] = UNLISTED
-    tree.nodes[node, MOVER] = core.to_move(game, tree.state)
-    tree.tally[NODES] = node + 1
-
-
-@lean
-def _back_up(tree: Tree, depth: int) -> None:
+def back_up(tree: Tree, depth: int) -> None:
     """Count the simulation on its way: each edge gets the reward of the player who chose it."""
     for i in range(depth):
         node, edge = tree.path[i, 0], tree.path[i, 1]

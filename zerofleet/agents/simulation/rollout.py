@@ -10,7 +10,7 @@ from games.core import Game
 from games.randomness import uniform, uniform_int
 from zerofleet.agents.simulation.tree import POSITIONS, Tree, UctPlan
 
-__all__ = ["play_out"]
+__all__ = ["play_out", "rollout_move"]
 
 
 @lean
@@ -19,7 +19,7 @@ def play_out(game: Game, tree: Tree, plan: UctPlan) -> None:
     plies = 0
     count = core.legal_actions(game, tree.state, tree.listed)
     while count > 0 and plies != plan.most_plies:
-        core.play(game, tree.state, _move(game, tree, plan, count))
+        core.play(game, tree.state, rollout_move(game, tree, plan, count))
         plies += 1
         count = core.legal_actions(game, tree.state, tree.listed)
     tree.tally[POSITIONS] += plies
@@ -32,7 +32,7 @@ def play_out(game: Game, tree: Tree, plan: UctPlan) -> None:
 
 
 @lean
-def _move(game: Game, tree: Tree, plan: UctPlan, count: int) -> int:
+def rollout_move(game: Game, tree: Tree, plan: UctPlan, count: int) -> int:
     """Return one of the `count` actions listed."""
     if plan.greedy and (plan.epsilon <= 0.0 or uniform(tree.word) >= plan.epsilon):
         return int(tree.listed[_best_looking(game, tree, count)])

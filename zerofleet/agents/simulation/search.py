@@ -24,6 +24,7 @@ from zerofleet.agents.simulation.tree import (
     grown,
     new_tree,
 )
+from zerofleet.agents.simulation.worlds import simulate_worlds
 
 __all__ = ["MoverValues", "UctRoot", "UctSearch"]
 
@@ -49,15 +50,16 @@ class UctSearch:
         """Begin with a copy of `state`, in which the game goes on.
 
         Args:
-            game: The rules, of a game with perfect information.
+            game: The rules. Where something is hidden, the search is that of the player to move, in deals of its own.
             state: The position.
             plan: What to do; its confidence counts only where there are priors.
             seed: In [0, 2^64); it decides the search, however it is divided into portions.
-            priors: Asked once for each node that is visited again, about all its moves.
+            priors: Asked once for each node that is visited again, about all its moves; not where something is hidden.
         """
         self._game = game
         self._plan = plan if priors is not None else plan._replace(confidence=0.0)
         self._priors = priors or _none
+        self._simulate = simulate if game.spec().information == "perfect" else simulate_worlds
         self.tree = new_tree(game, state, seed)
         """Changes when it grows."""
 
@@ -73,7 +75,7 @@ class UctSearch:
 
     def run(self, simulations: int, *, positions: int = _ENDLESS) -> None:
         """Go on until there have been `simulations` in all, or `positions` moves played. Raises what the priors raise."""
-        while (status := simulate(self._game, self.tree, self._plan, simulations, positions)) != DONE:
+        while (status := self._simulate(self._game, self.tree, self._plan, simulations, positions)) != DONE:
             if status == ASKS:
                 self._ask()
             else:
@@ -81,7 +83,7 @@ class UctSearch:
 
     def root(self) -> UctRoot:
         """Return the moves of the root as they stand."""
-        start, count, _, _ = self.tree.nodes[ROOT]
+        start, count = self.tree.nodes[ROOT, START], self.tree.nodes[ROOT, COUNT]
         edges, sums = self.tree.edges[start : start + count], self.tree.sums[start : start + count]
         weights = edges[:, VISITS] + self._plan.confidence
         values = np.divide(sums, weights, out=np.full(count, np.nan), where=weights > 0)

@@ -7,6 +7,9 @@ again. A node's edges are listed at its second visit: most nodes are visited onc
       └─ edge                    N(v') and Q(v'), the SUM of Anna's rewards in the simulations that went this way
            └─ node v', Ben to move
 
+Where something is hidden a node is what one player sees, and several may stand below an edge: see
+`zerofleet.agents.simulation.worlds`.
+
 Each edge counts rewards of the player who chooses it, so choosing is maximising, whoever and however many play.
 Rewards are scores, in [-1, 1].
 
@@ -23,13 +26,13 @@ from games import core
 from games.compiled import lean
 from games.core import Game, State
 
-__all__ = ["MOST_NODES", "Tree", "UctPlan", "grown", "is_full", "list_moves", "new_tree", "plan_for"]
+__all__ = ["MOST_NODES", "Tree", "UctPlan", "add_node", "grown", "is_full", "list_moves", "new_tree", "plan_for"]
 
 ROOT = 0
 NO_NODE = -1
 UNLISTED = -1
-START, COUNT, TRIED, MOVER = range(4)
-"""Of a node: its first edge or UNLISTED, how many, how many of them tried; who is to move."""
+START, COUNT, TRIED, MOVER, SIBLING = range(5)
+"""Of a node: its first edge or UNLISTED, how many, how many of them tried; who is to move; next node below the same edge."""
 ACTION, CHILD, VISITS = range(3)
 """Of an edge."""
 SIMULATIONS, POSITIONS, NODES, EDGES, FROZEN, PENDING = range(6)
@@ -60,7 +63,9 @@ class UctPlan(NamedTuple):
 class Tree(NamedTuple):
     """One search. Few arrays, for each costs every call from compiled code the time to pass its description."""
 
-    nodes: np.ndarray  # int32 [N, 4], columns START .. MOVER
+    nodes: np.ndarray  # int32 [N, 5], columns START .. SIBLING
+    keys: np.ndarray  # uint64 [N], what the searcher sees at a node; [0] in games without secrets
+    seen: np.ndarray  # uint8 [packed_bytes], scratch
     edges: np.ndarray  # int32 [E, 3], columns ACTION .. VISITS
     sums: np.ndarray  # float64 [E], rewards of the player who chooses, the prior's share among them
     root: np.ndarray  # spec.state_dtype [S]
@@ -90,13 +95,15 @@ def plan_for(
 def new_tree(game: Game, state: State, seed: int) -> Tree:
     """Return a tree that holds nothing but its root; `seed`, in [0, 2^64), decides all luck of the search."""
     spec = game.spec()
-    nodes = np.zeros((_FIRST_NODES, 4), dtype=np.int32)
-    nodes[ROOT] = UNLISTED, 0, 0, core.to_move(game, state)
+    nodes = np.zeros((_FIRST_NODES, 5), dtype=np.int32)
+    nodes[ROOT] = UNLISTED, 0, 0, core.to_move(game, state), NO_NODE
     tally = np.zeros(6, dtype=np.int64)
     tally[NODES] = 1
     room = _FIRST_NODES + spec.max_legal
     return Tree(
         nodes=nodes,
+        keys=np.zeros(0 if spec.information == "perfect" else _FIRST_NODES, dtype=np.uint64),
+        seen=np.zeros(spec.packed_bytes, dtype=np.uint8),
         edges=np.zeros((room, 3), dtype=np.int32),
         sums=np.zeros(room),
         root=np.array(state, dtype=spec.state_dtype),
@@ -114,7 +121,8 @@ def grown(tree: Tree) -> Tree:
     if len(tree.nodes) >= MOST_NODES:
         tree.tally[FROZEN] = 1
         return tree
-    return tree._replace(nodes=_doubled(tree.nodes), edges=_doubled(tree.edges), sums=_doubled(tree.sums))
+    more = {name: _doubled(getattr(tree, name)) for name in ("nodes", "keys", "edges", "sums")}
+    return tree._replace(**more)
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
@@ -146,3 +154,16 @@ def list_moves(game: Game, tree: Tree, node: int) -> None:
     tree.nodes[node, COUNT] = count
     tree.nodes[node, TRIED] = 0
     tree.tally[EDGES] = start + count
+
+
+@lean
+def add_node(game: Game, tree: Tree) -> int:
+    """Return a new node for the position `tree.state`, or NO_NODE if the tree has all the room it gets."""
+    if tree.tally[FROZEN]:
+        return NO_NODE
+    node = tree.tally[NODES]
+    tree.nodes[node, START] = UNLISTED
+    tree.nodes[node, MOVER] = core.to_move(game, tree.state)
+    tree.nodes[node, SIBLING] = NO_NODE
+    tree.tally[NODES] = node + 1
+    return int(node)
