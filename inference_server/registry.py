@@ -121,8 +121,8 @@ class Registry:
             raise ModelNotFound(f"version {version} of {model} is not served; served versions: {known}")
         return served[version]
 
-    async def serve(self, model: str, versions: Sequence[int]) -> None:
-        """Make exactly these versions of a model served.
+    async def serve(self, model: str, versions: Sequence[int], *, unless_served: bool = False) -> None:
+        """Make exactly these versions of a model served; `unless_served`: only while none of it is.
 
         Raises `CorruptModel`, `ModelNotFound` or `InvalidRequest`; then what was served goes on.
         Cancellation: before the change nothing happens; after it, it is done.
@@ -133,6 +133,8 @@ class Registry:
             raise InvalidRequest(f"asked to serve {len(wanted)} versions of {model}, want 1 to {self._max_versions}")
         async with self._change:
             held = self._served.get(model, {})
+            if held and unless_served:
+                return
             fresh = {}
             for version in wanted:
                 fresh[version] = held.get(version) or await self._load(model, version)
@@ -149,13 +151,14 @@ class Registry:
     async def serve_champions(self) -> None:
         """Serve the champion of every stored model; one that cannot be served is logged and waited for.
 
+        Whoever was quicker and has told this server what to serve is not overruled.
         Cancellation: as `serve`.
         """
         for model in await asyncio.to_thread(self.store.models):
             try:
                 champion = await asyncio.to_thread(self.store.champion, model)
                 if champion is not None:
-                    await self.serve(model, [champion.version])
+                    await self.serve(model, [champion.version], unless_served=True)
             except ZerofleetError as error:
                 log.error("model.champion_refused", model=model, error=str(error))
 

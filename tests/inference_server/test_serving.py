@@ -226,6 +226,16 @@ async def test_a_champion_that_is_broken_does_not_keep_the_server_from_starting(
         assert wire.server.plane.registry.models() == []
 
 
+async def test_the_start_does_not_overrule_whoever_has_said_what_to_serve(wire, publish):
+    publish(), publish()
+    registry = wire.server.plane.registry
+    registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
+    async with ModelControl(wire.server.address) as control:
+        await control.serve(MODEL, [2, 3])
+        await registry.serve_champions()
+        assert [version.version for version in registry.versions(MODEL)] == [2, 3]
+
+
 async def test_the_model_describes_itself(wire, publish):
     publish()
     await wire.server.plane.registry.serve(MODEL, [1, 2])
