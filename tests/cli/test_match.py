@@ -75,3 +75,40 @@ def test_a_clean_sheet_has_no_elo_that_json_could_not_hold():
     assert clean.elo is None
     assert clean.elo_high is None
     assert clean.elo_low > -400
+
+
+def test_one_player_meets_itself_only_as_a_control(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("match", "random", "random", "--game", "tic_tac_toe", "--games", "40")
+    assert "say --control" in zerofleet(*words).err
+    said = zerofleet(*words, "--control", "--json").json()
+    assert (said["first"], said["second"]) == ("random", "random (control)")
+    assert said["share_low"] < 0.5 < said["share_high"]
+    assert "wants one player twice" in zerofleet("match", "random", "perfect", "--control", "--game", "tic_tac_toe").err
+
+
+def test_a_sequential_test_stops_when_it_knows(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--sprt", "0,100")
+    said = zerofleet(*words, "--json").json()
+    test = said["sprt"]
+    assert (test["elo0"], test["elo1"], test["verdict"]) == (0.0, 100.0, "stronger")
+    assert test["log_likelihood_ratio"] >= test["upper"] > test["lower"]
+    assert said["games"] < 200
+    assert sum(seat["games"] for seat in said["by_seat"]) == said["games"]
+    shown = zerofleet(*words).out
+    assert "Sequential test: stronger:" in shown
+    assert "log-likelihood ratio" in shown
+    undecided = zerofleet(*words, "--games", "4", "--json").json()
+    assert undecided["sprt"]["verdict"] == "continue"
+    assert "is not ELO0,ELO1" in zerofleet(*words[:-1], "100").err
+    assert "elo0 < elo1" in zerofleet(*words[:-1], "100,0").err
+
+
+def test_partial_wins_have_columns_of_their_own(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("match", "greedy", "random", "--game", "abalone", "--set", "ply_cap=40", "--games", "6", "--seed", "2")
+    outcome = zerofleet(*words)
+    assert "full wins" in outcome.out
+    assert "Games took 40.0 plies on average" in outcome.out
+    assert "full wins" not in zerofleet("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "6").out

@@ -18,6 +18,8 @@ from zerofleet.testing import UniformEvaluator
 class Gated:
     """Answers the first legal move, but in the empty position only when the gate is open."""
 
+    name = "gated"
+
     def __init__(self):
         self.gate = threading.Event()
 
@@ -35,8 +37,9 @@ def question(slot, game, moves=(), name="a"):
 async def test_a_long_thought_keeps_no_other_game_waiting(game):
     agent = Gated()
     async with AgentPool(game, lambda text, game, evaluate=None: agent, None, threads=2) as pool:
-        pool.ask([question(0, game), question(1, game, [4]), question(2, game, [3])])
+        pool.ask([question(1, game, [4])])
         quick = await pool.answers(at_least=1)
+        pool.ask([question(0, game), question(2, game, [3])])
         while len(quick) < 2:
             quick += await pool.answers(at_least=1)
         assert {answer.slot for answer in quick} == {1, 2}

@@ -68,11 +68,11 @@ def test_full_wins_are_counted_beside_partial_ones():
 async def test_a_capture_of_six_is_a_full_win_and_three_are_half_of_the_points(evaluator, settings):
     from games.core import make  # noqa: PLC0415
 
-    game = make("abalone", ply_cap=60, captures=2)
-    terms = MatchTerms("m", game, (Player("alpha_beta:1"), Player("random")), seed=3, opening_plies=2, max_groups=3)
+    game = make("abalone", ply_cap=150, captures=2)
+    terms = MatchTerms("m", game, (Player("greedy"), Player("random")), seed=3, opening_plies=2, max_groups=3)
     board, outcome = await played(terms, evaluator, settings)
     total = outcome.standing.total
-    scores = [dict(zip(r.players, r.scores, strict=True))["alpha_beta:1"] for r in board.results()]
+    scores = [dict(zip(r.players, r.scores, strict=True))["greedy"] for r in board.results()]
     assert total.full_wins == sum(score == 1.0 for score in scores)
     assert total.full_losses == sum(score == -1.0 for score in scores)
     assert total.wins == sum(score > 0 for score in scores)

@@ -67,6 +67,15 @@ COMMANDS = {
             "zerofleet match alpha_beta:4 alpha_beta:3 --sprt 0,50",
         ),
     ),
+    "tournament": Command(
+        "zerofleet.cli.tournament:tournament",
+        "Let everybody meet everybody, and rate them",
+        _USE,
+        (
+            "zerofleet tournament random greedy alpha_beta:2 alpha_beta:4 --games 200 --dir tournaments/first",
+            "zerofleet tournament champion model:3 alpha_beta:5 --game connect_four --plot ratings.svg --csv duels.csv",
+        ),
+    ),
     "openings": Command(
         "zerofleet.cli.openings:openings",
         "Draw openings of a game, for matches and tournaments",

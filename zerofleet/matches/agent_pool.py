@@ -13,6 +13,7 @@ numbers of its own, hence how many threads there are changes nothing but the tim
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections import deque
@@ -35,6 +36,10 @@ __all__ = ["AgentPool", "Answer", "Question", "seen_by_mover"]
 
 ASKING_THREADS = 32
 """Threads for agents that wait for a model; they need no core while they do."""
+
+
+_LOADED: set[tuple[type, str]] = set()
+"""Games and kinds of agents whose compiled code is there."""
 
 
 class Question(NamedTuple):
@@ -143,18 +148,27 @@ class AgentPool:
                 self._loop.call_soon_threadsafe(self._news.set)
 
     def _answer(self, question: Question) -> Answer:
-        agent = self._agent(question.player)
         shown = seen_by_mover(self._game, question.state, question.luck)
+        agent = self._agent(question.player, shown)
         began_s = time.perf_counter()
         choice = agent.choose(self._game, shown, question.luck)
         effort = Effort(1, choice.nodes, time.perf_counter() - began_s)
         return Answer(question.slot, choice.action, effort)
 
-    def _agent(self, player: Player) -> Agent:
+    def _agent(self, player: Player, state: State) -> Agent:
+        """Return the agent of a player; the first time, it has chosen a move already.
+
+        Compiled code is loaded then, if need be compiled, and that is no part of what a move costs.
+        """
         if player.text not in self._made:
             with self._making:
                 if player.text not in self._made:
-                    self._made[player.text] = self._make_agent(player.text, self._game, evaluate=self._evaluate)
+                    agent = self._make_agent(player.text, self._game, evaluate=self._evaluate)
+                    kind = (type(self._game), re.split("[:,]", player.text)[0])
+                    if kind not in _LOADED and not player.asks_model:
+                        agent.choose(self._game, state.copy(), np.random.default_rng(0))
+                        _LOADED.add(kind)
+                    self._made[player.text] = agent
         return self._made[player.text]
 
 

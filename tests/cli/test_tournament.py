@@ -1,0 +1,154 @@
+"""`zerofleet tournament`, `openings` and `agents` as they are typed."""
+
+import csv
+
+import pytest
+
+from games.core import make
+from zerofleet.agents import AGENTS, make_agent
+from zerofleet.cli.agents import example_of
+from zerofleet.errors import InvalidRequest
+from zerofleet.testing import built_in_games
+
+WORDS = ("random", "alpha_beta:1", "alpha_beta:02", "--game", "tic_tac_toe", "--games", "10", "--workers", "1")
+
+
+def numbers(said):
+    """Return a table but for its times."""
+    rows = [{name: value for name, value in row.items() if name not in {"time_s", "ms_per_move"}} for row in said["players"]]
+    return said | {"players": rows}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_tournament_ranks_its_players(zerofleet):
+    said = zerofleet("tournament", *WORDS, "--json").json()
+    assert [row["rank"] for row in said["players"]] == [1, 2, 3]
+    assert {row["name"] for row in said["players"]} == {"random", "alpha_beta:1", "alpha_beta:2"}
+    assert all(row["games"] == 20 for row in said["players"])
+    assert said["anchor"] == "random"
+    assert [duel["games"] for duel in said["duels"]] == [10, 10, 10]
+
+
+def test_the_tables_name_everybody_and_say_what_zero_is(zerofleet):
+    shown = zerofleet("tournament", *WORDS).out
+    assert "Elo: random is 0" in shown
+    assert "nodes a move" in shown
+    first = shown.splitlines()[1]
+    assert first.startswith("1  alpha_beta:2")
+    assert shown.count("alpha_beta:2") == 2
+    assert "their mean is 0" in zerofleet("tournament", *WORDS[1:]).out
+
+
+def test_it_goes_on_in_a_directory_and_refuses_other_terms(zerofleet, tmp_path):
+    words = ("tournament", *WORDS, "--dir", str(tmp_path / "cup"), "--json")
+    said = numbers(zerofleet(*words).json())
+    journal = tmp_path / "cup" / "results.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 31
+    journal.write_bytes(b"".join(lines[:12]) + lines[12][:30])
+    assert numbers(zerofleet(*words).json()) == said
+    assert len(journal.read_bytes().splitlines()) == 31
+    refused = zerofleet(*words, "--seed", "1")
+    assert refused.code == 2
+    assert "seed=0, wanted is 1" in refused.err
+
+
+@pytest.mark.slow
+def test_duels_are_written_as_csv_and_ratings_drawn(zerofleet, tmp_path):
+    outcome = zerofleet("tournament", *WORDS, "--csv", "duels.csv", "--plot", "ratings.svg")
+    assert outcome.code == 0
+    with (tmp_path / "duels.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert (rows[0]["first"], rows[0]["second"], rows[0]["games"]) == ("random", "alpha_beta:1", "10")
+    assert "<svg" in (tmp_path / "ratings.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("random", "random"), "random would play twice"),
+        (("random", "alpha_beta:2", "alpha_beta:02"), "alpha_beta:2 would play twice"),
+        (("random",), "a game needs 2 players"),
+        (("random", "bob"), "no agent is called 'bob'"),
+        (("random", "champion"), "there is no run of tic_tac_toe"),
+        (("random", "mcts:20,model=3"), "there is no run of tic_tac_toe"),
+        (("random", "perfect", "--plot", "ratings.txt"), "cannot be drawn"),
+        (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
+        (("random", "perfect", "--opening-plies", "9"), "take fewer"),
+    ],
+)
+def test_what_cannot_be_played_is_one_clear_error(zerofleet, words, said):
+    outcome = zerofleet("tournament", *words, "--game", "tic_tac_toe", "--workers", "1")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+
+
+def test_each_seat_of_three_has_a_player_of_its_own_unless_pairs_are_wanted(zerofleet):
+    words = ("random", "greedy", "initialize", "--game", "chinese_checkers_star37", "--set", "moves_cap=15", "--games", "6")
+    tables = zerofleet("tournament", *words, "--workers", "1", "--json").json()
+    assert [duel["games"] for duel in tables["duels"]] == [6, 6, 6]
+    assert tables["tables"]
+    pairs = zerofleet("tournament", *words, "--workers", "1", "--pairs", "--json").json()
+    assert [duel["games"] for duel in pairs["duels"]] == [6, 6, 6]
+    assert not pairs["tables"]
+    assert pairs["players"][0]["games"] == 12
+
+
+@pytest.mark.slow
+def test_models_play_beside_agents_that_ask_them(zerofleet, run_with_champion):
+    names = ("champion", "network,model=champion", "mcts:8,model=1", "random")
+    outcome = zerofleet(
+        "tournament", *names, "--game", "tic_tac_toe", "--games", "4", "--workers", "1", "--simulations", "4",
+        "--run-dir", str(run_with_champion), "--json",
+    )  # fmt: skip
+    assert outcome.code == 0
+    assert {row["name"] for row in outcome.json()["players"]} == {"model:1", "network,model=1", "mcts:8,model=1", "random"}
+    assert "network,model=champion is network,model=1" in outcome.err
+    said = zerofleet(
+        "match", "network,model=1", "random", "--game", "tic_tac_toe", "--games", "4", "--run-dir", str(run_with_champion)
+    )
+    assert said.code == 0
+    assert "network,model=1 took" in said.out
+
+
+def test_openings_are_printed_for_a_file(zerofleet, tmp_path):
+    outcome = zerofleet("openings", "tic_tac_toe", "--plies", "2", "--count", "5", "--seed", "3")
+    lines = outcome.out.splitlines()
+    assert lines[0] == "# tic_tac_toe size=3: 2 random plies, seed 3"
+    assert len(set(lines)) == 6
+    (tmp_path / "openings.txt").write_text(outcome.out)
+    words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "20", "--openings", "openings.txt")
+    said = zerofleet(*words, "--json").json()
+    assert (said["games"], said["openings"], said["openings_file"]) == (10, 5, "openings.txt")
+    assert "10 games: openings.txt holds 5 different openings" in zerofleet(*words).err
+    everything = zerofleet("openings", "tic_tac_toe", "--plies", "1")
+    assert "offers 9 different openings of 1 plies" in everything.err
+    assert "take fewer" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
+
+
+def test_agents_are_listed_with_what_they_play(zerofleet):
+    everyone = zerofleet("agents").out
+    assert all(kind.form in everyone for kind in AGENTS.values())
+    said = {agent["form"]: agent for agent in zerofleet("agents", "--game", "tic_tac_toe", "--json").json()["agents"]}
+    assert said["random"]["plays"]
+    assert not said["take_six_comparison"]["plays"]
+    assert "take_six" in said["take_six_comparison"]["refusal"]
+    shown = zerofleet("agents", "--game", "tic_tac_toe")
+    assert "take_six_comparison" not in shown.out
+    assert "do not play tic_tac_toe" in shown.err
+
+
+@pytest.mark.parametrize("form", [kind.form for kind in AGENTS.values()])
+def test_every_form_has_an_example_that_some_game_knows(form):
+    def plays(name):
+        try:
+            make_agent(example_of(form), make(name), evaluate=lambda batch, version: None)
+        except InvalidRequest:
+            return False
+        return True
+
+    assert any(plays(name) for name in ("tic_tac_toe", *built_in_games()))

@@ -1,0 +1,42 @@
+"""Matches between equals: luck alone must not decide more often than the test says."""
+
+from dataclasses import replace
+
+import pytest
+
+from zerofleet.agents import make_agent
+from zerofleet.errors import InvalidRequest
+from zerofleet.matches import MatchTerms, Player, Scoreboard, SequentialTest, play_match
+from zerofleet.ratings import Sprt
+from zerofleet.testing import UniformEvaluator
+
+MATCHES = 60
+ALPHA = 0.1
+
+
+def test_a_twin_is_the_same_player_under_another_name():
+    agent, model = Player("alpha_beta:2"), Player.model(7)
+    assert (agent.twin().name, agent.twin().text, agent.twin().version) == ("alpha_beta:2 (control)", "alpha_beta:2", None)
+    assert (model.twin().name, model.twin().version) == ("model:7 (control)", 7)
+    assert agent.twin() != agent
+
+
+def test_more_players_than_seats_cannot_meet(game):
+    with pytest.raises(InvalidRequest, match="3 players cannot share the 2 seats of tic_tac_toe"):
+        MatchTerms("m", game, (Player("a"), Player("b"), Player("c")), seed=0, opening_plies=0, max_groups=1)
+
+
+@pytest.mark.slow
+async def test_equal_players_are_told_apart_no_more_often_than_the_test_says(game, settings):
+    """Of 60 matches, luck takes one player for 150 Elo stronger in 6 at most on average; 13 would be three deviations more."""
+    player = Player("random")
+    rule = SequentialTest(Sprt(0.0, 150.0, alpha=ALPHA, beta=ALPHA))
+    decided = []
+    for seed in range(MATCHES):
+        terms = MatchTerms("m", game, (player, player.twin()), seed=seed, opening_plies=2, max_groups=400)
+        board = Scoreboard(terms)
+        chosen = replace(settings, slots=8)
+        outcome = await play_match(board, rule, UniformEvaluator(2), settings=chosen, make_agent=make_agent)
+        assert "undecided" not in outcome.decision.reason
+        decided.append(outcome.decision.first_wins)
+    assert sum(decided) <= MATCHES * ALPHA + 3 * (MATCHES * ALPHA * (1 - ALPHA)) ** 0.5

@@ -1,0 +1,90 @@
+import pytest
+
+from zerofleet.errors import RunDirectoryError
+from zerofleet.matches import Effort, GameResult
+from zerofleet.tournaments import Journal
+
+TERMS = {"game": "tic_tac_toe", "games": 8, "players": ["a", "b"]}
+RESULTS = [
+    GameResult("a / b", group, (0, 1), ("a", "b"), (4, 0, 1), (1.0, -1.0), (Effort(2, 9, 0.5), Effort(1, 0, 0.25)))
+    for group in range(3)
+]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    with Journal.open(tmp_path / "cup", TERMS) as journal:
+        journal.append(RESULTS[:2])
+        journal.append(RESULTS[2:])
+    return tmp_path / "cup"
+
+
+def known(directory, terms=TERMS):
+    with Journal.open(directory, terms) as journal:
+        return list(journal.results)
+
+
+def test_what_was_noted_is_known_again_with_what_it_cost(directory):
+    assert known(directory) == RESULTS
+    assert [result.efforts for result in known(directory)] == [result.efforts for result in RESULTS]
+
+
+def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(directory):
+    path = directory / "results.jsonl"
+    content = path.read_bytes()
+    last = content.splitlines(keepends=True)[-1]
+    for cut in range(1, len(last) + 1, 7):
+        path.write_bytes(content[:-cut])
+        with Journal.open(directory, TERMS) as journal:
+            assert journal.results == RESULTS[:2]
+            journal.append(RESULTS[2:])
+        assert known(directory) == RESULTS
+
+
+def test_a_header_cut_short_is_a_new_journal(directory):
+    (directory / "results.jsonl").write_bytes(b'{"journal": 1, "ter')
+    assert known(directory) == []
+    assert known(directory) == []
+
+
+def test_other_terms_are_refused_and_named(directory):
+    with pytest.raises(RunDirectoryError, match="holds a tournament with games=8, wanted is 10"):
+        known(directory, TERMS | {"games": 10})
+    with pytest.raises(RunDirectoryError, match=r'players=\["a", "b"\], wanted is \["a"\]'):
+        known(directory, TERMS | {"players": ["a"]})
+
+
+def test_a_journal_in_use_is_refused(directory):
+    with Journal.open(directory, TERMS), pytest.raises(RunDirectoryError, match="in use by another tournament"):
+        known(directory)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"hello\n", "is no journal"),
+        (b"{}\n", "is no journal"),
+        (b'{"journal": 2, "terms": {}}\n', "schema 2"),
+    ],
+)
+def test_another_file_is_refused(directory, content, said):
+    (directory / "results.jsonl").write_bytes(content)
+    with pytest.raises(RunDirectoryError, match=said):
+        known(directory)
+    assert (directory / "results.jsonl").read_bytes() == content
+
+
+def test_damage_in_the_middle_is_named_with_its_line(directory):
+    path = directory / "results.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"{}\n", *lines[2:]]))
+    with pytest.raises(RunDirectoryError, match="line 3 cannot be read"):
+        known(directory)
+
+
+def test_nothing_is_written_after_the_end(directory):
+    journal = Journal.open(directory, TERMS)
+    journal.close()
+    journal.close()
+    journal.append(RESULTS)
+    assert known(directory) == RESULTS
