@@ -11,6 +11,8 @@ from games.compiled import compiled
 from games.core import Game, State
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.alpha_beta import search_moves
+from zerofleet.agents.deepening import finish
+from zerofleet.agents.minimax import MinimaxSearch
 
 
 @compiled
@@ -77,6 +79,12 @@ def test_every_move_has_the_value_of_plain_minimax_at_no_more_positions() -> Non
         assert searched.actions.tolist() == games.legal(game, state)
         assert searched.values.tolist() == values, f"depth {depth}\n{game.draw(state)}"
         assert searched.nodes <= nodes
+        for algorithm in ("minimax", "negascout"):
+            other = finish(MinimaxSearch(game, state, deepest=depth, algorithm=algorithm, root="all"), depth)
+            assert other.values.tolist() == values
+            assert other.nodes == nodes or algorithm == "negascout"
+        chosen = finish(MinimaxSearch(game, state, deepest=depth), depth)
+        assert chosen.best().tolist() == searched.best().tolist()
 
 
 def test_the_search_cuts() -> None:

@@ -23,6 +23,7 @@ from games.core import Game, State
 from games.positions import new_state
 from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.budget import Budget
+from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.deepening import MAX_DEPTH, SearchedMoves, SlicedSearch, deepen, finish, read_budget
 from zerofleet.agents.minimax import Algorithm, MinimaxSearch
 from zerofleet.agents.network_minimax import NetworkSearch
@@ -61,7 +62,7 @@ class AlphaBetaAgent:
         self._budget = budget
         self._options = options or AlphaBetaOptions()
         self._evaluate = evaluate
-        self.name = str(Spelling("alpha_beta", str(budget), _written(self._options)))
+        self.name = canonical_name("alpha_beta", str(budget), self._options)
         _require_opponent(self.name, game)
         if self._options.model is not None and evaluate is None:
             raise InvalidRequest(f"{self.name} asks a model, and there is none here; leave out model={self._options.model}")
@@ -92,12 +93,6 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     """Return the agent written `alpha_beta:5`, `alpha_beta:50ms` or `alpha_beta:3,model=7`."""
     options = spelling.options(AlphaBetaOptions)
     return AlphaBetaAgent(game, read_budget(spelling), options, evaluate=evaluate)
-
-
-def _written(options: AlphaBetaOptions) -> tuple[tuple[str, str], ...]:
-    """Return the options that differ from their defaults, as they are written."""
-    chosen = options.model_dump(exclude_defaults=True)
-    return tuple((name, str(value).lower()) for name, value in chosen.items())
 
 
 def search_moves(game: Game, state: State, depth: int) -> SearchedMoves:
