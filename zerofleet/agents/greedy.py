@@ -30,7 +30,8 @@ class GreedyAgent:
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        return Choice(int(rng.choice(legal(game, state), p=self.policy(game, state))))
+        likely = self.policy(game, state) > 0.0
+        return Choice(int(rng.choice(np.array(legal(game, state))[likely])))
 
     def policy(self, game: Game, state: State) -> np.ndarray:
         """See `zerofleet.agents.PolicyAgent`."""
