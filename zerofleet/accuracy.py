@@ -109,8 +109,8 @@ class Yardstick(Protocol):
     unit: str
     """What `lost` counts."""
 
-    def values(self, state: State) -> tuple[list[int], np.ndarray]:
-        """Return the legal actions and what each is worth to the player to move, float64 [n]; raises `InvalidRequest`."""
+    def keeping(self, state: State) -> list[int]:
+        """Return the actions that keep the value of a position; raises `InvalidRequest`."""
         ...
 
     def lost(self, state: State, action: int) -> float:
@@ -127,9 +127,9 @@ class _SolverYardstick:
         self._game = game
         self._solver = Solver(game, book=shipped_book(game), table=TABLE_BITS)
 
-    def values(self, state: State) -> tuple[list[int], np.ndarray]:
-        found = self._solver.values(state)
-        return found.actions.tolist(), found.scores.astype(np.float64)
+    def keeping(self, state: State) -> list[int]:
+        actions: list[int] = self._solver.keeping(state).actions.tolist()
+        return actions
 
     def lost(self, state: State, action: int) -> float:
         after = state.copy()
@@ -145,13 +145,13 @@ class _SmallYardstick:
     def __init__(self, game: Game) -> None:
         self._agent = PerfectAgent(game)
 
-    def values(self, state: State) -> tuple[list[int], np.ndarray]:
-        found = self._agent.analyse(state)
-        return found.actions.tolist(), found.values
+    def keeping(self, state: State) -> list[int]:
+        actions: list[int] = self._agent.analyse(state).best().tolist()
+        return actions
 
     def lost(self, state: State, action: int) -> float:
-        actions, values = self.values(state)
-        return float(values.max() - values[actions.index(action)])
+        found = self._agent.analyse(state)
+        return float(found.values.max() - found.values[found.actions == action][0])
 
 
 def yardstick(game: Game) -> Yardstick:
@@ -182,12 +182,11 @@ def judge(
     verdicts: list[list[Verdict]] = [[] for _ in chosen]
     for i, position in enumerate(positions):
         state = replay(game, position)
-        actions, values = perfect.values(state)
-        best = values.max()
+        keeping = perfect.keeping(state)
+        decides = len(keeping) < len(legal(game, state))
         lost = {action: perfect.lost(state, action) for action in {moves[i] for moves in chosen}}
         for moves, found in zip(chosen, verdicts, strict=True):
-            kept = bool(values[actions.index(moves[i])] == best)
-            found.append(Verdict(len(position), kept, lost[moves[i]], bool(values.min() < best)))
+            found.append(Verdict(len(position), moves[i] in keeping, lost[moves[i]], decides))
         progress()
     return verdicts
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
+
 import numpy as np
 import pytest
 
 import games
 from games import core
+from games.connect_four import ConnectFour
 from games.core import State
-from zerofleet.agents import Agent, make_agent
+from zerofleet.agents import Agent, PolicyAgent, make_agent
 from zerofleet.agents.alpha_beta import search_moves
-from zerofleet.agents.perfect import PerfectAgent
+from zerofleet.agents.perfect import PerfectAgent, SolverAgent
 from zerofleet.errors import InvalidRequest
+from zerofleet.solver import Solver
+from zerofleet.solver.positions import random_positions
 
 GAME = games.make("tic_tac_toe")
 
@@ -85,3 +92,67 @@ def test_the_memory_grows_as_far_as_it_may() -> None:
     assert PerfectAgent(GAME, max_positions=64 * 1024).value == 0.0
     with pytest.raises(InvalidRequest):
         PerfectAgent(GAME, max_positions=100)
+
+
+SIX_BY_SEVEN = games.make("connect_four")
+WON = "d d d d d d b c e c e e"  # X to move
+
+
+def test_connect_four_is_played_by_the_solver_whatever_its_size() -> None:
+    assert isinstance(make_agent("perfect", SIX_BY_SEVEN), SolverAgent)
+    assert isinstance(make_agent("perfect", games.make("connect_four", rows=4, columns=5)), SolverAgent)
+    assert isinstance(make_agent("perfect", GAME), PerfectAgent)
+    assert make_agent("perfect,prefer=value", SIX_BY_SEVEN).name == "perfect"
+    assert make_agent("perfect,prefer=score", SIX_BY_SEVEN).name == "perfect,prefer=score"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("perfect:3", "perfect takes nothing after a colon"),
+        ("perfect,prefer=speed", "prefer=value"),
+        ("perfect,depth=3", "prefer=value"),
+    ],
+)
+def test_what_is_no_way_to_play_perfectly_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        make_agent(text, SIX_BY_SEVEN)
+
+
+def test_scores_are_for_connect_four_only() -> None:
+    with pytest.raises(InvalidRequest, match="is for Connect Four on boards of at most 64 bits; write perfect"):
+        make_agent("perfect,prefer=score", GAME)
+
+
+@pytest.mark.slow
+def test_the_solver_agent_keeps_the_value_or_the_score_and_no_less() -> None:
+    state = games.replay(SIX_BY_SEVEN, games.read_moves(SIX_BY_SEVEN, WON))
+    solver = Solver(cast("ConnectFour", SIX_BY_SEVEN))
+    scored = solver.scores(state)
+    kept = scored.actions[np.sign(scored.scores) == np.sign(scored.scores.max())].tolist()
+    for name, wanted in (("perfect", kept), ("perfect,prefer=score", scored.best().tolist())):
+        agent, rng = make_agent(name, SIX_BY_SEVEN), np.random.default_rng(3)
+        choices = [agent.choose(SIX_BY_SEVEN, state, rng) for _ in range(40)]
+        assert {choice.action for choice in choices} == set(wanted)
+        assert {choice.value for choice in choices} == {float(np.sign(scored.scores.max()))}
+        assert isinstance(agent, PolicyAgent)
+        policy = agent.policy(SIX_BY_SEVEN, state)
+        assert policy.tolist() == [1 / len(wanted) if action in wanted else 0.0 for action in scored.actions]
+    assert len(kept) > len(scored.best())
+
+
+def test_threads_that_share_an_agent_choose_as_one_does() -> None:
+    states = list(itertools.islice(random_positions(cast("ConnectFour", SIX_BY_SEVEN), plies=range(20, 24), seed=1), 12))
+    agent = make_agent("perfect", SIX_BY_SEVEN)
+
+    def chosen(number: int) -> int:
+        return agent.choose(SIX_BY_SEVEN, states[number], np.random.default_rng(number)).action
+
+    alone = [chosen(number) for number in range(len(states))]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(chosen, range(len(states)))) == alone
+
+
+def test_tic_tac_toe_has_a_policy_too() -> None:
+    corner = games.replay(GAME, [0])
+    assert PerfectAgent(GAME).policy(GAME, corner).tolist() == [0, 0, 0, 1, 0, 0, 0, 0]

@@ -116,25 +116,17 @@ class SolverAgent:
     def __init__(self, game: ConnectFour, *, prefer: Literal["value", "score"] = "value") -> None:
         """Take a board of at most 64 bits; raises `InvalidRequest`. Positions too hard to solve are refused by `choose`."""
         self.name = "perfect" if prefer == "value" else f"perfect,prefer={prefer}"
-        self._solver = Solver(game, book=shipped_book(game))
-        self._prefer = prefer
+        solver = Solver(game, book=shipped_book(game))
+        self._ask = solver.best if prefer == "score" else solver.keeping
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`; raises `InvalidRequest` if the position is too hard."""
-        best, value, nodes = self._best(state)
-        return Choice(int(rng.choice(best)), nodes, value)
+        found = self._ask(state)
+        return Choice(int(rng.choice(found.actions)), found.nodes, float(np.sign(found.score)))
 
     def policy(self, game: Game, state: State) -> np.ndarray:
         """See `zerofleet.agents.PolicyAgent`; raises as `choose` does."""
-        return _evenly(np.isin(legal(game, state), self._best(state)[0]))
-
-    def _best(self, state: State) -> tuple[np.ndarray, float, int]:
-        """Return the moves to choose among, the value of the position, and the nodes it took."""
-        if self._prefer == "score":
-            best, score, nodes = self._solver.best(state)
-            return best, float(np.sign(score)), nodes
-        valued = self._solver.values(state)
-        return valued.best(), float(valued.scores.max()), valued.nodes
+        return _evenly(np.isin(legal(game, state), self._ask(state).actions))
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> PerfectAgent | SolverAgent:

@@ -54,7 +54,9 @@ AGENTS = {
         "for two players: sees DEPTH plies ahead; alpha_beta:100000nodes or alpha_beta:50ms: as far as that gets",
         alpha_beta.from_spelling,
     ),
-    "perfect": AgentKind("perfect", "solves the game; for small games, such as tic_tac_toe", perfect.from_spelling),
+    "perfect": AgentKind(
+        "perfect", "solves the game; for connect_four and small games, such as tic_tac_toe", perfect.from_spelling
+    ),
     "max_n": AgentKind(
         "max_n:DEPTH", "for any number of players: as alpha_beta, each for themselves; such as max_n:3", max_n.from_spelling
     ),

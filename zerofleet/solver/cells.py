@@ -12,31 +12,19 @@ import numpy as np
 
 from games.compiled import lean
 
-__all__ = ["Board", "lowest", "mirrored", "open_wins", "playable", "word"]
+__all__ = ["Board", "mirrored", "open_wins", "playable"]
 
 _ONE = np.uint64(1)
 
 
 class Board(NamedTuple):
-    """A size of board, made by `zerofleet.solver.connect_four.board_of`. W words are uint64."""
+    """A size of board, made by `zerofleet.solver.connect_four.board_of`."""
 
     rows: int
     columns: int
     connect: int
     cells: np.uint64  # every cell of the board
     bottoms: np.uint64  # the lowest cell of each column
-
-
-@lean
-def word(bit: int) -> np.uint64:
-    """Return the set of one bit."""
-    return _ONE << np.uint64(bit)
-
-
-@lean
-def lowest(cells: np.uint64) -> np.uint64:
-    """Return the lowest cell of a set, as a set."""
-    return cells & (~cells + _ONE)
 
 
 @lean

@@ -24,7 +24,7 @@ from zerofleet.solver.cells import Board
 from zerofleet.solver.search import NODES, VALUE, begin, outlook, room_for, run
 from zerofleet.solver.table import MIN_BITS, empty_table
 
-__all__ = ["ScoredMoves", "Solver", "board_of", "fits"]
+__all__ = ["BestMoves", "ScoredMoves", "Solver", "board_of", "fits"]
 
 MAX_NODES = 4_000_000_000
 """What a question may cost: some ten minutes. Every position of 6 x 7 is cheaper by far."""
@@ -44,6 +44,17 @@ class ScoredMoves:
     def best(self) -> np.ndarray:
         """Return the actions of the highest score, int16 [m]."""
         return np.asarray(self.actions[self.scores == self.scores.max()])
+
+
+@dataclass(frozen=True, slots=True)
+class BestMoves:
+    """The moves of a position than which there are no better ones."""
+
+    actions: np.ndarray  # int16 [m], ascending
+    score: int
+    """For the player to move."""
+    nodes: int
+    """Positions looked at."""
 
 
 def fits(game: core.Game) -> bool:
@@ -119,21 +130,26 @@ class Solver:
             found = [-self._score(self._after(state, action)) for action in actions]
             return ScoredMoves(np.array(actions, dtype=np.int16), np.array(found, dtype=np.int64), self._nodes)
 
-    def values(self, state: State) -> ScoredMoves:
-        """Return every legal move with the sign of its score: won 1, drawn 0, lost -1. Cheaper; raises as `score` does."""
-        with self._lock:
-            self._nodes = 0
-            actions = legal(self.game, state)
-            found = [-self._score(self._after(state, action), -1, 1) for action in actions]
-            return ScoredMoves(np.array(actions, dtype=np.int16), np.sign(np.array(found, dtype=np.int64)), self._nodes)
-
-    def best(self, state: State) -> tuple[np.ndarray, int, int]:
-        """Return the actions of the highest score (int16 [m]), that score, and the nodes; raises as `score` does."""
+    def best(self, state: State) -> BestMoves:
+        """Return the moves of the highest score: the soonest wins or the latest losses. Raises as `score` does."""
         with self._lock:
             self._nodes = 0
             score = self._score(state)
-            kept = [a for a in legal(self.game, state) if -self._score(self._after(state, a), -score, 1 - score) >= score]
-            return np.array(kept, dtype=np.int16), score, self._nodes
+            actions = [a for a in legal(self.game, state) if self._score(self._after(state, a), -score, 1 - score) <= -score]
+            return BestMoves(np.array(actions, dtype=np.int16), score, self._nodes)
+
+    def keeping(self, state: State) -> BestMoves:
+        """Return the moves that keep a win, a draw or a loss, with 1, 0 or -1 for a score; raises as `score` does.
+
+        Much cheaper than `best`, above all in lost positions, which every move keeps.
+        """
+        with self._lock:
+            self._nodes = 0
+            value = int(np.sign(self._score(state, -1, 1)))
+            actions = legal(self.game, state)
+            if value >= 0:
+                actions = [a for a in actions if self._score(self._after(state, a), -value, 1 - value) <= -value]
+            return BestMoves(np.array(actions, dtype=np.int16), value, self._nodes)
 
     def _after(self, state: State, action: int) -> State:
         after = state.copy()

@@ -2,7 +2,7 @@
 
 Scores count the mover's stones that are left when the mover wins, the winning one included: a win with the next stone of
 n cells left empty is worth (n + 1) // 2, so that sooner is better; a loss the same with a minus; a draw 0. On 6 x 7 the
-score of the empty board is 1: the first player wins with the last stone but none.
+score of the empty board is 1: the first player wins with its last stone.
 
 A search asks whether the score exceeds one bound (a null window) and finds out a bound that is as good or better. It looks
 at moves only that do not lose at once, at forced replies first, then at moves that open the most threats, columns of the
