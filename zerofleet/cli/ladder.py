@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import sys
+import io
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -26,6 +26,7 @@ from zerofleet.errors import ModelNotFound
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.fakes import UniformEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.files import atomic_publish
 from zerofleet.ladders import LadderBook, LadderPlan, default_rungs, parse_rungs, spaced
 from zerofleet.ladders.play import climb, missing_games
 from zerofleet.ladders.rungs import require_rungs
@@ -79,6 +80,16 @@ class Standing:
     against: tuple[Against, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The whole ladder."""
+
+    champions: tuple[Standing, ...]
+    """Oldest first."""
+    rungs: tuple[Rating, ...]
+    """Weakest first, as they were named."""
+
+
 def ladder(
     game_name: Annotated[
         str | None, typer.Argument(metavar="[GAME]", help="Game of the run; may be left out beside --run-dir.")
@@ -105,7 +116,7 @@ def ladder(
     parameters: Parameters = None,
     seed: Seed = 0,
     as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the champions as CSV on standard output.")] = False,
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curve, as .svg or .png.")] = None,
     over: Annotated[Axis, typer.Option("--over", help="What the curve is drawn over.")] = Axis.VERSION,
 ) -> None:
@@ -114,17 +125,15 @@ def ladder(
     Only what is missing is played: every game is kept in the run directory, so the command may be interrupted, and asked
     again while the run goes on. Champions meet the rungs and their neighbours in paired openings from every seat.
     """
-    if as_json and as_csv:
-        raise typer.BadParameter("--json and --csv both want the standard output; choose one", param_hint="--csv")
     if plot is not None:
         require_drawable(plot)
     game, paths = _run(game_name, parameters, run_dir)
     header = read_header(paths.root)
-    champions = _champions(paths, game)
+    champions = spaced(_champions(paths, game), every)
     plan = LadderPlan(
         game=game,
         rungs=_rungs(rungs, game),
-        versions=tuple(champion.version for champion in spaced(champions, every)),
+        versions=tuple(champion.version for champion in champions),
         games=games,
         simulations=chosen_simulations(game, simulations),
         opening_plies=preset(game, header.preset).gate.opening_plies if opening_plies is None else opening_plies,
@@ -132,24 +141,15 @@ def ladder(
     )
     with LadderBook(paths.root, game, model=model_name(game)) as book:
         asyncio.run(_play(plan, book, paths))
-        ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies))
-        by_name = {rating.name: rating for rating in ratings}
-        standings = [
-            _standing(champion, plan, book, by_name, header) for champion in champions if champion.version in plan.versions
-        ]
-    reached = [by_name[rung] for rung in plan.rungs if rung in by_name]
-    if as_json:
-        about = {"game": game.spec().name, "parameters": parameters_text(game), "run_dir": str(paths.root), "seed": seed}
-        conditions = {"simulations": plan.simulations, "opening_plies": plan.opening_plies, "games_per_pair": plan.games}
-        screen.emit_json(
-            {**about, **conditions, "champions": [asdict(s) for s in standings], "rungs": [asdict(rung) for rung in reached]}
-        )
-    elif as_csv:
-        _write_csv(standings, reached, plan.rungs)
-    else:
-        _show(standings, reached, plan)
+        table = _table(plan, book, champions, header)
+    if csv_file is not None:
+        atomic_publish(csv_file, _csv(table, plan.rungs))
     if plot is not None:
-        _draw(standings, reached, game, plot, over)
+        _draw(table, game, plot, over)
+    if as_json:
+        screen.emit_json(_about(plan, paths) | asdict(table))
+    else:
+        _show(table, plan)
 
 
 def _run(game_name: str | None, parameters: list[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:
@@ -206,6 +206,26 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
         )
 
 
+def _table(plan: LadderPlan, book: LadderBook, champions: Sequence[Champion], header: RunHeader) -> Table:
+    """Return the ratings by everything the book has under the plan's conditions, of the players of the plan."""
+    ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies))
+    by_name = {rating.name: rating for rating in ratings}
+    reached = [by_name[rung] for rung in plan.rungs if rung in by_name]
+    return Table(tuple(_standing(one, plan, book, by_name, header) for one in champions), tuple(reached))
+
+
+def _about(plan: LadderPlan, paths: RunPaths) -> dict[str, object]:
+    return {
+        "game": plan.game.spec().name,
+        "parameters": parameters_text(plan.game),
+        "run_dir": str(paths.root),
+        "seed": plan.seed,
+        "simulations": plan.simulations,
+        "opening_plies": plan.opening_plies,
+        "games_per_pair": plan.games,
+    }
+
+
 def _standing(
     champion: Champion, plan: LadderPlan, book: LadderBook, ratings: dict[str, Rating], header: RunHeader
 ) -> Standing:
@@ -238,9 +258,9 @@ def _against(version: int, plan: LadderPlan, book: LadderBook) -> Iterable[Again
             )
 
 
-def _show(standings: Sequence[Standing], rungs: Sequence[Rating], plan: LadderPlan) -> None:
+def _show(table: Table, plan: LadderPlan) -> None:
     rows = screen.table("player", "promoted at", ">Elo", ">95 % interval", ">games", *(f">{rung}" for rung in plan.rungs))
-    for standing in standings:
+    for standing in table.champions:
         rows.add_row(
             f"model:{standing.version}",
             f"{standing.promoted_at[:16].replace('T', ' ')} ({_hours(standing.hours)})",
@@ -248,7 +268,7 @@ def _show(standings: Sequence[Standing], rungs: Sequence[Rating], plan: LadderPl
             str(standing.games),
             *("" if against.share is None else f"{against.share:.1%}" for against in standing.against),
         )
-    for rung in sorted(rungs, key=lambda rung: -rung.elo):
+    for rung in sorted(table.rungs, key=lambda rung: -rung.elo):
         rows.add_row(rung.name, "", *_elo(rung.elo, rung.low, rung.high), str(rung.games), style="dim")
     console = screen.out()
     console.print(rows)
@@ -270,28 +290,30 @@ def _elo(elo: float | None, low: float | None, high: float | None) -> tuple[str,
     return f"{elo:+.0f}", f"{low:+.0f} to {high:+.0f}"
 
 
-def _write_csv(standings: Sequence[Standing], rungs: Sequence[Rating], names: Sequence[str]) -> None:
-    rows = csv.writer(sys.stdout, lineterminator="\n")
+def _csv(table: Table, names: Sequence[str]) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["player", "promoted_at", "hours", "elo", "elo_low", "elo_high", "games", *(f"share_{n}" for n in names)])
-    for s in standings:
+    for s in table.champions:
         numbers = [s.elo, s.elo_low, s.elo_high]
         shares = [_number(against.share) for against in s.against]
         rows.writerow([f"model:{s.version}", s.promoted_at, _number(s.hours), *map(_number, numbers), s.games, *shares])
-    for rung in rungs:
+    for rung in table.rungs:
         rows.writerow([rung.name, "", "", *map(_number, (rung.elo, rung.low, rung.high)), rung.games, *[""] * len(names)])
+    return text.getvalue()
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _draw(standings: Sequence[Standing], rungs: Sequence[Rating], game: Game, path: Path, over: Axis) -> None:
+def _draw(table: Table, game: Game, path: Path, over: Axis) -> None:
     points = []
-    for s in standings:
+    for s in table.champions:
         if s.elo is not None and s.elo_low is not None and s.elo_high is not None:
             at = float(s.version) if over is Axis.VERSION else s.hours
             points.append(LadderPoint(at, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
     label = "model version" if over is Axis.VERSION else "hours since the run began"
     title = f"{game.spec().name}: champions of a run among classical players"
-    ladder_chart(points, rungs, title=title, path=path, x_label=label)
+    ladder_chart(points, table.rungs, title=title, path=path, x_label=label)
     screen.note(f"the curve is in {path}")

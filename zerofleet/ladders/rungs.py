@@ -20,10 +20,10 @@ DEPTH = 5
 ALPHA_BETA = "alpha_beta:{depth}"
 
 RUNGS: dict[str, tuple[str, ...]] = {
-    "abalone": ("greedy", ALPHA_BETA),
+    "abalone": ("greedy", "abalone_search:{depth}"),
     "chinese_checkers": ("greedy", ALPHA_BETA),
     "chinese_checkers_rhombus": ("greedy", "rhombus_search:{depth}"),
-    "chinese_checkers_star37": ("greedy", "initialize"),
+    "chinese_checkers_star37": ("greedy", "initialize", "max_n:{depth}"),
     "connect_four": (ALPHA_BETA, "uct:200"),
     "othello": ("greedy", ALPHA_BETA),
     "rock_paper_scissors": ("rock_paper_scissors_order:1", "rock_paper_scissors_order:2"),
@@ -33,7 +33,7 @@ RUNGS: dict[str, tuple[str, ...]] = {
 """By game, beside the anchor, weakest first. `{depth}` stands for every depth there is. A game that is not
 named has `alpha_beta` alone."""
 
-DEEPEST = {"abalone": 3, "chinese_checkers": 2, "chinese_checkers_rhombus": 4, "othello": 4}
+DEEPEST = {"abalone": 3, "chinese_checkers": 2, "chinese_checkers_rhombus": 4, "chinese_checkers_star37": 2, "othello": 4}
 """Deepest search that is a rung where a move of a deeper one takes too long to play hundreds of games."""
 
 
