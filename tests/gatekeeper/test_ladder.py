@@ -90,6 +90,7 @@ async def test_the_ladder_rests_while_a_candidate_waits(open_gate, inference):
         assert gate.ledger.candidate(version).status.settled
 
 
+@pytest.mark.slow
 async def test_no_game_of_the_ladder_is_played_while_a_gate_match_is(open_gate):
     async with open_gate(ladder_games=200, max_pairs=30, elo0=-200.0) as gate:
         await gate.offer()
@@ -114,6 +115,7 @@ def test_the_ladder_rests_in_proportion_to_its_work(share, rest):
     assert rest_s(2.0, share) == pytest.approx(rest)
 
 
+@pytest.mark.slow
 async def test_the_rungs_of_the_game_are_those_of_the_command_line(open_gate):
     async with open_gate(ladder_games=2, rungs=(), ladder_depth=1) as gate:
         await gate.offer()

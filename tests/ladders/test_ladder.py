@@ -93,6 +93,7 @@ def test_every_so_manieth_champion_keeps_the_first_and_the_last():
     assert spaced([], 3) == []
 
 
+@pytest.mark.slow
 async def test_what_is_missing_is_played_once_and_rated(tmp_path):
     with open_book(tmp_path) as book:
         ended, lend = await play(PLAN, book)
@@ -156,6 +157,7 @@ def random_result(pairing, game, rng):
     return GameResult(pairing.match_id, pairing.group, pairing.seating, names, tuple(moves), final_scores(game, state))
 
 
+@pytest.mark.slow
 def test_games_of_more_seats_are_rated_by_placements(tmp_path):
     game, rng = make("take_six", players=3), np.random.default_rng(5)
     plan = LadderPlan(game, ("random", "take_six_comparison"), (), games=7, simulations=0, opening_plies=0, seed=1)

@@ -31,7 +31,8 @@ def draw(rng, strengths, games):
     return np.argsort(np.argsort(-(strengths + luck), axis=1), axis=1)
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.permutations(range(4)).map(tuple), min_size=1, max_size=12))
 def test_ratings_of_rankings_equal_those_of_choix(rankings):
     expected = choix.opt_rankings(4, rankings, alpha=(ELO_PER_NAT / 800.0) ** 2 / 2.0, tol=1e-12)
@@ -50,7 +51,8 @@ def test_without_a_prior_ratings_equal_the_maximum_likelihood_of_choix():
     assert [ours[name] for name in PLAYERS] == pytest.approx((expected - expected[0]) * ELO_PER_NAT, abs=0.05)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=6))
 def test_ties_count_as_the_mean_of_all_orders_among_those_who_tie(games):
     data = [order for places in games for order in orders(places) for _ in range(6 // len(orders(places)))]
