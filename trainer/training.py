@@ -158,7 +158,7 @@ class Training:
         """
         began = time.monotonic()
         try:
-            version = self.publish(self.learner.candidate() if len(self.replay.window) else self._untrained())
+            version = self.publish(self.learner.candidate() if self.learner.state.samples_trained else self._untrained())
         except CorruptModel as error:
             if self.warm_starting:
                 raise  # there is nothing to go on with
@@ -171,7 +171,8 @@ class Training:
         return version
 
     def _untrained(self) -> Network:
-        log.warning("warm_start.taught_nothing", games=len(self.replay.log), why="none of its games has a sample")
+        games, samples, wanted = len(self.replay.log), self.replay.window.total, self.settings.train.min_samples
+        log.warning("warm_start.taught_nothing", games=games, samples=samples, min_samples=wanted)
         network: Network = self.learner.network
         return network
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,10 @@ from games import core
 from selfplay_worker.teaching import Teachers, one_hot, shares_of_target
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError, InvalidRequest
+from zerofleet.presets import PRESETS, preset
 from zerofleet.records import ValidatedGame, decode_record, validate
 from zerofleet.search.played import FULL_SEARCH
+from zerofleet.testing import built_in_games
 from zerofleet.warm_start import WarmStartSettings, game_of, numbered_game, seatings_of
 
 TIC_TAC_TOE = games.make("tic_tac_toe")
@@ -194,3 +198,18 @@ def test_dealt_games_are_played_as_they_were_dealt() -> None:
     found = played(game, 2, agents="random")
     assert core.is_over(found.game, found.states[-1])
     assert len({played(game, number, agents="random").record.seed for number in range(3)}) == 3
+
+
+@pytest.mark.parametrize("size", PRESETS)
+@pytest.mark.parametrize("name", built_in_games())
+def test_the_agents_of_every_preset_can_play(name: str, size: str) -> None:
+    game = games.make(name)
+    settings = preset(game, size).warm_start
+    assert Teachers(game, settings).game.spec().max_plies >= game.spec().max_plies
+
+
+@pytest.mark.slow
+def test_the_example_of_the_document_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "warm_start.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(example, {})

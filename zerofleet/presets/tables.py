@@ -76,6 +76,8 @@ _ABALONE: Table = {
         "search": {"temperature_plies": 60},
         "selfplay": {"opening_plies": 4},
         "gate": {"opening_plies": 6},
+        # Two plies of foresight against none: nearly every game is won, and the winner's moves are worth learning.
+        "warm_start": {"agents": "abalone_search:2,evaluation=strong,random", "policy": "one_hot", "winner_only": True},
     },
     "tiny": {
         "search": {"cache_positions": 1 << 12},
@@ -100,12 +102,15 @@ _ABALONE: Table = {
 
 # Three seats and 320 actions; a game takes some 50 plies once it is played well, and all 120 before. Two random moves of each
 # player, as in the document's evaluations. A laptop has a target in every move (sequential halving makes 32 visits enough) and
-# plays on with each candidate at once: a gate waits long for games in which hardly anybody arrives.
+# plays on with each candidate at once: a gate waits long for games in which hardly anybody arrives. Its first network learns
+# from agents: one with random weights plays games that are all stopped with nothing for anybody. Those agents need more than
+# 120 plies as well.
 _STAR37: Table = {
     EVERY_SIZE: {
         "search": {"temperature_plies": 45},
         "selfplay": {"opening_plies": 6},
         "gate": {"opening_plies": 6},
+        "warm_start": {"agents": "initialize", "game_parameters": "moves_cap=200"},
     },
     "tiny": {"selfplay": {"slots": 32}, "gate": {**_QUICK_GATE, "max_pairs": 8}},
     "laptop": {
@@ -113,6 +118,7 @@ _STAR37: Table = {
         "selfplay": {"slots": 64},
         "gate": {"mode": "off"},
         "inference": {"max_batch": 128},
+        "warm_start": {"games": 200},
     },
     "gpu": {"search": {"cache_positions": 1 << 17}, "selfplay": {"slots": 128}},
 }
