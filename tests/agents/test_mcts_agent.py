@@ -70,6 +70,23 @@ def test_time_ends_the_search_between_two_evaluations(monkeypatch: pytest.Monkey
     assert choice.action in range(7)
 
 
+def test_several_positions_are_evaluated_at_once_if_it_is_told_so() -> None:
+    batches: list[int] = []
+
+    def counting(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        batches.append(len(batch))
+        return fake(2)(batch, version)
+
+    game = games.make("connect_four")
+    agent = made("mcts:60,model=7,leaves=8", game, counting)
+    choice = agent.choose(game, games.new_state(game), np.random.default_rng(1))
+    assert agent.name == "mcts:60,model=7,leaves=8"
+    assert choice.nodes == 60
+    assert max(batches) == 8
+    with pytest.raises(InvalidRequest, match="where something is hidden, positions are evaluated one by one"):
+        made("mcts:60,model=7,leaves=8", games.make("rock_paper_scissors"), counting)
+
+
 def test_with_no_time_at_all_the_model_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def prefers_the_last(batch: LeafBatch, version: ModelVersion) -> Evaluation:
         policy = np.zeros(batch.legal.shape, dtype=np.float16)

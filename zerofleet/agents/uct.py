@@ -164,7 +164,7 @@ def _spend_time(search: UctSearch, limit_s: float, clock: Callable[[], float]) -
     while True:
         search.run(search.simulations + portion)
         spent = clock() - began
-        if spent >= limit_s:
+        if spent + spent / search.simulations / 2 >= limit_s:  # another simulation would end further from the limit
             return
         most = min(limit_s - spent, limit_s / _SLICES)
         portion = max(1, int(most * search.simulations / max(spent, 1e-9)))
