@@ -69,7 +69,9 @@ def match(
     openings: OpeningFile = None,
     sprt: Annotated[
         str | None,
-        typer.Option("--sprt", metavar="ELO0,ELO1", help="Stop when a sequential test has told A is ELO1 stronger from ELO0."),
+        typer.Option(
+            "--sprt", metavar="ELO0,ELO1", help="Stop when a sequential test knows: is A stronger by ELO0 or by ELO1?"
+        ),
     ] = None,
     alpha: Annotated[
         float, typer.Option("--alpha", metavar="P", help="Chance that the test takes ELO1 though it is ELO0.")

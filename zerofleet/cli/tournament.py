@@ -45,7 +45,7 @@ __all__ = ["tournament"]
 
 def tournament(
     names: Annotated[
-        list[str], typer.Argument(metavar="AGENT...", help="Players: agents (see zerofleet agents), champion, model:N.")
+        list[str], typer.Argument(metavar="AGENT", help="Players: agents (see zerofleet agents), champion, model:N.")
     ],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",

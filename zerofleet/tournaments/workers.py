@@ -28,6 +28,8 @@ from zerofleet.matches import GameResult, MatchSettings, Pairing, play_games
 __all__ = ["PAIRINGS", "REPLY", "SETUP", "LocalWorker", "ProcessWorker", "Remembering", "Reply", "Setup", "Worker"]
 
 LONGEST_LINE = 1 << 26  # a portion of games with long openings
+AGENT_GAMES = 4
+"""Games side by side where no model is asked: one thread thinks at a time, and more would only end later, all at once."""
 STOP_TIMEOUT_S = 10.0
 LOG_BYTES_SHOWN = 2000
 
@@ -82,7 +84,9 @@ class LocalWorker:
 
     async def play(self, games: Sequence[Pairing]) -> AsyncIterator[GameResult]:
         """See `Worker`. Cancellation: games under way are lost."""
-        settings = MatchSettings(simulations=self._simulations, slots=len(games), agent_threads=1)
+        asks = any(player.version or player.asks_model for pairing in games for player in pairing.players)
+        slots = len(games) if asks else min(len(games), AGENT_GAMES)
+        settings = MatchSettings(simulations=self._simulations, slots=slots, agent_threads=1)
         played = play_games(self._game, iter(games), self._evaluator, settings=settings, make_agent=self._make_agent)
         async with aclosing(played) as results:
             async for result in results:
