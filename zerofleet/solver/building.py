@@ -6,6 +6,7 @@ it was. Threads share the table: what one finds out helps the others.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -116,16 +117,27 @@ class _Journal:
         about = {"game": game.spec().name, "parameters": parameters_text(game), "plies": plies}
         self._head = json.dumps({**about, "rules_version": game.spec().rules_version}) + "\n"
         self.scores: dict[int, int] = {}
-        text = path.read_text() if path.exists() else ""
+        self._file: IO[str] = path.open("a+", errors="replace")
+        try:
+            self._read(path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read(self, path: Path) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidRequest(f"{path} is being written by another builder; let it finish, or stop it") from None
+        self._file.seek(0)
+        text = self._file.read()
         whole = text[: text.rfind("\n") + 1]
         if whole and not whole.startswith(self._head):
             raise InvalidRequest(f"{path} is of another book; remove it, or name another file to build")
         for line in whole.splitlines()[1:]:
             code, score = line.split()
             self.scores[int(code)] = int(score)
-        self._file: IO[str] = path.open("r+" if path.exists() else "w")
-        self._file.seek(len(whole))
-        self._file.truncate()
+        self._file.truncate(len(whole))
         if not whole:
             self._file.write(self._head)
         self._file.flush()
@@ -165,6 +177,12 @@ class _Searchers:
                 task.result()
 
     def _work(self, supply: Iterator[tuple[int, State]]) -> None:
+        try:
+            self._take_all(supply)
+        finally:
+            self._ended.set()  # nothing is left, or something failed: nobody begins another
+
+    def _take_all(self, supply: Iterator[tuple[int, State]]) -> None:
         solver = self._first.companion()
         while not self._ended.is_set():
             with self._guard:
