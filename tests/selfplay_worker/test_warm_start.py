@@ -168,7 +168,7 @@ async def test_workers_that_are_killed_leave_no_game_out_and_add_none(tmp_path: 
         for other in others:
             other.terminate()
         codes = [await asyncio.to_thread(other.wait, 60) for other in others]
-    assert codes == [0, 0]
+    assert set(codes) <= {0, -signal.SIGTERM}  # the other may have played everything before this one was up
     uids = Counter(delivery.uid for delivery in await stream.consume(consumer="test", limit=1000, block_s=0))
     await stream.aclose()
     assert len(uids) == 30
