@@ -37,12 +37,14 @@ from zerofleet.matches import (
     seatings,
     summarise,
 )
+from zerofleet.matches.play import usable_cores
 from zerofleet.naming import model_name
 from zerofleet.ratings import Sprt
 
 __all__ = ["match"]
 
 SLOTS = 128  # games at once: large requests, and still many opponents' moves between two of them
+AGENT_SLOTS = 8  # for each core where no model is asked: more would only end later, when a test may have decided
 GAMES = 100
 MOST_GAMES_OF_A_TEST = 20_000  # by far more than a test of a difference worth finding takes
 
@@ -166,7 +168,8 @@ async def _play(request: _Request, run_dir: Path | None) -> _Played:
         board = Scoreboard(terms)
         rule: StoppingRule = FixedGames() if request.test is None else SequentialTest(request.test)
         most = terms.max_groups * terms.games_per_group
-        settings = MatchSettings(simulations=request.simulations, slots=min(SLOTS, most))
+        slots = SLOTS if chosen.run is not None else AGENT_SLOTS * usable_cores()
+        settings = MatchSettings(simulations=request.simulations, slots=min(slots, most))
         label = f"{terms.players[0].name} against {terms.players[1].name}"
         with screen.meter(label, most) as meter:
 
