@@ -185,6 +185,14 @@ BENCHMARKS = {
             "zerofleet bench perft --all --seconds 2",
         ),
     ),
+    "rhombus_search": Command(
+        "zerofleet.cli.bench_rhombus_search:rhombus_search",
+        "What each part of the search on the rhombus saves",
+        examples=(
+            "zerofleet bench rhombus_search",
+            "zerofleet bench rhombus_search --positions 8 --depth 6 --seconds 30 --json",
+        ),
+    ),
     "train": Command(
         "zerofleet.cli.bench_train:train",
         "Samples a second of the trainer",

@@ -17,7 +17,7 @@ import numpy as np
 from games.bits import lowest_bit
 from games.chinese_checkers_rhombus_board import BOARD, HOPS
 from games.compiled import lean
-from zerofleet.agents.chinese_checkers_rhombus.cells import HOP_OVER, HOP_TO, LEVELS
+from zerofleet.agents.chinese_checkers_rhombus.cells import BY_LEVEL, HOP_OVER, HOP_TO
 from zerofleet.agents.chinese_checkers_rhombus.work import (
     FRESH,
     MONO,
@@ -26,7 +26,6 @@ from zerofleet.agents.chinese_checkers_rhombus.work import (
     cell_of,
     climbs,
     descends,
-    wide,
 )
 
 __all__ = ["even_hops", "fill", "flood", "odd_hops", "reach"]
@@ -144,29 +143,19 @@ def _fill_by_links(work: Work, ply: int, side: int, taken: tuple[np.uint64, np.u
     frame, state = work.frames[ply], work.stack[ply]
     own = (state[1 + 2 * side], state[2 + 2 * side])
     even_seen, odd_seen = np.uint64(0), np.uint64(0)
-    visited = wide(0)
-    while visited != _ALL:
-        slot = _rearmost(frame.cells, side, visited)
-        visited |= 1 << slot
-        cell = frame.cells[side, slot]
-        bit = _ONE << np.uint64(cell >> 1)
-        if cell & 1 == 0 and not even_seen & bit:
-            even_seen = _link(work, cell, side, even_seen, (own[0], taken[0], taken[1]))
-        elif cell & 1 and not odd_seen & bit:
-            odd_seen = _link(work, cell, side, odd_seen, (own[1], taken[0], taken[1]))
+    for i in range(BY_LEVEL.shape[0]):
+        level = i if side == 0 else BY_LEVEL.shape[0] - 1 - i
+        even, odd = own[0] & BY_LEVEL[level, 0] & ~even_seen, own[1] & BY_LEVEL[level, 1] & ~odd_seen
+        while even:
+            start = cell_of(lowest_bit(even), 0)
+            even_seen = _link(work, start, side, even_seen, (own[0], taken[0], taken[1]))
+            even &= ~even_seen
+        while odd:
+            start = cell_of(lowest_bit(odd), 1)
+            odd_seen = _link(work, start, side, odd_seen, (own[1], taken[0], taken[1]))
+            odd &= ~odd_seen
     for slot in range(frame.cells.shape[1]):
         frame.jumps[side, slot] = _follow(work.links, frame.cells[side, slot])
-
-
-@lean
-def _rearmost(cells: np.ndarray, side: int, visited: int) -> int:
-    """Return the piece that is not visited and has the longest way to go; the first of several."""
-    found, least = -1, 99
-    for slot in range(cells.shape[1]):
-        level = LEVELS[cells[side, slot]] * (1 - 2 * side)
-        if not (visited >> slot) & 1 and (found < 0 or level < least):
-            found, least = slot, level
-    return found
 
 
 @lean
