@@ -11,6 +11,7 @@ from rich.console import Console
 
 from games import core, make, positions
 from games.notation import legal_names
+from zerofleet.agents import make_agent
 from zerofleet.cli.opponents import AgentOpponent
 from zerofleet.cli.session import Session
 
@@ -20,7 +21,7 @@ def sit(game, lines, *, seat, seed=4):
     typed = iter(lines)
     console = Console(file=io.StringIO(), width=300)
     with asyncio.Runner() as runner:
-        opponent = AgentOpponent(game, "random", np.random.default_rng(1))
+        opponent = AgentOpponent(game, make_agent("random", game), np.random.default_rng(1))
         session = Session(game, opponent, None, seat=seat, seed=seed, runner=runner, console=console)
 
         def ask(prompt):

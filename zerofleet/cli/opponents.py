@@ -10,7 +10,6 @@ import numpy as np
 
 from games.core import Game
 from games.positions import replay
-from zerofleet.agents import make_agent
 from zerofleet.cli.analyst import Analyst, best_move
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
@@ -65,13 +64,15 @@ class AgentOpponent:
     """A classical agent; its luck changes from sitting to sitting unless a seed is given."""
 
     game: Game
-    name: str
+    agent: Agent
     luck: np.random.Generator
 
-    def __post_init__(self) -> None:
-        self._agent: Agent = make_agent(self.name, self.game)
+    @property
+    def name(self) -> str:
+        """As the agent is written."""
+        return self.agent.name
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
         state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
-        return (await asyncio.to_thread(self._agent.choose, self.game, state, self.luck)).action
+        return (await asyncio.to_thread(self.agent.choose, self.game, state, self.luck)).action

@@ -14,13 +14,16 @@ import numpy as np
 import typer
 
 from games.core import Game
+from zerofleet.agents import make_agent
 from zerofleet.cli import screen
+from zerofleet.cli.entrants import entrants, serving
 from zerofleet.cli.opponents import AgentOpponent, ModelOpponent, is_model, version_of
 from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.rules import require_seat
 from zerofleet.cli.runs import find_run
 from zerofleet.cli.session import Session
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.matches.play import waiting_for
 from zerofleet.naming import model_name
 from zerofleet.serving import served
 
@@ -33,7 +36,9 @@ def play(
     opponent: Annotated[
         str,
         typer.Option(
-            "--opponent", metavar="WHO", help="Who has the other seats: champion, model:N, or an agent such as random."
+            "--opponent",
+            metavar="WHO",
+            help="Who has the other seats: champion, model:N, or one of `zerofleet agents`.",
         ),
     ] = "champion",
     seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 begins.")] = 1,
@@ -54,7 +59,7 @@ def play(
             other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations)))
             session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
         else:
-            agent = AgentOpponent(game, opponent, np.random.default_rng(luck))
+            agent = runner.run(_agent(stack, game, opponent, run_dir, np.random.default_rng(luck)))
             session = Session(game, agent, None, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
         session.play(_ask)
 
@@ -78,6 +83,18 @@ async def _model(
     address = await stack.enter_async_context(served(paths, game, versions=[version]))
     evaluator = await stack.enter_async_context(KServeEvaluator(address, model_name(game)))
     return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations)
+
+
+async def _agent(
+    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, luck: np.random.Generator
+) -> AgentOpponent:
+    """Make an agent, with a server of the model that it asks, if any; the server ends with `stack`."""
+    chosen = entrants([name], game, run_dir)
+    address = await stack.enter_async_context(serving(chosen, game))
+    evaluate = None
+    if address is not None:
+        evaluate = waiting_for(await stack.enter_async_context(KServeEvaluator(address, model_name(game))))
+    return AgentOpponent(game, make_agent(chosen.players[0].name, game, evaluate=evaluate), luck)
 
 
 def _ask(prompt: str) -> str:
