@@ -9,8 +9,10 @@ import pytest
 
 import games
 from games import core
+from games.abalone import Abalone
 from games.core import Game, State
 from zerofleet.agents.abalone import SearchOptions, think
+from zerofleet.agents.abalone.ablation import middle_games
 from zerofleet.agents.abalone.evaluation import evaluate, evaluation
 from zerofleet.agents.abalone.search import WON
 from zerofleet.agents.budget import Budget
@@ -85,9 +87,10 @@ def test_values_are_those_of_plain_minimax(name: str, battles: list[State]) -> N
 
 
 @pytest.mark.slow
-def test_with_quiescence_captures_are_played_out_or_declined(battles: list[State]) -> None:
-    game, differing = games.make("abalone"), 0
-    for state in battles[::3]:
+def test_with_quiescence_captures_are_played_out_or_declined() -> None:
+    game, differing = Abalone(), 0
+    fights = [state for state in middle_games(game, 60, seed=2) if captures_only(game, state)]
+    for state in fights[:6]:
         wanted = values_of_moves(game, state, 1, "simple", quiet=True)
         for switched in ({}, dict.fromkeys(SWITCHES, False)):
             assert_same(game, state, SearchOptions(quiescence=True, **switched), 1, wanted)  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class SearchOptions(AgentOptions):
     history: bool = True
     """Whether moves that often cut are tried early."""
     static: bool = True
-    """Whether moves are tried in the order of their value at first sight, where that is not the horizon."""
+    """Whether moves are tried in the order of their value at first sight, at the root and well before the horizon."""
     aspiration: bool = True
     """Whether a narrow window around the last value is tried first; needs `deepening`."""
     quiescence: bool = False
