@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from games import abalone_bitboard as bitboard
+from games import core
+from games.abalone import Abalone
 from games.core import State
 from zerofleet.agents.abalone.evaluation import EVALUATIONS, evaluate, evaluation
 from zerofleet.agents.abalone.features import FEATURES, REFERENCE_UNIT, feature
@@ -180,6 +182,15 @@ def test_weights_are_those_of_the_sources(battles: list[State]) -> None:
                 for kind, weight in wanted[name].items()
             )
             assert evaluate(chosen.weights, state[0], state[1]) == pytest.approx(worth * chosen.scale)
+
+
+def test_the_estimate_of_the_rules_is_the_simple_evaluation(battles: list[State]) -> None:
+    simple, out = evaluation("simple"), np.empty(2, dtype=np.float32)
+    for captures in (6, 14):
+        for state in battles:
+            core.estimate(Abalone(captures=captures), state, out)
+            worth = evaluate(simple.weights, state[0], state[1]) / simple.scale
+            assert out.tolist() == pytest.approx([worth / (100 * (captures + 1)), -worth / (100 * (captures + 1))], abs=1e-6)
 
 
 def test_what_is_good_for_one_player_is_as_bad_for_the_other(battles: list[State]) -> None:
