@@ -1,0 +1,136 @@
+"""Accuracy: a perfect player has all of it, a random one less, and positions are the same for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import games
+from games import core
+from zerofleet.accuracy import (
+    Share,
+    Verdict,
+    agent_chooser,
+    judge,
+    model_chooser,
+    random_positions,
+    self_play_positions,
+    tally,
+    yardstick,
+)
+from zerofleet.agents import make_agent
+from zerofleet.evaluators.fakes import UniformEvaluator
+
+GAME = games.make("tic_tac_toe")
+
+
+def test_a_perfect_player_keeps_every_value_and_a_random_one_does_not(zerofleet):
+    words = ("--game", "tic_tac_toe", "--positions", "60", "--seed", "2", "--json")
+    perfect, other = (zerofleet("accuracy", name, *words).json() for name in ("perfect", "random"))
+    assert [part["source"] for part in perfect["results"]] == ["random", "self-play"]
+    for part in perfect["results"]:
+        assert part["mode"] == "as it is"
+        assert (part["all"]["kept"]["share"], part["all"]["decided"]["share"], part["all"]["mean_lost"]) == (1, 1, 0)
+        assert sum(row["kept"]["of"] for row in part["plies"]) == part["all"]["kept"]["of"] == 60
+        assert sum(row["decided"]["of"] for row in part["plies"]) == part["all"]["decided"]["of"] < 60
+        assert [row["ply"] for row in part["plies"]] == sorted({row["ply"] for row in part["plies"]})
+    assert other["results"][0]["all"]["decided"]["share"] < 0.8
+    assert other["results"][0]["all"]["mean_lost"] > 0
+    assert zerofleet("accuracy", "random", *words).json() == other
+
+
+def test_the_table_bands_the_plies(zerofleet):
+    outcome = zerofleet("accuracy", "greedy", "--game", "tic_tac_toe", "--positions", "30")
+    assert outcome.code == 0
+    assert "greedy, as it is, positions of random games" in outcome.out
+    assert "greedy, as it is, positions of self-play games" in outcome.out
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert lines[1][:6] == ["plies", "positions", "kept", "95", "%", "that"]
+    assert [line[0] for line in lines if line and line[0] == "all"] == ["all", "all"]
+
+
+@pytest.mark.slow
+def test_connect_four_is_judged_in_stones(zerofleet):
+    words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--json")
+    said = zerofleet("accuracy", "alpha_beta:2", *words).json()
+    assert (said["player"], said["unit"], said["parameters"]["rows"]) == ("alpha_beta:2", "stones", "4")
+    assert 0.5 < said["results"][0]["all"]["kept"]["share"] <= 1
+    assert zerofleet("accuracy", "perfect,prefer=score", *words).json()["results"][1]["all"]["mean_lost"] == 0
+
+
+@pytest.mark.slow
+def test_a_model_is_judged_with_its_search_and_without(zerofleet, run_with_champion):
+    words = ("--game", "tic_tac_toe", "--positions", "20", "--simulations", "30", "--run-dir", str(run_with_champion))
+    outcome = zerofleet("accuracy", "champion", *words, "--json")
+    assert outcome.code == 0
+    said = outcome.json()
+    assert said["player"] == "model:1"
+    modes = [(part["source"], part["mode"]) for part in said["results"]]
+    assert modes == [(source, mode) for source in ("random", "self-play") for mode in ("policy alone", "30 simulations")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("bob", "--game", "tic_tac_toe"), "no agent is called 'bob'"),
+        (("champion", "--game", "tic_tac_toe"), "there is no run of tic_tac_toe"),
+        (("random", "--game", "tic_tac_toe", "--positions", "0"), "greater than or equal to 1"),
+        (("random", "--game", "tic_tac_toe", "--seed", "-1"), "-1 is negative"),
+        (("random", "--game", "take_six"), "two players"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("accuracy", *words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+
+
+def test_verdicts_are_those_of_the_rules():
+    perfect = yardstick(GAME)
+    corner, fork = (0,), (0, 4, 8)  # after a corner only the centre draws
+    found = judge(perfect, GAME, [corner, fork], [[4, 1], [1, 2]])
+    assert found == [
+        [Verdict(1, True, 0.0, True), Verdict(3, True, 0.0, True)],
+        [Verdict(1, False, 1.0, True), Verdict(3, False, 1.0, True)],
+    ]
+
+
+def test_shares_are_counted_by_band_and_those_that_say_nothing_apart():
+    verdicts = [Verdict(0, True, 0, False), Verdict(1, True, 0, True), Verdict(3, False, 2, True), Verdict(3, True, 0, True)]
+    first, second = tally(verdicts, plies=2)
+    assert (first.first_ply, first.last_ply, second.first_ply, second.last_ply) == (0, 1, 2, 3)
+    assert (first.kept.count, first.kept.of, first.decided.of) == (2, 2, 1)
+    assert (second.kept.share, second.mean_lost) == (0.5, 1.0)
+    assert [row.first_ply for row in tally(verdicts)] == [0, 1, 3]
+    nothing = Share.counted(0, 0)
+    assert (nothing.share, nothing.low, nothing.high) == (None, 0.0, 1.0)
+
+
+def test_random_positions_differ_and_spread_over_the_plies():
+    found = random_positions(GAME, count=100, seed=1)
+    assert found == random_positions(GAME, count=100, seed=1) != random_positions(GAME, count=100, seed=2)
+    keys = {int(core.key(GAME, games.replay(GAME, position))) for position in found}
+    assert len(keys) == len(found) == 100
+    assert np.bincount([len(position) for position in found])[:2].tolist() == [1, 9]
+    assert max(map(len, found)) == 8
+
+
+@pytest.mark.slow
+async def test_games_against_oneself_begin_with_openings_that_are_not_judged():
+    chooser = agent_chooser(GAME, make_agent("perfect", GAME), seed=1)
+    found = await self_play_positions(GAME, chooser, count=40, seed=1)
+    assert len(found) == 40
+    assert min(map(len, found)) == 2
+    assert found == await self_play_positions(GAME, chooser, count=40, seed=1)
+
+
+@pytest.mark.slow
+async def test_a_search_takes_a_win_that_the_policy_does_not_see():
+    win = tuple(games.read_moves(GAME, "a1 a3 b1 b3"))
+    choosers = [
+        model_chooser(GAME, UniformEvaluator(2), version=1, simulations=simulations, seed=1) for simulations in (0, 200)
+    ]
+    assert await choosers[1]([win] * 3) == games.read_moves(GAME, "c1") * 3
+    assert await choosers[0]([win]) == [games.legal(GAME, games.replay(GAME, win))[0]]
