@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ ROUNDS = 5  # of the generators' turns; the fastest counts
 PLAIN_DEPTH = 2
 BRANCHING = 50  # moves of a position, about
 
-MINIMAX = {
+MINIMAX: dict[str, object] = {
     "algorithm": "minimax",
     "generation": "fresh",
     "order": "listed",
@@ -123,7 +124,7 @@ def measure_generators(positions: np.ndarray) -> list[GeneratorFigures]:
         seconds = [1e9] * len(names)
         for _ in range(ROUNDS):
             for i, room in enumerate(rooms):
-                replies, taken = _timed(lambda room=room: count_replies(GAME, room, positions))
+                replies, taken = _timed(functools.partial(count_replies, GAME, room, positions))
                 seconds[i] = min(seconds[i], taken)
         lists = len(positions) + sum(_moves_of(rooms[0], state) for state in positions)
         found += [
@@ -169,7 +170,7 @@ def rhombus_search(
     if plain[0].plain_ms * BRANCHING <= 1e3 * seconds:
         plain.append(measure_plain(states[:1], PLAIN_DEPTH + 1))
     if json:
-        rows = {"steps": steps, "generators": generators, "plain": plain}
+        rows: dict[str, list[Any]] = {"steps": steps, "generators": generators, "plain": plain}
         about: dict[str, Any] = {"positions": positions, "seed": seed}
         screen.emit_json(about | {name: [asdict(row) for row in figures] for name, figures in rows.items()})
         return

@@ -35,7 +35,7 @@ Switch: TypeAlias = Literal["on", "off"]
 
 
 class SearchOptions(AgentOptions):
-    """How it searches. The defaults are the fastest that was found; all but the last three leave the value unchanged."""
+    """How it searches. Options from `algorithm` to `exponent` cost or save time; with keying=exact they change no value."""
 
     ties: Literal["random", "fixed"] = "random"
     """Among equally good moves: any with equal chances, or always the one found first."""
