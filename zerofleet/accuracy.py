@@ -124,7 +124,6 @@ class _SolverYardstick:
     unit = "stones"
 
     def __init__(self, game: ConnectFour) -> None:
-        self._game = game
         self._solver = Solver(game, book=shipped_book(game), table=TABLE_BITS)
 
     def keeping(self, state: State) -> list[int]:
@@ -132,9 +131,7 @@ class _SolverYardstick:
         return actions
 
     def lost(self, state: State, action: int) -> float:
-        after = state.copy()
-        core.play(self._game, after, action)
-        return float(self._solver.score(state)[0] + self._solver.score(after)[0])  # the second is the opponent's
+        return float(self._solver.lost(state, action))
 
 
 class _SmallYardstick:

@@ -96,6 +96,7 @@ def test_small_boards_are_worth_what_the_generic_agent_says(rows: int, columns: 
             assert kept.actions.tolist() == scored.actions[np.array(wanted) == max(wanted)].tolist()
             assert best.score == scored.scores.max()
             assert best.actions.tolist() == scored.best().tolist()
+            assert [solver.lost(state, action) for action in actions] == (scored.scores.max() - scored.scores).tolist()
             games.advance(game, state, int(rng.choice(actions)))
 
 

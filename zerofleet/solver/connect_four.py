@@ -151,6 +151,15 @@ class Solver:
                 actions = [a for a in actions if self._score(self._after(state, a), -value, 1 - value) <= -value]
             return BestMoves(np.array(actions, dtype=np.int16), value, self._nodes)
 
+    def lost(self, state: State, action: int) -> int:
+        """Return how much less a move scores than the best; raises as `score` does."""
+        with self._lock:
+            self._nodes = 0
+            score, after = self._score(state), self._after(state, action)
+            if self._score(after, -score, 1 - score) <= -score:
+                return 0  # most moves of good players: one question instead of several
+            return score + self._score(after)
+
     def _after(self, state: State, action: int) -> State:
         after = state.copy()
         core.play(self.game, after, action)
