@@ -1,13 +1,14 @@
 import pytest
 
-from games.core import available, make
+from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
 from zerofleet.ladders import default_rungs, parse_rungs
 from zerofleet.ladders.rungs import RUNGS, require_rungs
+from zerofleet.testing import built_in_games
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", built_in_games())
 def test_every_game_has_a_ladder_of_players_that_can_play_it(name):
     game = make(name)
     rungs = default_rungs(game, make_agent=make_agent)
@@ -23,7 +24,7 @@ def test_no_search_is_deeper_than_asked_for():
 
 
 def test_the_list_names_games_that_exist():
-    assert set(RUNGS) <= set(available())
+    assert set(RUNGS) <= set(built_in_games())
 
 
 def test_options_stay_with_the_player_before_them():
