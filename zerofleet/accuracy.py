@@ -207,8 +207,8 @@ def _tally(verdicts: Sequence[Verdict], first: int, last: int) -> Tally:
     )
 
 
-def random_positions(game: Game, *, count: int, seed: int) -> list[Position]:
-    """Return up to `count` different positions of random games, as evenly over the plies as there are any.
+def random_positions(game: Game, *, count: int, seed: int, first_ply: int = 0) -> list[Position]:
+    """Return up to `count` different positions of random games, as evenly over the plies from `first_ply` on as there are any.
 
     The same arguments give the same positions.
     """
@@ -221,14 +221,15 @@ def random_positions(game: Game, *, count: int, seed: int) -> list[Position]:
             core.play(game, state, moves[-1])
         return moves
 
-    return _spread(game, (game_of_random_moves() for _ in range(POOL * count)), count, rng)
+    pool = POOL * count
+    return _spread(game, (game_of_random_moves() for _ in range(pool)), count, rng, [first_ply] * pool)
 
 
-async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed: int) -> list[Position]:
+async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed: int, first_ply: int = 0) -> list[Position]:
     """Return up to `count` different positions of games that a player plays against itself from random openings.
 
-    As evenly over the plies as there are any, those of the openings left out. Raises what the chooser raises.
-    Cancellation: nothing is kept.
+    As evenly over the plies from `first_ply` on as there are any, those of the openings left out. Raises what the
+    chooser raises. Cancellation: nothing is kept.
     """
     wanted = -(-count // PER_GAME)
     openings = [opening.moves for plies in OPENING_PLIES for opening in _some(game, plies, seed, wanted)][:wanted]
@@ -238,7 +239,7 @@ async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed:
         for i, action in zip(going, await chooser([tuple(moves[i]) for i in going]), strict=True):
             moves[i].append(action)
         going = [i for i in going if legal(game, replay(game, moves[i]))]
-    first = [len(opening) for opening in openings]
+    first = [max(first_ply, len(opening)) for opening in openings]
     return _spread(game, moves, count, np.random.default_rng([seed, count]), first)
 
 
@@ -248,16 +249,16 @@ def _some(game: Game, plies: int, seed: int, most: int) -> list[Opening]:
 
 
 def _spread(
-    game: Game, played: Iterable[Sequence[int]], count: int, rng: np.random.Generator, first: Sequence[int] | None = None
+    game: Game, played: Iterable[Sequence[int]], count: int, rng: np.random.Generator, first: Sequence[int]
 ) -> list[Position]:
-    """Return up to `count` different positions of some games, taken from each ply in turn."""
+    """Return up to `count` different positions of some games from their `first` ply on, taken from each ply in turn."""
     plies: dict[int, list[Position]] = {}
     seen: set[int] = set()
     for number, moves in enumerate(played):
         state = new_state(game)
         for ply, action in enumerate(moves):
             key = int(core.key(game, state))
-            if key not in seen and (first is None or ply >= first[number]):
+            if key not in seen and ply >= first[number]:
                 seen.add(key)
                 plies.setdefault(ply, []).append(tuple(moves[:ply]))
             core.play(game, state, action)

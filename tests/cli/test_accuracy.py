@@ -117,6 +117,13 @@ def test_random_positions_differ_and_spread_over_the_plies():
     assert max(map(len, found)) == 8
 
 
+async def test_positions_before_the_first_ply_wanted_are_left_out():
+    found = random_positions(GAME, count=50, seed=1, first_ply=5)
+    chooser = agent_chooser(GAME, make_agent("random", GAME), seed=1)
+    own = await self_play_positions(GAME, chooser, count=20, seed=1, first_ply=5)
+    assert min(map(len, found)) == min(map(len, own)) == 5
+
+
 @pytest.mark.slow
 async def test_games_against_oneself_begin_with_openings_that_are_not_judged():
     chooser = agent_chooser(GAME, make_agent("perfect", GAME), seed=1)

@@ -48,6 +48,7 @@ class _Request:
     game: Game
     player: str
     positions: int
+    first_ply: int
     simulations: int
     seed: int
 
@@ -71,6 +72,9 @@ def accuracy(
     positions: Annotated[
         int, typer.Option("--positions", metavar="N", min=1, help="Positions of random games, and as many of its own games.")
     ] = 500,
+    first_ply: Annotated[
+        int, typer.Option("--first-ply", metavar="K", min=0, help="No positions before; the first ones take longest to solve.")
+    ] = 0,
     simulations: Simulations = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -86,11 +90,12 @@ def accuracy(
         raise typer.BadParameter(f"{seed} is negative", param_hint="--seed")
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game)
-    request = _Request(game, player, positions, chosen_simulations(game, simulations), seed)
+    request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed)
     name, asked = asyncio.run(_ask(request, run_dir))
     judged = [(part, _judge(perfect, game, part)) for part in asked]
     if json:
         about = {"game": game_name, "parameters": parameters_text(game), "seed": seed, "unit": perfect.unit}
+        about |= {"first_ply": first_ply, "simulations": request.simulations}
         results = [
             _result(part.source, mode, found)
             for part, verdicts in judged
@@ -128,8 +133,8 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
         *_, strongest = modes.values()
         sources = (
-            random_positions(game, count=request.positions, seed=seed),
-            await self_play_positions(game, strongest, count=request.positions, seed=seed),
+            random_positions(game, count=request.positions, seed=seed, first_ply=request.first_ply),
+            await self_play_positions(game, strongest, count=request.positions, seed=seed, first_ply=request.first_ply),
         )
         return name, [await _choose(source, found, modes) for source, found in zip(SOURCES, sources, strict=True)]
 
