@@ -1,0 +1,74 @@
+"""What a cluster needs before its first start: the run's header, and a password for everyone who has to show one.
+
+Runs to its end before each start of the cluster. What is there stays as it is, so it may run any number of times; a
+password file that was removed is written anew. Redis is told hashes of the passwords, and each service can read its own:
+
+    redis/users.acl   redis/probe     Redis, and its health check
+    trainer/redis     worker/redis    passwords of Redis' users of these names
+    control/token                     inference server and gatekeeper
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from zerofleet.errors import ZerofleetError
+from zerofleet.files import atomic_publish
+from zerofleet.runs import RunDirectory
+from zerofleet.settings import ServiceSettings, read_settings
+
+CREDENTIALS = Path("/run/credentials")
+RIGHTS = {
+    "worker": "~games -@all +ping +xadd +xlen",
+    "trainer": (
+        "~games ~games:dead -@all +ping +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel "
+        "+eval +time"
+    ),
+    "probe": "-@all +ping",
+}
+"""What each user of Redis may do; `zerofleet.streams.redis` says why. PING is the client's own check of an idle connection."""
+
+
+def main(credentials: Path = CREDENTIALS) -> int:
+    """Write what is missing; returns 2 when the run directory is of another game or in use."""
+    files = {user: credentials / user / "redis" for user in ("trainer", "worker")} | {"probe": credentials / "redis" / "probe"}
+    passwords = {user: _password(file) for user, file in files.items()}
+    _password(credentials / "control" / "token")
+    _write(credentials / "redis" / "users.acl", users(passwords))
+    settings, _ = read_settings(ServiceSettings, [], os.environ)
+    try:
+        RunDirectory.create_or_open(settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset).close()
+    except ZerofleetError as error:
+        sys.stderr.write(f"prepare: {error}\n")
+        return 2
+    return 0
+
+
+def users(passwords: dict[str, str]) -> str:
+    """Return Redis' list of users: each by the hash of its password, and nobody else."""
+    lines = ["user default off resetpass resetkeys resetchannels -@all"]
+    for user, rights in RIGHTS.items():
+        digest = hashlib.sha256(passwords[user].encode()).hexdigest()
+        lines.append(f"user {user} on #{digest} resetchannels {rights}")
+    return "\n".join(lines) + "\n"
+
+
+def _password(file: Path) -> str:
+    """Return the password in a file, drawn and written there if there is none."""
+    if not file.exists() or not file.read_text().strip():
+        _write(file, secrets.token_urlsafe(32) + "\n")
+    return file.read_text().strip()
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    atomic_publish(file, text)
+    file.chmod(0o400)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
