@@ -7,7 +7,7 @@ RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check triton test test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check triton test compose-test test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -41,6 +41,9 @@ triton: venv ## install a real Triton for the tests, in an environment of its ow
 
 test: venv triton ## all tests; TEST_ARGS="-k trees" for some
 	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
+
+compose-test: venv ## bring up a cluster in Docker, hurt it in every way, count its games; five minutes and the build
+	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)
 
 test-fast: venv ## the tests that take less than a quarter of a second each
 	$(BIN)/pytest -m "not slow" $(TEST_ARGS)

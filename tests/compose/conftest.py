@@ -1,0 +1,141 @@
+"""A cluster under `docker compose`, as the tests see it: started, looked at, hurt, and read out at the end.
+
+Its tests take many minutes and a Docker engine: they run when they are named (make compose-test).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from docker.models.containers import Container
+
+from zerofleet.supervisor.pages import MetricsPage
+
+ROOT = Path(__file__).parents[2]
+SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker")
+KILL_ALL = [
+    "sh",
+    "-c",
+    "kill -9 -1",
+]  # all but the init process, which ends then; unlike `docker kill` it is no request to stay down
+READ_METRICS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9100/metrics', timeout=5).read().decode())"
+
+
+def pytest_ignore_collect(collection_path: Path, config):
+    """Leave the cluster's tests out unless a path below this folder was asked for."""
+    if collection_path.name != "test_cluster.py":
+        return None
+    return None if any("tests/compose" in argument for argument in config.args) else True
+
+
+class Cluster:
+    """One project of docker compose with names, ports and volumes of its own."""
+
+    def __init__(self, game: str, preset: str) -> None:
+        self.project = f"zerofleet-test-{secrets.token_hex(4)}"
+        self.docker = docker.from_env()
+        self._environment = os.environ | {
+            "ZEROFLEET_GAME": game,
+            "ZEROFLEET_PRESET": preset,
+            "ZEROFLEET_INFERENCE_PORT": "0",
+            "ZEROFLEET_GATEKEEPER_PORT": "0",
+        }
+
+    def compose(self, *arguments: str) -> None:
+        """Run `docker compose`; raises with its output when it fails."""
+        command = ["docker", "compose", "--project-name", self.project, *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+
+    def containers(self, service: str) -> list[Container]:
+        labels = [f"com.docker.compose.project={self.project}", f"com.docker.compose.service={service}"]
+        return self.docker.containers.list(all=True, filters={"label": labels})
+
+    def container(self, service: str) -> Container:
+        (found,) = self.containers(service)
+        return found
+
+    def is_healthy(self) -> bool:
+        return all(c.attrs["State"].get("Health", {}).get("Status") == "healthy" for s in SERVICES for c in self.containers(s))
+
+    def metrics(self, service: str) -> MetricsPage:
+        code, output = self.container(service).exec_run(["python", "-c", READ_METRICS])
+        return MetricsPage(output.decode() if code == 0 else "")
+
+    def games_stored(self) -> int:
+        return round(self.metrics("trainer").total("zerofleet_replay_games_ever"))
+
+    def champion(self) -> int:
+        return round(self.metrics("gatekeeper").total("zerofleet_champion_version"))
+
+    def copy(self, service: str, path: str, to: Path) -> Path:
+        """Copy a folder out of a container; return where it lies."""
+        chunks, _ = self.container(service).get_archive(path)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            archive.extractall(to, filter="data")
+        return to / Path(path).name
+
+    def wait(self, what: str, done: Callable[[], bool], *, seconds: float) -> float:
+        """Look until `done`; return the seconds it took. Fails with the state of all containers."""
+        began_s = time.monotonic()
+        pause = threading.Event()
+        while time.monotonic() - began_s < seconds:
+            try:
+                if done():
+                    return time.monotonic() - began_s
+            except docker.errors.APIError:  # a container is just being replaced or started again
+                pass
+            pause.wait(0.5)
+        raise AssertionError(f"not within {seconds:g} s: {what}\n{self.report()}")
+
+    def wait_for_recovery(self, *, seconds: float = 240.0) -> None:
+        """Wait until every service is healthy and a game has been stored that was not there before."""
+        self.wait("every service is healthy", self.is_healthy, seconds=seconds)
+        before = self.games_stored()
+        self.wait(f"more than {before} games stored", lambda: self.games_stored() > before, seconds=seconds)
+
+    def report(self) -> str:
+        lines = []
+        for container in (c for service in SERVICES for c in self.containers(service)):
+            state = container.attrs["State"]
+            lines += [f"{container.name}: {state['Status']} {state.get('Health', {}).get('Status')} exit {state['ExitCode']}"]
+            lines += [f"    {line}" for line in container.logs(tail=8).decode(errors="replace").splitlines()]
+        return "\n".join(lines)
+
+    def kill(self, service: str) -> None:
+        """End every process of a service at once, as a crash does."""
+        self.container(service).exec_run(KILL_ALL)
+
+    def published(self, to: Path) -> list[str]:
+        """Return the uid of every game that was ever added to the stream, in order, from Redis' append-only file."""
+        files = self.copy("redis", "/var/lib/zerofleet/appendonlydir", to)
+        return [uid for file in sorted(files.glob("*.incr.aof")) for uid in _added(file.read_bytes(), b"games")]
+
+
+def _added(append_only: bytes, stream: bytes) -> Iterator[str]:
+    """Yield the uid of every XADD to a stream; a command cut short at the end is passed over by Redis and here."""
+    data = io.BytesIO(append_only)
+    while (head := data.readline()).startswith(b"*"):
+        words = [data.read(int(data.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
+        if words[0].upper() == b"XADD" and words[1] == stream:
+            yield words[words.index(b"uid") + 1].decode()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster("connect_four", "tiny")
+    cluster.compose("build")
+    try:
+        yield cluster
+    finally:
+        cluster.compose("down", "--volumes", "--timeout", "5")
