@@ -60,7 +60,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, away from
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	cp -r tests docs pyproject.toml build/wheel/
-	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs $(TEST_ARGS)
+	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose $(TEST_ARGS)
 
 bench: venv ## measure this machine
 	$(BIN)/zerofleet bench search
