@@ -25,7 +25,7 @@ import games
 from games.core import Game
 from trainer.learner import Learner
 from trainer.network import new_network
-from trainer.samples import extract
+from trainer.samples import Samples, extract
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import choose_device, open_training
@@ -37,6 +37,7 @@ from zerofleet.naming import model_name
 from zerofleet.presets import PRESETS
 from zerofleet.records import decode_record, encode_record, validate
 from zerofleet.records.samples import random_game
+from zerofleet.run_paths import RunPaths
 from zerofleet.streams import GameStream, open_stream
 
 __all__ = ["TrainFigures", "measure"]
@@ -75,6 +76,14 @@ class TrainFigures:
     """Share of its time in which the learner waited for games."""
     reuse: float
     """Times each sample was trained on at its end, on average."""
+    plies_per_game: float
+    """Of the made-up games."""
+    bytes_per_record: float
+    """A published game of that length, in the stream."""
+    disk_bytes_per_game: float
+    """The same in the game log."""
+    bytes_per_sample: float
+    """In the window's arrays."""
 
 
 def measure(game: Game, preset: str, *, seconds: float, games_per_second: float, seed: int = 0) -> TrainFigures:
@@ -87,6 +96,7 @@ def measure(game: Game, preset: str, *, seconds: float, games_per_second: float,
         window, validated, received = _fill(game, settings, records, seconds)
         step_s, step_cpu_s = _steps(game, settings, window, seconds)
         training, fed = asyncio.run(_whole(game, settings, records, seconds=seconds, games_per_second=games_per_second))
+        on_disk = sum(file.stat().st_size for file in RunPaths(settings.run_dir).replay.iterdir() if file.is_file())
     train, network, figures = settings.train, settings.network, training.figures
     elapsed_s = max(figures.busy_s + figures.wait_s, 1e-9)
     return TrainFigures(
@@ -107,6 +117,10 @@ def measure(game: Game, preset: str, *, seconds: float, games_per_second: float,
         fed_samples_per_second=round(figures.samples / elapsed_s, 1),
         wait_share=round(figures.wait_s / elapsed_s, 4),
         reuse=round(training.learner.reuse, 3),
+        plies_per_game=round(sum(len(decode_record(one).moves) for one in records) / len(records), 2),
+        bytes_per_record=round(sum(map(len, records)) / len(records), 1),
+        disk_bytes_per_game=round(on_disk / max(1, len(training.replay.log)), 1),
+        bytes_per_sample=float(sum(array.nbytes for array in Samples.empty(game.spec(), 1).arrays)),
     )
 
 

@@ -139,6 +139,12 @@ COMMANDS = {
         ),
     ),
     "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
+    "plan": Command(
+        "zerofleet.cli.plan:plan",
+        "Say what a fleet of a size would do, and what saturates first",
+        _MACHINE,
+        ("zerofleet plan --gpus 8 --workers 64", "zerofleet plan --gpus 8 --workers 1000 --simulate --json"),
+    ),
     "doctor": Command(
         "zerofleet.cli.doctor:doctor",
         "Check that this machine has what Zerofleet needs",

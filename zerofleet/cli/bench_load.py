@@ -31,7 +31,7 @@ class Meter:
 
     def __init__(self, evaluator: KServeEvaluator) -> None:
         self._evaluator = evaluator
-        self.positions = 0
+        self.positions = self.bytes_asked = self.bytes_answered = 0
         self.latencies_s: list[float] = []
         self.answered = asyncio.Event()
 
@@ -41,13 +41,21 @@ class Meter:
         answer = await self._evaluator.evaluate(batch, version=version)
         self.latencies_s.append(time.perf_counter() - began_s)
         self.positions += len(batch)
+        self.bytes_asked += batch.states.nbytes + batch.legal.nbytes
+        self.bytes_answered += answer.policy.nbytes + answer.value.nbytes + sum(head.nbytes for head in answer.heads)
         self.answered.set()
         return answer
 
-    def take(self) -> tuple[int, list[float]]:
+    def take(self) -> dict[str, Any]:
         """Return what was noted, and begin anew."""
-        taken = self.positions, self.latencies_s
-        self.positions, self.latencies_s = 0, []
+        taken = {
+            "positions": self.positions,
+            "bytes_asked": self.bytes_asked,
+            "bytes_answered": self.bytes_answered,
+            "latencies_s": self.latencies_s,
+        }
+        self.positions = self.bytes_asked = self.bytes_answered = 0
+        self.latencies_s = []
         return taken
 
 
@@ -98,8 +106,7 @@ async def _serve(given: argparse.Namespace) -> None:
             player.playing.set()
             await asyncio.sleep(float(line))
             player.playing.clear()
-            positions, latencies_s = meter.take()
-            _write({"positions": positions, "seconds": time.perf_counter() - began_s, "latencies_s": latencies_s})
+            _write({**meter.take(), "seconds": time.perf_counter() - began_s})
         playing.cancel()
 
 

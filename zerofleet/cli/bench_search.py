@@ -12,10 +12,11 @@ import typer
 
 from games.core import Game, available, make
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Save, Seed, chosen_game
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.fakes import uniform_policy
 from zerofleet.naming import model_name
+from zerofleet.planning.costs import save_figures
 from zerofleet.search import SearchBlock, SearchSettings
 
 __all__ = ["SearchFigures", "measure", "search"]
@@ -186,6 +187,7 @@ def search(
     ] = None,
     parameters: Parameters = None,
     seed: Seed = 0,
+    save: Save = None,
     json: Json = False,
 ) -> None:
     """Measure the search alone: simulations a second on one core, with a network that costs nothing.
@@ -193,6 +195,8 @@ def search(
     The block is warmed up until every game has made a move, then measured while games go on, end and begin anew.
     """
     asked: dict[str, Any] = {"games": games, "simulations": simulations, "seconds": seconds, "seed": seed, "reuse": reuse}
+    if every_game and save:
+        raise typer.BadParameter("a file of costs is about one game; leave out --all", param_hint="--save")
     if every_game:
         _measure_all(asked, information=information, json=json)
         return
@@ -201,6 +205,8 @@ def search(
         figures = measure(rules, information=information, **asked)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--information") from None
+    if save:
+        save_figures(save, "search", asdict(figures))
     if json:
         screen.emit_json(asdict(figures))
         return

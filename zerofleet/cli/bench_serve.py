@@ -27,11 +27,12 @@ from tritonclient.grpc import service_pb2_grpc
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Preset, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.naming import model_name
+from zerofleet.planning.costs import save_figures
 from zerofleet.presets import preset as named_preset
 
 __all__ = ["ServeFigures", "run", "serve"]
@@ -69,6 +70,10 @@ class ServeFigures:
     batch_fill: dict[str, float]
     """Share of positions by the batch they were evaluated in; `64` stands for 33 to 64 positions."""
     requests_per_second: float
+    bytes_asked_per_position: float
+    """Tensors of the requests: packed planes and legal actions."""
+    bytes_answered_per_position: float
+    """Tensors of the replies."""
     latency_ms: dict[str, float]
     device_busy_share: float
     server_cores: float
@@ -179,6 +184,8 @@ class Bench:
         return {
             "positions": sum(each["positions"] for each in found),
             "seconds": max(each["seconds"] for each in found),
+            "bytes_asked": sum(each["bytes_asked"] for each in found),
+            "bytes_answered": sum(each["bytes_answered"] for each in found),
             "latencies_s": [latency for each in found for latency in each["latencies_s"]],
             "batches": {rows: count - before.get(rows, (0, 0.0))[0] for rows, (count, _) in after.items()},
             "busy_s": sum(busy for _, busy in after.values()) - sum(busy for _, busy in before.values()),
@@ -288,6 +295,8 @@ def _figures(
         mean_batch=round(sum(r * n for r, n in batches.items()) / max(1, sum(batches.values())), 1),
         batch_fill=_fill(batches),
         requests_per_second=round(len(latencies_ms) / seconds, 1),
+        bytes_asked_per_position=round(sum(each["bytes_asked"] for each in served) / max(1, positions), 1),
+        bytes_answered_per_position=round(sum(each["bytes_answered"] for each in served) / max(1, positions), 1),
         latency_ms={f"p{q}": round(float(np.percentile(latencies_ms, q)), 2) for q in (50, 95, 99)},
         device_busy_share=round(sum(each["busy_s"] for each in served) / seconds, 3),
         server_cores=round(sum(each["server_s"] for each in served) / seconds, 3),
@@ -343,6 +352,7 @@ def serve(
     ] = "auto",
     parameters: Parameters = None,
     seed: Seed = 0,
+    save: Save = None,
     json: Json = False,
 ) -> None:
     """Measure positions a second through workers, gRPC and inference server, beside a bare loop over the same module.
@@ -351,6 +361,8 @@ def serve(
     """
     chosen = chosen_game(game, parameters)
     found = run(chosen, preset, seconds, workers=workers, threads=threads, arguments=["--precision", precision], seed=seed)
+    if save:
+        save_figures(save, "serve", found)
     if json:
         screen.emit_json(found)
         return

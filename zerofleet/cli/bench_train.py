@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Preset, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.errors import Unavailable
+from zerofleet.planning.costs import save_figures
 
 __all__ = ["train"]
 
@@ -26,6 +27,7 @@ def train(
     ] = 20.0,
     parameters: Parameters = None,
     seed: Seed = 0,
+    save: Save = None,
     json: Json = False,
 ) -> None:
     """Measure the trainer on made-up games: steps without waiting, intake alone, and both at a given rate of games.
@@ -37,6 +39,8 @@ def train(
     settings = [word for item in parameters or () for word in ("--set", item)]
     screen.note(f"measuring for about {3 * seconds:.0f} s")
     figures = _measure(["--game", game, "--preset", preset, *numbers, *settings])
+    if save:
+        save_figures(save, "train", figures)
     if json:
         screen.emit_json(figures)
         return

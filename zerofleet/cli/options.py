@@ -18,6 +18,7 @@ __all__ = [
     "Parameters",
     "Preset",
     "RunDir",
+    "Save",
     "Seed",
     "Simulations",
     "chosen_game",
@@ -72,6 +73,9 @@ OpeningFile = Annotated[
     typer.Option(
         "--openings", metavar="FILE", help="Openings, one a line; see zerofleet openings.", show_default="random ones"
     ),
+]
+Save = Annotated[
+    Path | None, typer.Option("--save", metavar="FILE", help="Keep the figures in a file of costs, for zerofleet plan.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
