@@ -42,12 +42,16 @@ from zerofleet.grpc_metrics import CallMetrics
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
+from zerofleet.security.credentials import plain, token_table
+from zerofleet.security.interceptors import RoleInterceptor
+from zerofleet.security.limits import server_limits
 from zerofleet.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
 
 __all__ = ["RunningGatekeeper", "open_gatekeeper", "serve"]
 
 SERVICE = gatekeeper_pb2.DESCRIPTOR.services_by_name["Gatekeeper"].full_name
 MAX_MESSAGE_BYTES = 16 << 20  # a list of some ten thousand candidates
+MAX_REQUEST_BYTES = 64 << 10  # names, a hash, a reason
 MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.gatekeeper_client
 
 log = structlog.get_logger()
@@ -152,12 +156,11 @@ async def serve(service: Service, settings: GatekeeperSettings) -> None:
 
 
 async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, model: str) -> Evaluator:
-    return await stack.enter_async_context(KServeEvaluator(settings.inference_address, model))
+    return await stack.enter_async_context(KServeEvaluator(settings.inference_address, model, token=plain(settings.token)))
 
 
 async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) -> Control:
-    token = settings.token.get_secret_value() if settings.token else None
-    control = ModelControl(settings.inference_address, token=token, store=settings.model_store)
+    control = ModelControl(settings.inference_address, token=plain(settings.token), store=settings.model_store)
     return await stack.enter_async_context(control)
 
 
@@ -165,9 +168,9 @@ async def _listen(
     settings: GatekeeperSettings, servicer: GatekeeperServicer
 ) -> tuple[grpc.aio.Server, health.aio.HealthServicer, str]:
     server = grpc.aio.server(
-        interceptors=[CallMetrics(), ErrorInterceptor()],
+        interceptors=[CallMetrics(), RoleInterceptor(token_table(settings.tokens)), ErrorInterceptor()],
         options=[
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            *server_limits(receive_bytes=MAX_REQUEST_BYTES, send_bytes=MAX_MESSAGE_BYTES),
             ("grpc.so_reuseport", 0),  # a second gatekeeper on the same port is a mistake
             ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
             ("grpc.keepalive_permit_without_calls", 1),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zerofleet.presets import GateSettings
 from zerofleet.run_paths import RunPaths
+from zerofleet.security.credentials import require_tokens
 from zerofleet.settings import ServiceSettings
 
 __all__ = ["GatekeeperSettings"]
@@ -31,7 +32,10 @@ class GatekeeperSettings(ServiceSettings):
     state_dir: Path
     """Directory for match results and ladder; the run directory's `gatekeeper` by default."""
     token: SecretStr | None = None
-    """Secret the inference server asks for before it loads or unloads models."""
+    """Secret the inference server asks for before it loads or unloads models: an operator's."""
+    tokens: Annotated[SecretStr | None, AfterValidator(require_tokens)] = None
+    """Lines `role: token` with the roles worker, trainer, evaluator and operator. With them every call but health checks asks
+    for a token whose role may make it; best given as a file."""
 
     match_slots: int = Field(default=64, ge=1)
     """Games of a gate match at once. More fill larger requests, but are lost when the test decides early. The inference

@@ -23,12 +23,9 @@ from inference_server.tensors import Tensor
 from zerofleet.errors import InvalidRequest
 from zerofleet.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
 
-__all__ = ["ADMIN_METHODS", "SERVICE", "KServeServicer", "handler"]
+__all__ = ["SERVICE", "KServeServicer", "handler"]
 
 SERVICE = "inference.GRPCInferenceService"
-ADMIN_METHODS = frozenset(
-    f"/{SERVICE}/{method}" for method in ("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload")
-)
 PLATFORM = "zerofleet_torchscript"
 _EXTENSIONS = ("model_repository", "model_configuration", "statistics")
 _FILE_PARAMETER = "file:"  # how Triton's clients send files to run

@@ -22,10 +22,10 @@ from inference_server.analysis import Analyst
 from inference_server.backend import TorchBackend
 from inference_server.batcher import Batcher
 from inference_server.data_plane import DataPlane
-from inference_server.interceptors import TokenInterceptor
 from inference_server.queueing import RequestQueue
 from inference_server.registry import Loader, Registry
 from inference_server.settings import ServerSettings
+from zerofleet import metrics
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
 from zerofleet.grpc_errors import ErrorInterceptor
@@ -33,6 +33,9 @@ from zerofleet.grpc_metrics import CallMetrics
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import MAX_MESSAGE_BYTES
+from zerofleet.security.credentials import plain, token_table
+from zerofleet.security.interceptors import RoleInterceptor
+from zerofleet.security.limits import server_limits
 
 __all__ = ["RunningServer", "open_server", "serve"]
 
@@ -95,9 +98,9 @@ async def serve(service: Service, settings: ServerSettings) -> None:
 
 
 async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
-    token = settings.token.get_secret_value() if settings.token else None
+    guard = RoleInterceptor(token_table(settings.tokens), admin_token=plain(settings.token), on_refused=_count_refused)
     server = grpc.aio.server(
-        interceptors=[CallMetrics(), TokenInterceptor(kserve.ADMIN_METHODS, token), ErrorInterceptor()],
+        interceptors=[CallMetrics(), guard, ErrorInterceptor()],
         options=_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_calls,
     )
@@ -115,6 +118,10 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
     await health_servicer.set("", _SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
     return RunningServer(address, plane, health_servicer, server)
+
+
+def _count_refused() -> None:
+    metrics.INFERENCE_REFUSED.labels(reason="token").inc()
 
 
 def _bind(server: grpc.aio.Server, address: str) -> str:
@@ -138,8 +145,7 @@ def _prepare_socket(path: Path) -> None:
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
     options = [
-        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        *server_limits(receive_bytes=MAX_MESSAGE_BYTES, send_bytes=MAX_MESSAGE_BYTES),
         ("grpc.so_reuseport", 0),  # a second server on the same port is a mistake, not a second worker
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
         ("grpc.keepalive_permit_without_calls", 1),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from zerofleet.presets import InferenceSettings
+from zerofleet.security.credentials import require_tokens
 from zerofleet.settings import ServiceSettings
 
 __all__ = ["Precision", "ServerSettings"]
@@ -37,6 +38,9 @@ class ServerSettings(ServiceSettings):
     token: SecretStr | None = None
     """Secret that loading, unloading and listing of models asks for in the metadata `x-zerofleet-token`. Without one
     those calls are taken from this machine alone."""
+    tokens: Annotated[SecretStr | None, AfterValidator(require_tokens)] = None
+    """Lines `role: token` with the roles worker, trainer, evaluator and operator. With them every call but health checks asks
+    for a token whose role may make it; best given as a file."""
     reflection: bool = False
     """Describe the services to tools such as grpcurl."""
     max_queue_positions: int = Field(default=32_768, ge=1)

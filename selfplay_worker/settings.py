@@ -6,7 +6,7 @@ import os
 import socket
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.search import SearchSettings
@@ -34,6 +34,8 @@ class WorkerSettings(ServiceSettings):
     """Where networks are evaluated: host:port, dns:///name:port or unix:/path."""
     gatekeeper_address: str
     """Who says which version is champion: host:port or unix:/path."""
+    token: SecretStr | None = None
+    """Secret with which this service shows its role to the others, where they ask for one."""
     stream_url: str
     """Where finished games go: sqlite:///path, redis://host or rediss://host."""
     stream_name: str = "games"

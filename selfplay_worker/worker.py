@@ -34,6 +34,7 @@ from zerofleet.lifecycle import Service
 from zerofleet.naming import model_name
 from zerofleet.promotions import Champion
 from zerofleet.search import SearchBlock
+from zerofleet.security.credentials import plain
 from zerofleet.streams import GameStream, open_stream
 
 __all__ = ["SelfPlay", "serve"]
@@ -50,10 +51,12 @@ async def serve(service: Service, settings: WorkerSettings) -> None:
     Cancellation: unfinished games are forgotten; unpublished ones are logged.
     """
     game = settings.build_game()
-    model = model_name(game)
+    model, token = model_name(game), plain(settings.token)
     async with (
-        GatekeeperClient(settings.gatekeeper_address) as gatekeeper,
-        KServeEvaluator(settings.inference_address, model, timeout_s=settings.evaluation_timeout_s, retry_s=5.0) as evaluator,
+        GatekeeperClient(settings.gatekeeper_address, token=token) as gatekeeper,
+        KServeEvaluator(
+            settings.inference_address, model, token=token, timeout_s=settings.evaluation_timeout_s, retry_s=5.0
+        ) as evaluator,
         aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
     ):
         selfplay = SelfPlay(game, settings, evaluator=evaluator, stream=stream)

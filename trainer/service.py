@@ -30,6 +30,7 @@ from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.lifecycle import Service
 from zerofleet.naming import model_name
 from zerofleet.run_paths import RunPaths
+from zerofleet.security.credentials import plain
 from zerofleet.streams import GameStream, open_stream
 from zerofleet.warm_start import game_of
 
@@ -66,7 +67,7 @@ async def serve(service: Service, settings: TrainerSettings) -> None:
         training = await loop.run_in_executor(learner_thread, open_training, settings, game)
         try:
             async with (
-                GatekeeperClient(settings.gatekeeper_address) as gatekeeper,
+                GatekeeperClient(settings.gatekeeper_address, token=plain(settings.token)) as gatekeeper,
                 aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
             ):
                 submitter = Submitter(gatekeeper, training.store, model, rng=rng)

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from trainer.export import TritonBackend
 from zerofleet.presets import NetworkSettings, TrainSettings
@@ -34,6 +34,8 @@ class TrainerSettings(ServiceSettings):
     """Directory in which candidates are published."""
     gatekeeper_address: str
     """Who decides on candidates: host:port or unix:/path."""
+    token: SecretStr | None = None
+    """Secret with which this service shows its role to the others, where they ask for one."""
     stream_url: str
     """Where finished games come from: sqlite:///path, redis://host or rediss://host."""
     stream_name: str = "games"

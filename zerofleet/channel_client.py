@@ -7,15 +7,21 @@ from typing import Self
 
 import grpc
 
+from zerofleet.security.tokens import token_metadata
+
 __all__ = ["ChannelClient"]
 
 
 class ChannelClient:
-    """Owns the channel to `target`. Make it inside the event loop that uses it; an async context manager."""
+    """Owns the channel to `target`, and the token its calls present.
 
-    def __init__(self, target: str, channel: grpc.aio.Channel) -> None:
+    Make it inside the event loop that uses it; an async context manager.
+    """
+
+    def __init__(self, target: str, channel: grpc.aio.Channel, token: str | None = None) -> None:
         self.target = target
         self._channel = channel
+        self._metadata = token_metadata(token)
 
     async def __aenter__(self) -> Self:
         return self

@@ -52,8 +52,8 @@ class Opinion:
 class EvaluationClient(ChannelClient):
     """One channel to an inference server at `target` (`host:port` or `unix:/path`); make it inside its event loop."""
 
-    def __init__(self, target: str, *, timeout_s: float = 60.0) -> None:
-        super().__init__(target, open_channel(target))
+    def __init__(self, target: str, *, token: str | None = None, timeout_s: float = 60.0) -> None:
+        super().__init__(target, open_channel(target), token)
         self._timeout_s = timeout_s
         self._stub: stubs.EvaluationAsyncStub = stubs.EvaluationStub(self._channel)
 
@@ -81,7 +81,7 @@ class EvaluationClient(ChannelClient):
             seed=seed,
         )
         try:
-            reply = await self._stub.Evaluate(request, timeout=self._timeout_s)
+            reply = await self._stub.Evaluate(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as failure:
             raise call_error(failure, target=self.target) from failure
         return _opinion(reply)

@@ -46,8 +46,10 @@ CHANNEL_OPTIONS = (
 class GatekeeperClient(ChannelClient):
     """One channel to a gatekeeper at `target` (`host:port` or `unix:/path`); make it inside the event loop that uses it."""
 
-    def __init__(self, target: str, *, timeout_s: float = 10.0, rng: random.Random | None = None) -> None:
-        super().__init__(target, grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
+    def __init__(
+        self, target: str, *, token: str | None = None, timeout_s: float = 10.0, rng: random.Random | None = None
+    ) -> None:
+        super().__init__(target, grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS), token)
         self._timeout_s = timeout_s
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._stub: stubs.GatekeeperAsyncStub = stubs.GatekeeperStub(self._channel)
@@ -59,7 +61,9 @@ class GatekeeperClient(ChannelClient):
         Cancellation: the gatekeeper may or may not have it; submit again.
         """
         request = wire.SubmitCandidateRequest(game=model, version=version, manifest_sha256=manifest_sha256)
-        return Candidate.from_wire(await self._call(lambda: self._stub.SubmitCandidate(request, timeout=self._timeout_s)))
+        return Candidate.from_wire(
+            await self._call(lambda: self._stub.SubmitCandidate(request, timeout=self._timeout_s, metadata=self._metadata))
+        )
 
     async def champion(self, model: str) -> Champion | None:
         """Return the champion, None before the first promotion.
@@ -69,7 +73,9 @@ class GatekeeperClient(ChannelClient):
         """
         request = wire.GetChampionRequest(game=model)
         try:
-            return champion_from_wire(await self._call(lambda: self._stub.GetChampion(request, timeout=self._timeout_s)))
+            return champion_from_wire(
+                await self._call(lambda: self._stub.GetChampion(request, timeout=self._timeout_s, metadata=self._metadata))
+            )
         except ModelNotFound:
             return None
 
@@ -80,7 +86,7 @@ class GatekeeperClient(ChannelClient):
         Cancellation: nothing happened.
         """
         request = wire.ListModelsRequest(game=model)
-        reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s))
+        reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s, metadata=self._metadata))
         champion = champion_from_wire(reply.champion) if reply.HasField("champion") else None
         return [Candidate.from_wire(message) for message in reply.models], champion
 
@@ -91,7 +97,9 @@ class GatekeeperClient(ChannelClient):
         Cancellation: it may or may not have happened; `champion` tells.
         """
         request = wire.PromoteRequest(game=model, version=version, reason=reason)
-        return champion_from_wire(await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s)))
+        return champion_from_wire(
+            await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s, metadata=self._metadata))
+        )
 
     async def rollback(self, model: str, *, reason: str) -> Champion:
         """Make the previous champion the champion again.
@@ -100,7 +108,9 @@ class GatekeeperClient(ChannelClient):
         Cancellation: it may or may not have happened; `champion` tells.
         """
         request = wire.RollbackRequest(game=model, reason=reason)
-        return champion_from_wire(await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s)))
+        return champion_from_wire(
+            await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s, metadata=self._metadata))
+        )
 
     async def ladder(self, model: str) -> list[Rung]:
         """Return the rating ladder, strongest first; `random` is 0 Elo.
@@ -109,7 +119,7 @@ class GatekeeperClient(ChannelClient):
         Cancellation: nothing happened.
         """
         request = wire.GetLadderRequest(game=model)
-        reply = await self._call(lambda: self._stub.GetLadder(request, timeout=self._timeout_s))
+        reply = await self._call(lambda: self._stub.GetLadder(request, timeout=self._timeout_s, metadata=self._metadata))
         return [Rung.from_wire(message) for message in reply.rungs]
 
     async def watch(self, model: str) -> AsyncIterator[Champion]:
@@ -121,7 +131,7 @@ class GatekeeperClient(ChannelClient):
         """
         request, epoch, failures = wire.WatchChampionRequest(game=model), -1, 0
         while True:
-            call = self._stub.WatchChampion(request, wait_for_ready=True)
+            call = self._stub.WatchChampion(request, wait_for_ready=True, metadata=self._metadata)
             try:
                 async for message in call:
                     failures = 0

@@ -138,13 +138,25 @@ async def _started(service: str, paths: RunPaths, game: Game) -> AsyncIterator[t
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                env={**os.environ, "ZEROFLEET_TOKEN": token},
+                env=_environment(service, token),
             )
         try:
             await _until_listening(service, address, process, log)
             yield address, token
         finally:
             await _end(process)
+
+
+def _environment(service: str, token: str) -> dict[str, str]:
+    """Return what a service on a private socket is started with: an inference server has its own token and no others.
+
+    A gatekeeper presents this process's token to the inference server of the run.
+    """
+    own = {name: value for name, value in os.environ.items() if name not in {"ZEROFLEET_TOKENS", "ZEROFLEET_TOKENS_FILE"}}
+    if service == "inference_server":
+        own.pop("ZEROFLEET_TOKEN_FILE", None)
+        own["ZEROFLEET_TOKEN"] = token
+    return own
 
 
 async def _until_listening(service: str, address: str, process: asyncio.subprocess.Process, log: Path) -> None:

@@ -202,6 +202,12 @@ def open_gate(tmp_path, models, inference):
 
 
 @pytest.fixture
+def settings_of(tmp_path):
+    """Return a function that makes the settings of a small gatekeeper with these changes."""
+    return lambda **changes: GatekeeperSettings(**{**make_settings(tmp_path).model_dump(), **changes})
+
+
+@pytest.fixture
 def run_gate(models, inference):
     """Return a function that runs a gatekeeper in a directory of its own, which holds its own copy of the models."""
     return lambda directory, **gate: running(make_settings(directory, **gate), models, inference)

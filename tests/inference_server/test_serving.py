@@ -18,7 +18,10 @@ from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet import metrics
 from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused
+from zerofleet.evaluation_client import EvaluationClient
+from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.evaluators.kserve import KServeEvaluator
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -337,6 +340,35 @@ async def test_models_are_changed_by_holders_of_the_token_alone(open_wire, publi
             assert await control.ready(MODEL, 1)
 
 
+async def test_with_tokens_every_call_asks_for_a_role_that_may_make_it(open_wire, publish, positions):
+    publish()
+    tokens = {role: role.ljust(24, "x") for role in ("worker", "trainer", "evaluator", "operator")}
+    batch = LeafBatch(positions[0][:4], positions[1][:4])
+    async with open_wire(tokens="\n".join(f"{role}: {token}" for role, token in tokens.items())) as wire:
+        address = wire.server.address
+        for role in ("worker", "trainer", "evaluator"):
+            async with ModelControl(address, token=tokens[role]) as control:
+                with pytest.raises(PermissionRefused, match=f"role {role}"):
+                    await control.serve(MODEL, [1])
+        async with ModelControl(address, token=tokens["operator"]) as control:
+            await control.serve(MODEL, [1])
+        for role in ("worker", "evaluator"):
+            async with KServeEvaluator(address, MODEL, token=tokens[role]) as evaluator:
+                assert len((await evaluator.evaluate(batch, version=1)).value) == len(batch)
+        for token in (None, "wrong", tokens["trainer"]):
+            async with KServeEvaluator(address, MODEL, token=token) as evaluator:
+                with pytest.raises(PermissionRefused, match="token"):
+                    await evaluator.evaluate(batch, version=1)
+            async with EvaluationClient(address, token=token) as client:
+                with pytest.raises(PermissionRefused, match="token"):
+                    await client.evaluate(MODEL)
+        async with EvaluationClient(address, token=tokens["worker"]) as client:
+            with pytest.raises(PermissionRefused, match="role worker"):
+                await client.evaluate(MODEL)
+        async with EvaluationClient(address, token=tokens["evaluator"]) as client:
+            assert (await client.evaluate(MODEL)).model_version == 1
+
+
 async def test_a_missing_token_is_unauthenticated(open_wire):
     async with open_wire(token="s3cret") as wire:
         code, _ = await refusal(wire.stub.RepositoryIndex(messages.RepositoryIndexRequest()))
@@ -363,9 +395,9 @@ async def test_a_missing_token_is_unauthenticated(open_wire):
     ],
 )
 def test_only_this_machine_is_local(peer, local):
-    from inference_server.interceptors import _is_local  # noqa: PLC0415
+    from zerofleet.security.interceptors import is_local  # noqa: PLC0415
 
-    assert _is_local(peer) is local
+    assert is_local(peer) is local
 
 
 async def test_reflection_is_off_unless_asked_for(open_wire):

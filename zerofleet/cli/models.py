@@ -15,13 +15,14 @@ from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.cli.runs import find_run
-from zerofleet.errors import CorruptModel, InvalidRequest, Unavailable
+from zerofleet.errors import CorruptModel, InvalidRequest, PermissionRefused, Unavailable
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.manifests import Manifest
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.promotions import Candidate, Champion
 from zerofleet.run_paths import RunPaths
+from zerofleet.security.credentials import client_token
 from zerofleet.serving import gatekept, live_address
 
 __all__ = ["ModelRow", "app", "list_models", "verify_models"]
@@ -233,8 +234,8 @@ async def _ask(paths: RunPaths, game: Game) -> _Said | None:
     address = live_address(paths, "gatekeeper")
     if address is None:
         return None
-    with suppress(Unavailable, InvalidRequest):
-        async with GatekeeperClient(address, timeout_s=_LIVE_TIMEOUT_S) as gatekeeper:
+    with suppress(Unavailable, InvalidRequest, PermissionRefused):
+        async with GatekeeperClient(address, token=client_token(), timeout_s=_LIVE_TIMEOUT_S) as gatekeeper:
             candidates, _ = await gatekeeper.models(model_name(game))
             ladder = await gatekeeper.ladder(model_name(game))
             return _Said({one.version: one for one in candidates}, {rung.name: rung.elo for rung in ladder})
@@ -244,7 +245,7 @@ async def _ask(paths: RunPaths, game: Game) -> _Said | None:
 async def _change(paths: RunPaths, game: Game, version: int | None, reason: str) -> Champion:
     """Promote a version, or roll back when none is given."""
     model = model_name(game)
-    async with gatekept(paths, game) as address, GatekeeperClient(address) as gatekeeper:
+    async with gatekept(paths, game) as address, GatekeeperClient(address, token=client_token()) as gatekeeper:
         if version is None:
             return await gatekeeper.rollback(model, reason=reason)
         return await gatekeeper.promote(model, version, reason=reason)

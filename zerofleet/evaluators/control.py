@@ -23,10 +23,7 @@ from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Zerofl
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import MAX_VERSION, require_model_name
 
-__all__ = ["TOKEN_HEADERS", "ModelControl"]
-
-# Our server reads the first. Triton, started with --grpc-restricted-protocol=...:x-zerofleet-token=SECRET, the second.
-TOKEN_HEADERS = ("x-zerofleet-token", "triton-grpc-protocol-x-zerofleet-token")
+__all__ = ["ModelControl"]
 
 _TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARGUMENT or INTERNAL
 
@@ -35,10 +32,9 @@ class ModelControl(ChannelClient):
     """Controls the server at `target`. `store` is the model store; Triton needs each model's `config.pbtxt` from it."""
 
     def __init__(self, target: str, *, token: str | None = None, store: Path | None = None, timeout_s: float = 120.0) -> None:
-        super().__init__(target, open_channel(target))
+        super().__init__(target, open_channel(target), token)
         self._store = store
         self._timeout_s = timeout_s
-        self._metadata = tuple((header, token) for header in TOKEN_HEADERS) if token else ()
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
     async def serve(self, game_name: str, versions: Sequence[int]) -> None:

@@ -41,6 +41,7 @@ _NUMPY_TYPES: dict[str, np.dtype[Any]] = {"FP16": np.dtype("<f2"), "FP32": np.dt
 class KServeEvaluator(ChannelClient):
     """`Evaluator` that asks a server at `target` (`host:port`, `dns:///name:port` or `unix:/path`).
 
+    token        what the server asks for, where it has tokens
     timeout_s    deadline of one attempt, waiting for a connection included
     retry_s      total time after which an overloaded or unreachable server becomes an error
     concurrency  requests in flight at most; further ones wait here
@@ -51,6 +52,7 @@ class KServeEvaluator(ChannelClient):
         target: str,
         game_name: str,
         *,
+        token: str | None = None,
         timeout_s: float = 15.0,
         retry_s: float = 60.0,
         max_rows: int = MAX_REQUEST_ROWS,
@@ -58,7 +60,7 @@ class KServeEvaluator(ChannelClient):
         rng: random.Random | None = None,
     ) -> None:
         self._model = require_model_name(game_name)  # before there is a channel to close
-        super().__init__(target, open_channel(target))
+        super().__init__(target, open_channel(target), token)
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows
@@ -116,7 +118,9 @@ class KServeEvaluator(ChannelClient):
         async with self._slots:
             while True:
                 try:
-                    return await self._stub.ModelInfer(request, timeout=self._timeout_s, wait_for_ready=True)
+                    return await self._stub.ModelInfer(
+                        request, timeout=self._timeout_s, wait_for_ready=True, metadata=self._metadata
+                    )
                 except grpc.aio.AioRpcError as failure:
                     error = call_error(failure, target=self.target)
                     if not isinstance(error, Overloaded | Unavailable):

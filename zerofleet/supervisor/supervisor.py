@@ -29,6 +29,7 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.naming import model_name
 from zerofleet.runs import RunDirectory, RunHeader
+from zerofleet.security.credentials import client_token
 from zerofleet.settings import inherited_environment
 from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
 from zerofleet.supervisor.fleet import plan_fleet
@@ -112,7 +113,7 @@ class Supervisor:
     async def _run_services(self) -> None:
         paths = self._directory.paths
         model = model_name(self._request.build_game())
-        async with GatekeeperClient(paths.gatekeeper_address, timeout_s=2.0) as gatekeeper:
+        async with GatekeeperClient(paths.gatekeeper_address, token=client_token(), timeout_s=2.0) as gatekeeper:
             wanted = self._request.build_preset().warm_start.games
             observer = Observer(self._children, gatekeeper, model, self._tell, warm_start_games=wanted)
             async with asyncio.TaskGroup() as group:

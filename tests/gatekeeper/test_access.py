@@ -1,0 +1,54 @@
+import pytest
+
+from gatekeeper.service import open_gatekeeper
+from zerofleet.errors import ConfigurationError, ModelNotFound, PermissionRefused
+from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.settings import read_settings
+
+MODEL = "tic_tac_toe"
+TOKENS = {role: role.ljust(24, "x") for role in ("worker", "trainer", "evaluator", "operator")}
+
+
+@pytest.fixture
+async def guarded(settings_of, inference):
+    """The address of a gatekeeper that asks for tokens."""
+    text = "\n".join(f"{role}: {token}" for role, token in TOKENS.items())
+    async with open_gatekeeper(settings_of(tokens=text), evaluator=inference, control=inference) as gatekeeper:
+        yield gatekeeper.address
+
+
+async def test_the_operator_alone_promotes_and_rolls_back(guarded, models):
+    version, _ = models.publish()
+    for token in (None, "wrong", *(TOKENS[role] for role in ("worker", "trainer", "evaluator"))):
+        async with GatekeeperClient(guarded, token=token) as client:
+            with pytest.raises(PermissionRefused, match="token"):
+                await client.promote(MODEL, version, reason="mine")
+            with pytest.raises(PermissionRefused, match="token"):
+                await client.rollback(MODEL, reason="mine")
+    async with GatekeeperClient(guarded, token=TOKENS["operator"]) as client:
+        with pytest.raises(ModelNotFound):
+            await client.rollback(MODEL, reason="there is none")
+
+
+async def test_the_trainer_submits_and_a_worker_does_not(guarded, models):
+    version, sha256 = models.publish()
+    async with GatekeeperClient(guarded, token=TOKENS["worker"]) as client:
+        with pytest.raises(PermissionRefused, match="role worker"):
+            await client.submit(MODEL, version, sha256)
+    async with GatekeeperClient(guarded, token=TOKENS["trainer"]) as client:
+        assert (await client.submit(MODEL, version, sha256)).version == version
+
+
+async def test_a_watcher_without_a_token_is_told_instead_of_trying_for_ever(guarded):
+    async with GatekeeperClient(guarded) as client:
+        with pytest.raises(PermissionRefused, match="needs a token"):
+            await anext(client.watch(MODEL))
+    async with GatekeeperClient(guarded, token=TOKENS["worker"]) as client:
+        assert await client.champion(MODEL) is None
+
+
+def test_tokens_that_make_no_table_are_a_wrong_setting_and_stay_hidden(settings_of, tmp_path):
+    (tmp_path / "tokens").write_text("root: swordfish-swordfish")
+    with pytest.raises(ConfigurationError, match="tokens: line 1 of the tokens names no role") as caught:
+        read_settings(type(settings_of()), [], {"ZEROFLEET_TOKENS_FILE": str(tmp_path / "tokens")})
+    assert "swordfish" not in str(caught.value)

@@ -1,0 +1,138 @@
+"""Who may call what: every call of the table with every role, with none, and with a token that is none."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import grpc
+import pytest
+
+from zerofleet.security.interceptors import RoleInterceptor
+from zerofleet.security.limits import MAX_METADATA_BYTES, server_limits
+from zerofleet.security.tokens import PERMISSIONS, Role, TokenTable, token_metadata
+
+TOKENS = {role: f"{role}-".ljust(24, "x") for role in Role}
+STREAMS = {"WatchChampion"}
+
+
+def _handlers():
+    """Return handlers of every call in the table that answer nothing, as the servers have them."""
+
+    async def answer(request, context):
+        return b"done"
+
+    async def answers(request, context):
+        yield b"done"
+
+    by_service = {}
+    for method in (*PERMISSIONS, "/grpc.health.v1.Health/Check", "/zerofleet.v1.Gatekeeper/Later"):
+        service, name = method.lstrip("/").split("/")
+        make, behaviour = (
+            (grpc.unary_stream_rpc_method_handler, answers)
+            if name in STREAMS
+            else (grpc.unary_unary_rpc_method_handler, answer)
+        )
+        by_service.setdefault(service, {})[name] = make(behaviour)
+    return [grpc.method_handlers_generic_handler(service, methods) for service, methods in by_service.items()]
+
+
+@contextlib.asynccontextmanager
+async def _server(tokens, admin_token=None, limits=()):
+    server = grpc.aio.server(
+        interceptors=[RoleInterceptor(TokenTable(tokens), admin_token=admin_token)],
+        options=[("grpc.so_reuseport", 0), *limits],
+    )
+    server.add_generic_rpc_handlers(_handlers())
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        await server.stop(None)
+
+
+async def _code(channel, method, metadata):
+    try:
+        if method.rpartition("/")[2] in STREAMS:
+            assert [reply async for reply in channel.unary_stream(method)(b"", metadata=metadata, timeout=20)] == [b"done"]
+        else:
+            assert await channel.unary_unary(method)(b"", metadata=metadata, timeout=20) == b"done"
+    except grpc.aio.AioRpcError as failure:
+        if any(token in (failure.details() or "") for token in TOKENS.values()):
+            raise AssertionError("the answer shows a token") from None
+        return failure.code()
+    return grpc.StatusCode.OK
+
+
+async def test_a_role_may_make_the_calls_of_its_row_and_no_others():
+    async with _server({token: role for role, token in TOKENS.items()}) as channel:
+        for method, allowed in PERMISSIONS.items():
+            for role, token in TOKENS.items():
+                wanted = grpc.StatusCode.OK if role in allowed else grpc.StatusCode.PERMISSION_DENIED
+                assert await _code(channel, method, token_metadata(token)) is wanted, (method, role)
+
+
+async def test_no_call_is_made_without_a_token_or_with_a_wrong_one():
+    async with _server({token: role for role, token in TOKENS.items()}) as channel:
+        for method in (*PERMISSIONS, "/zerofleet.v1.Gatekeeper/Later"):
+            for metadata in ((), token_metadata("wrong"), token_metadata(TOKENS[Role.OPERATOR][:-1])):
+                assert await _code(channel, method, metadata) is grpc.StatusCode.UNAUTHENTICATED, method
+
+
+async def test_a_second_token_behind_a_wrong_one_does_not_count():
+    async with _server({token: role for role, token in TOKENS.items()}) as channel:
+        metadata = (*token_metadata("wrong"), *token_metadata(TOKENS[Role.OPERATOR]))
+        assert await _code(channel, "/zerofleet.v1.Gatekeeper/Promote", metadata) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_health_is_asked_without_a_token():
+    async with _server({token: role for role, token in TOKENS.items()}) as channel:
+        assert await _code(channel, "/grpc.health.v1.Health/Check", ()) is grpc.StatusCode.OK
+
+
+async def test_without_tokens_this_machine_may_make_every_call():
+    async with _server({}) as channel:
+        for method in PERMISSIONS:
+            assert await _code(channel, method, ()) is grpc.StatusCode.OK
+
+
+async def test_without_tokens_another_machine_may_not_make_the_operators_calls(monkeypatch):
+    monkeypatch.setattr("zerofleet.security.interceptors.is_local", lambda peer: False)
+    async with _server({}) as channel:
+        for method, allowed in PERMISSIONS.items():
+            wanted = grpc.StatusCode.UNAUTHENTICATED if allowed == {Role.OPERATOR} else grpc.StatusCode.OK
+            assert await _code(channel, method, ()) is wanted, method
+
+
+async def test_with_the_operators_token_alone_only_the_operators_calls_ask_for_it():
+    async with _server({}, admin_token="s3cret") as channel:
+        for method, allowed in PERMISSIONS.items():
+            wanted = grpc.StatusCode.UNAUTHENTICATED if allowed == {Role.OPERATOR} else grpc.StatusCode.OK
+            assert await _code(channel, method, ()) is wanted, method
+            assert await _code(channel, method, token_metadata("s3cret")) is grpc.StatusCode.OK, method
+
+
+async def test_huge_metadata_is_refused_and_the_server_goes_on():
+    async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
+        huge = (("x-filler", "x" * (4 * MAX_METADATA_BYTES)),)
+        assert await _code(channel, "/zerofleet.v1.Gatekeeper/GetChampion", huge) is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await _code(channel, "/zerofleet.v1.Gatekeeper/GetChampion", ()) is grpc.StatusCode.OK
+
+
+async def test_a_message_over_the_limit_is_refused_and_the_server_goes_on():
+    async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
+        call = channel.unary_unary("/zerofleet.v1.Gatekeeper/Promote")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call(b"x" * (1 << 17), timeout=20)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await call(b"x", timeout=20) == b"done"
+
+
+def test_the_security_page_shows_the_table_as_it_is():
+    page = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+    shown = {
+        method: {role for role, mark in zip(Role, re.findall(r"\| (yes|) *(?=\|)", row), strict=True) if mark}
+        for method, row in re.findall(r"^\| `(/[\w./]+)` (\|.*\|)$", page, flags=re.M)
+    }
+    assert shown == {method: set(roles) for method, roles in PERMISSIONS.items()}

@@ -1,0 +1,50 @@
+"""Secrets on their way from settings to clients and servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.security.tokens import TokenTable
+from zerofleet.settings import inherited_environment
+
+__all__ = ["client_token", "plain", "require_tokens", "token_table"]
+
+TOKEN_VARIABLE = "ZEROFLEET_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def plain(secret: SecretStr | None) -> str | None:
+    """Return the text of a secret, None for one that is not set or empty."""
+    return (secret.get_secret_value() or None) if secret else None
+
+
+def token_table(tokens: SecretStr | None) -> TokenTable:
+    """Return the tokens of a server; empty when the setting is not made."""
+    text = plain(tokens)
+    return TokenTable({}) if text is None else TokenTable.parse(text)
+
+
+def require_tokens(tokens: SecretStr | None) -> SecretStr | None:
+    """Validate a setting of tokens; raises `ValueError` naming the line, never the token."""
+    try:
+        token_table(tokens)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+    return tokens
+
+
+def client_token(environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the token that commands present, from `ZEROFLEET_TOKEN_FILE` or else `ZEROFLEET_TOKEN`; None without one.
+
+    Raises `ConfigurationError` for a file that cannot be read.
+    """
+    variables = inherited_environment() if environment is None else environment
+    if path := variables.get(f"{TOKEN_VARIABLE}_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip() or None
+        except OSError as error:
+            raise ConfigurationError(f"{TOKEN_VARIABLE}_FILE={path} cannot be read: {error.strerror}") from error
+    return variables.get(TOKEN_VARIABLE) or None

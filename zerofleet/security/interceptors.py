@@ -1,0 +1,105 @@
+"""The guard of a gRPC server: it asks each call for a token whose role may make it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from zerofleet.security.tokens import ADMIN_METHODS, TOKEN_HEADERS, Role, TokenTable, roles_of
+
+__all__ = ["RoleInterceptor", "is_local"]
+
+TOKEN_HEADER = TOKEN_HEADERS[0]
+
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
+Refusal = tuple[grpc.StatusCode, str]
+
+
+class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
+    """Lets a call pass when its token has a role that may make it.
+
+    tokens        the tokens with their roles
+    admin_token   one more operator's token; with it alone only the operator's calls ask for one
+    on_refused    called for every call that is turned away
+
+    Without any token the operator's calls are taken from this machine alone, all others from everywhere.
+    """
+
+    def __init__(
+        self, tokens: TokenTable, *, admin_token: str | None = None, on_refused: Callable[[], None] = lambda: None
+    ) -> None:
+        self._tokens = tokens
+        self._admin = TokenTable({admin_token: Role.OPERATOR} if admin_token else {})
+        self._on_refused = on_refused
+
+    async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        """Wrap the handler of one call; called by grpc."""
+        handler, method = await continuation(handler_call_details), handler_call_details.method
+        wanted = roles_of(method) if self._tokens or method in ADMIN_METHODS else None
+        if handler is None or wanted is None:
+            return handler
+        return self._guarded(handler, wanted)
+
+    def _guarded(self, handler: Any, wanted: frozenset[Role]) -> Any:
+        async def unary(request: Any, context: Any) -> Any:
+            await self._require(context, wanted)
+            return await handler.unary_unary(request, context)
+
+        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+            await self._require(context, wanted)
+            async for reply in handler.unary_stream(request, context):
+                yield reply
+
+        if handler.request_streaming:
+            raise NotImplementedError("no guarded call takes a stream of requests")
+        make, behaviour = (
+            (grpc.unary_stream_rpc_method_handler, stream)
+            if handler.response_streaming
+            else (grpc.unary_unary_rpc_method_handler, unary)
+        )
+        return make(
+            behaviour,  # type: ignore[arg-type,unused-ignore]
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+    async def _require(self, context: Any, wanted: frozenset[Role]) -> None:
+        if (refusal := self._refusal(context, wanted)) is not None:
+            self._on_refused()
+            await context.abort(*refusal)
+
+    def _refusal(self, context: Any, wanted: frozenset[Role]) -> Refusal | None:
+        """Return why the caller may not, None when it may."""
+        if not self._tokens and not self._admin:
+            if is_local(context.peer()):
+                return None
+            why = "models and champion are changed from the server's own machine alone while no token is configured"
+            return grpc.StatusCode.UNAUTHENTICATED, why
+        given = [value for key, value in context.invocation_metadata() or () if key == TOKEN_HEADER]
+        if not given:
+            return grpc.StatusCode.UNAUTHENTICATED, f"this call needs a token in the metadata {TOKEN_HEADER}"
+        presented = given[0].encode() if isinstance(given[0], str) else given[0]
+        role = self._admin.role(presented) or self._tokens.role(presented)
+        if role is None:
+            return grpc.StatusCode.UNAUTHENTICATED, f"the token in {TOKEN_HEADER} is not the right one"
+        if role not in wanted:
+            may = ", ".join(sorted(wanted))
+            return grpc.StatusCode.PERMISSION_DENIED, f"a token of the role {role} may not make this call; it is for {may}"
+        return None
+
+
+def is_local(peer: str) -> bool:
+    """Return whether a peer as grpc names it (`unix:`, `ipv4:1.2.3.4:5`, `ipv6:%5B::1%5D:5`) is this machine."""
+    kind, _, rest = peer.partition(":")
+    if kind == "unix":
+        return True
+    host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
