@@ -27,7 +27,7 @@ run: venv ## learn Connect Four on this machine; RUN_ARGS="tic_tac_toe --preset 
 doctor: venv ## check that this machine has what Zerofleet needs
 	$(BIN)/zerofleet doctor
 
-check: venv ## formatting, lint, types, import rules, generated stubs, YAML
+check: venv ## formatting, lint, types, import rules, generated stubs, YAML, Kubernetes
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -35,6 +35,7 @@ check: venv ## formatting, lint, types, import rules, generated stubs, YAML
 	$(MAKE) --no-print-directory proto
 	git diff --exit-code -- zerofleet/wire
 	$(BIN)/yamllint --strict .
+	$(BIN)/pytest -q tests/deploy
 
 triton: venv ## install a real Triton for the tests, in an environment of its own
 	$(BIN)/python tests/contract/triton_server.py
@@ -60,7 +61,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, away from
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	cp -r tests docs pyproject.toml build/wheel/
-	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose $(TEST_ARGS)
+	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy $(TEST_ARGS)
 
 bench: venv ## measure this machine
 	$(BIN)/zerofleet bench search
