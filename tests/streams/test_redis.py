@@ -29,9 +29,9 @@ class Server(Protocol):
 
 
 MakeServer = Callable[..., Server]
-WORKER_RIGHTS = "~games +xadd +xlen"
+WORKER_RIGHTS = "~games +ping +xadd +xlen"
 TRAINER_RIGHTS = (
-    "~games ~games:dead +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time"
+    "~games ~games:dead +ping +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time"
 )
 NO_PATIENCE = StreamSettings(retry_for_s=0.0)
 

@@ -8,9 +8,11 @@ Redis 6.2; run it with `appendonly yes` and `maxmemory-policy noeviction`, or a 
 Redis is away calls try again with backoff and jitter, and say so in the log once.
 
 Rights: a worker needs
-~games +xadd +xlen
+~games +ping +xadd +xlen
 and a trainer
-~games ~games:dead +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time
+~games ~games:dead +ping +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time
+
+PING is the client's own look at a connection that was idle.
 """
 
 from __future__ import annotations
