@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,30 @@ async def test_sqlite_address_names_a_file_and_streams_in_it_are_separate(tmp_pa
     await games.aclose()
     await others.aclose()
     assert (tmp_path / "games.db").is_file()
+
+
+class Contended(sqlite3.Connection):
+    """Refuses to switch to write-ahead logging twice, as SQLite does while another connection is at it."""
+
+    refusals = 2
+
+    def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+        if "journal_mode" in sql and self.refusals:
+            self.refusals -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return super().execute(sql, *arguments)
+
+
+async def test_a_new_sqlite_file_that_another_is_preparing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Contended))
+    stream = open_stream(f"sqlite:///{tmp_path / 'games.db'}", name="games")
+    await stream.publish("game-0", b"x")
+    assert await uids(stream) == ["game-0"]
+    await stream.aclose()
 
 
 async def test_sqlite_address_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

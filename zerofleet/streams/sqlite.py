@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 10.0
 """How long a statement waits for other processes' transactions, which take milliseconds."""
+LOCKED_PAUSE_S = 0.005
 
 SCHEMA = """
 CREATE TABLE entries (
@@ -263,9 +264,22 @@ class _Transaction:
         self._database.execute("COMMIT" if kind is None else "ROLLBACK")
 
 
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch the file to write-ahead logging. While another does just that SQLite refuses at once, whatever its timeout."""
+    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline_s:
+                raise
+            time.sleep(LOCKED_PAUSE_S)
+
+
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Make the tables in a new file; refuse a file that is not a stream or of another version."""
-    connection.execute("PRAGMA journal_mode = WAL")
+    _log_ahead(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     with _Transaction(connection):  # two processes may open a new file at once
         (version,) = connection.execute("PRAGMA user_version").fetchone()
