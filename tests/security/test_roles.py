@@ -37,12 +37,13 @@ def _handlers():
 
 
 @contextlib.asynccontextmanager
-async def _server(tokens, admin_token=None, limits=()):
+async def _server(tokens, admin_token=None, limits=(), handlers=None):
     server = grpc.aio.server(
         interceptors=[RoleInterceptor(TokenTable(tokens), admin_token=admin_token)],
         options=[("grpc.so_reuseport", 0), *limits],
     )
     server.add_generic_rpc_handlers(_handlers())
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("any.Service", handlers or {})])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
@@ -63,6 +64,29 @@ async def _code(channel, method, metadata):
             raise AssertionError("the answer shows a token") from None
         return failure.code()
     return grpc.StatusCode.OK
+
+
+async def test_calls_that_take_a_stream_of_requests_are_guarded_as_well():
+    async def sum_up(requests, context):
+        return b"".join([request async for request in requests])
+
+    async def echo(requests, context):
+        async for request in requests:
+            yield request
+
+    calls = {"Sum": grpc.stream_unary_rpc_method_handler(sum_up), "Echo": grpc.stream_stream_rpc_method_handler(echo)}
+    operator = token_metadata(TOKENS[Role.OPERATOR])
+    async with _server({token: role for role, token in TOKENS.items()}, handlers=calls) as channel:
+        assert await channel.stream_unary("/any.Service/Sum")(iter([b"a", b"b"]), metadata=operator, timeout=20) == b"ab"
+        echoed = channel.stream_stream("/any.Service/Echo")(iter([b"a", b"b"]), metadata=operator, timeout=20)
+        assert [reply async for reply in echoed] == [b"a", b"b"]
+        for metadata, code in (
+            ((), grpc.StatusCode.UNAUTHENTICATED),
+            (token_metadata(TOKENS[Role.WORKER]), grpc.StatusCode.PERMISSION_DENIED),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refusal:
+                await channel.stream_unary("/any.Service/Sum")(iter([b"a"]), metadata=metadata, timeout=20)
+            assert refusal.value.code() is code
 
 
 async def test_a_role_may_make_the_calls_of_its_row_and_no_others():

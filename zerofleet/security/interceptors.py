@@ -17,6 +17,8 @@ TOKEN_HEADER = TOKEN_HEADERS[0]
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 Refusal = tuple[grpc.StatusCode, str]
 
+_SHAPES = {False: "unary", True: "stream"}  # as grpc names the handlers of one message and of many
+
 
 class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
     """Lets a call pass when its token has a role that may make it.
@@ -44,24 +46,20 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
         return self._guarded(handler, wanted)
 
     def _guarded(self, handler: Any, wanted: frozenset[Role]) -> Any:
-        async def unary(request: Any, context: Any) -> Any:
-            await self._require(context, wanted)
-            return await handler.unary_unary(request, context)
+        kind = f"{_SHAPES[handler.request_streaming]}_{_SHAPES[handler.response_streaming]}"
+        behaviour = getattr(handler, kind)
 
-        async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
+        async def one(request: Any, context: Any) -> Any:
             await self._require(context, wanted)
-            async for reply in handler.unary_stream(request, context):
+            return await behaviour(request, context)
+
+        async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+            await self._require(context, wanted)
+            async for reply in behaviour(request, context):
                 yield reply
 
-        if handler.request_streaming:
-            raise NotImplementedError("no guarded call takes a stream of requests")
-        make, behaviour = (
-            (grpc.unary_stream_rpc_method_handler, stream)
-            if handler.response_streaming
-            else (grpc.unary_unary_rpc_method_handler, unary)
-        )
-        return make(
-            behaviour,  # type: ignore[arg-type,unused-ignore]
+        return getattr(grpc, f"{kind}_rpc_method_handler")(
+            several if handler.response_streaming else one,
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
