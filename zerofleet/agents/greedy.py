@@ -30,14 +30,19 @@ class GreedyAgent:
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        likely = self.policy(game, state) > 0.0
-        return Choice(int(rng.choice(np.array(legal(game, state))[likely])))
+        actions = np.array(legal(game, state))
+        return Choice(int(rng.choice(actions[_are_best(game, state, actions)])))
 
     def policy(self, game: Game, state: State) -> np.ndarray:
         """See `zerofleet.agents.PolicyAgent`."""
-        values = np.array([core.move_value(game, state, action) for action in legal(game, state)])
-        best = values == values.max()
+        best = _are_best(game, state, np.array(legal(game, state)))
         return np.asarray(best / best.sum())
+
+
+def _are_best(game: Game, state: State, actions: np.ndarray) -> np.ndarray:
+    """Return which of the actions have the largest `move_value` (bool, as many)."""
+    values = np.array([core.move_value(game, state, int(action)) for action in actions])
+    return np.asarray(values == values.max())
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> GreedyAgent:
