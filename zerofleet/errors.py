@@ -31,6 +31,7 @@ __all__ = [
     "Unavailable",
     "VersionSkew",
     "ZerofleetError",
+    "first_error",
 ]
 
 
@@ -84,3 +85,10 @@ class ConfigurationError(ZerofleetError):
 
 class StaleEpoch(ZerofleetError):
     """Another process has taken over the role; this one must stop writing."""
+
+
+def first_error(failure: Exception) -> Exception:
+    """Return the first error of a group of tasks that failed together, for where the others follow from it."""
+    while isinstance(failure, ExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure

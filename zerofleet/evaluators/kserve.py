@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
 
 from zerofleet.channel_client import ChannelClient
-from zerofleet.errors import CorruptModel, InvalidRequest, Overloaded, Unavailable, ZerofleetError
+from zerofleet.errors import CorruptModel, InvalidRequest, Overloaded, Unavailable, ZerofleetError, first_error
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import (
@@ -107,7 +107,7 @@ class KServeEvaluator(ChannelClient):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._send(request)) for request in requests]
         except* ZerofleetError as errors:
-            raise _first(errors) from errors
+            raise first_error(errors) from errors
         return [task.result() for task in tasks]
 
     async def _send(self, request: Any) -> Any:
@@ -130,14 +130,6 @@ class KServeEvaluator(ChannelClient):
                         raise error from failure
                 await asyncio.sleep(pause_s)
                 attempt += 1
-
-
-def _first(errors: BaseExceptionGroup[ZerofleetError]) -> BaseException:
-    """Return one error of a group; parts of one batch fail for the same reason."""
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:

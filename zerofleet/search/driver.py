@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zerofleet.errors import first_error
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.search.block import SearchBlock
 
@@ -53,7 +54,7 @@ async def evaluate_by_version(evaluator: Evaluator, batch: LeafBatch, versions: 
                 for version, part in zip(wanted, parts, strict=True)
             ]
     except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+        raise first_error(failures) from None
     return _joined([task.result() for task in tasks], places)
 
 

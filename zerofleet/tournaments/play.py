@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.errors import RecordRejected, RunDirectoryError, first_error
 from zerofleet.matches import GameResult, Pairing, Scoreboard
 from zerofleet.tournaments.journal import Journal
 from zerofleet.tournaments.terms import TournamentTerms
@@ -62,7 +62,7 @@ async def play_tournament(
             recorder.finish()
             await noting
     except ExceptionGroup as failures:
-        raise _first(failures) from failures
+        raise first_error(failures) from failures
 
 
 class Schedule:
@@ -136,10 +136,3 @@ def _open_groups(board: Scoreboard) -> list[list[Pairing]]:
     for pairing in board.open_pairings():
         groups.setdefault(pairing.group, []).append(pairing)
     return list(groups.values())
-
-
-def _first(failure: Exception) -> Exception:
-    """Return one error of a group: the others follow from it."""
-    while isinstance(failure, ExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure
