@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from gatekeeper.events import EVENTS, SCHEMA, Event, JournalBegun
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.files import atomic_publish
+from zerofleet.files import atomic_publish, whole_lines
 
 __all__ = ["Journal"]
 
@@ -40,7 +40,7 @@ class Journal:
             content = self._path.read_bytes()
         except FileNotFoundError:
             return []
-        whole = content[: content.rfind(b"\n") + 1]
+        whole = whole_lines(content)
         if len(whole) < len(content):
             log.warning("journal.tail_dropped", path=str(self._path), size_bytes=len(content) - len(whole))
             with self._path.open("r+b") as file:

@@ -8,7 +8,6 @@ pointer first takes the next epoch, which only the named holder can; and the sto
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -18,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from zerofleet.errors import StaleEpoch, Unavailable
-from zerofleet.files import atomic_publish
+from zerofleet.files import atomic_publish, try_lock
 
 __all__ = ["Lease"]
 
@@ -40,12 +39,10 @@ class Lease:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "gatekeeper_lease.json"
         lock = os.open(directory / ".gatekeeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock):
             os.close(lock)
             holder = _read(path)[0] or "another process"
-            raise Unavailable(f"the gatekeeper of {directory} is {holder} already; stop it before starting another") from None
+            raise Unavailable(f"the gatekeeper of {directory} is {holder} already; stop it before starting another")
         lease = cls(path, f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}", lock)
         try:
             lease._write(max(above, _read(path)[1]))

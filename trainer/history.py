@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import structlog
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.files import whole_lines
 
 __all__ = ["FIGURES", "History", "open_history"]
 
@@ -160,4 +161,4 @@ def _extra(module: str, extra: str) -> Any:
 def _mend(path: Path) -> None:
     """End a line that a crash cut short, so that the next one stands alone."""
     if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
-        path.write_bytes(content[: content.rfind(b"\n") + 1])
+        path.write_bytes(whole_lines(content))

@@ -1,16 +1,18 @@
 """Files are published, not written: readers see the old content or the new one, never a part of either.
 
 `atomic_publish` is the only writer of small files. After it returns, the content survives a crash of the process and of
-the machine.
+the machine. Files that grow line by line are read by `whole_lines`, and locked by `try_lock` for one writer at a time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from pathlib import Path
+from typing import IO
 
-__all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "sync_directory"]
+__all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "sync_directory", "try_lock", "whole_lines"]
 
 TEMPORARY_SUFFIX = ".tmp"
 """Names that end so are unfinished; readers of a directory pass over them."""
@@ -43,3 +45,20 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
+    """Take the lock of an open file or directory; return whether nobody else holds it.
+
+    The kernel lets it go when the file is closed, or when the process ends, however it ends.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def whole_lines(content: bytes) -> bytes:
+    """Return `content` without what follows its last line end: a process that was killed may leave a line cut short."""
+    return content[: content.rfind(b"\n") + 1]

@@ -30,7 +30,7 @@ from games.core import Game
 from zerofleet import model_checks
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable, VersionSkew
-from zerofleet.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory
+from zerofleet.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock, whole_lines
 from zerofleet.manifests import Champion, Manifest, StoredFile, parse, require_game, to_json
 from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.naming import require_model_name
@@ -246,11 +246,8 @@ class ModelStore:
             except (FileNotFoundError, NotADirectoryError):  # a living publisher has given it its number meanwhile
                 continue
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            else:
-                shutil.rmtree(staging, ignore_errors=True)
+                if try_lock(descriptor):
+                    shutil.rmtree(staging, ignore_errors=True)
             finally:
                 os.close(descriptor)
 
@@ -267,7 +264,7 @@ class ModelStore:
             text = (self._model_directory(model) / "champion_history.jsonl").read_bytes()
         except FileNotFoundError:
             return []
-        return text[: text.rfind(b"\n") + 1].splitlines()
+        return whole_lines(text).splitlines()
 
     def _repair_history(self, model: str) -> None:
         """Write the history as it should be, when a crash cut a line short or left the pointer ahead of it."""

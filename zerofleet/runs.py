@@ -6,7 +6,6 @@ networks and games of different rules never meet. The lock is the kernel's (floc
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from games.core import make
 from zerofleet.errors import RunDirectoryError
-from zerofleet.files import atomic_publish
+from zerofleet.files import atomic_publish, try_lock
 from zerofleet.run_paths import RunPaths
 
 __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "read_header"]
@@ -168,14 +167,12 @@ def _check_empty(root: Path) -> None:
 
 def _take_lock(paths: RunPaths) -> int:
     descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(descriptor):
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
         os.close(descriptor)
         raise RunDirectoryError(
             f"{paths.root} is in use by process {holder or 'unknown'}; stop that run first, or choose another --run-dir"
-        ) from None
+        )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from bisect import bisect_right
@@ -15,7 +14,7 @@ import structlog
 
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.files import sync_directory
+from zerofleet.files import sync_directory, try_lock
 from zerofleet.game_log.format import LOST, UID_DTYPE, LoggedGame, Table
 from zerofleet.game_log.segment import Segment
 from zerofleet.game_log.uids import UidIndex
@@ -249,9 +248,7 @@ class GameLog:
 def _take_lock(directory: Path) -> int:
     """Return an open descriptor that holds the writer's lock; the kernel frees it when the process ends, however it ends."""
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(descriptor):
         os.close(descriptor)
-        raise RunDirectoryError(f"{directory} is being written by another process; stop it first, or read only") from None
+        raise RunDirectoryError(f"{directory} is being written by another process; stop it first, or read only")
     return descriptor

@@ -7,7 +7,6 @@ at a time; the run itself never looks at it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from games.core import Game
 from zerofleet.errors import RunDirectoryError
+from zerofleet.files import try_lock, whole_lines
 from zerofleet.ladders.evidence import evidence
 from zerofleet.ladders.plan import Match
 from zerofleet.ladders.rungs import ANCHOR
@@ -140,17 +140,13 @@ class LadderBook:
         self.close()
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunDirectoryError(
-                f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended"
-            ) from None
+        if not try_lock(self._file):
+            raise RunDirectoryError(f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended")
 
     def _read(self) -> None:
         self._file.seek(0)
         content = self._file.read()
-        whole = content[: content.rfind(b"\n") + 1]
+        whole = whole_lines(content)
         if len(whole) < len(content):
             self._file.truncate(len(whole))
         lines = [self._parse(number, text) for number, text in enumerate(whole.splitlines(), start=1)]

@@ -6,7 +6,6 @@ it was. Threads share the table: what one finds out helps the others.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from games.connect_four import ConnectFour
 from games.core import State
 from games.positions import legal, new_state, parameters_text
 from zerofleet.errors import InvalidRequest
+from zerofleet.files import try_lock
 from zerofleet.solver.book import Book, save_book
 from zerofleet.solver.connect_four import Solver, board_of
 from zerofleet.solver.search import outlook
@@ -125,10 +125,8 @@ class _Journal:
             raise
 
     def _read(self, path: Path) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InvalidRequest(f"{path} is being written by another builder; let it finish, or stop it") from None
+        if not try_lock(self._file):
+            raise InvalidRequest(f"{path} is being written by another builder; let it finish, or stop it")
         self._file.seek(0)
         text = self._file.read()
         whole = text[: text.rfind("\n") + 1]

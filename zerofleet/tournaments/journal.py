@@ -8,7 +8,6 @@ A process that is killed leaves at most a last line cut short, which nobody was 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -21,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import RunDirectoryError
-from zerofleet.files import sync_directory
+from zerofleet.files import sync_directory, try_lock, whole_lines
 from zerofleet.matches import GameResult
 
 __all__ = ["Journal"]
@@ -86,18 +85,14 @@ class Journal:
 
 
 def _lock(file: int, path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunDirectoryError(
-            f"{path.parent} is in use by another tournament; wait for its end, or name another --dir"
-        ) from None
+    if not try_lock(file):
+        raise RunDirectoryError(f"{path.parent} is in use by another tournament; wait for its end, or name another --dir")
 
 
 def _load(file: int, path: Path, terms: Mapping[str, object]) -> list[GameResult]:
     """Read the lines that are whole, cut off what is not, and write the header of a new journal."""
     content = os.pread(file, os.fstat(file).st_size, 0)
-    whole = content[: content.rfind(b"\n") + 1]
+    whole = whole_lines(content)
     os.ftruncate(file, len(whole))
     os.lseek(file, 0, os.SEEK_END)
     lines = whole.splitlines()
