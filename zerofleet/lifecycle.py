@@ -36,6 +36,7 @@ from zerofleet import logs, metrics
 from zerofleet.errors import ZerofleetError
 from zerofleet.files import atomic_publish
 from zerofleet.probes import Answer, ProbeServer
+from zerofleet.security.credentials import plain
 from zerofleet.settings import ServiceSettings
 
 __all__ = ["EXIT_FAILED", "EXIT_OK", "EXIT_REFUSED", "Drain", "Service", "run_service", "serve_until_drained"]
@@ -133,7 +134,8 @@ async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settin
     service = Service(settings)
     code = EXIT_OK
     try:
-        probes = await ProbeServer(_paths(service)).start(settings.metrics_host, settings.metrics_port)
+        probes = ProbeServer(_paths(service), tokens={"/metrics": plain(settings.metrics_token)})
+        await probes.start(settings.metrics_host, settings.metrics_port)
         service.metrics_port = probes.port
         try:
             code = await _run_to_end(service, main)

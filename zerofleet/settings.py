@@ -9,12 +9,14 @@ A value is taken from the first of these that names it:
     run directory        paths and addresses that follow from `run_dir`
     default
 
-`--print-config` shows every effective value with its source; secrets are masked. Nothing else reads the environment.
+`--print-config` shows every effective value with its source; secrets are masked, passwords in addresses too. Nothing else
+reads the environment.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +47,9 @@ __all__ = [
 ENVIRONMENT_PREFIX = "ZEROFLEET_"
 
 LogFormat = Literal["auto", "json", "console"]
+_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")  # user:password@ of an address
+_MASKED = r"\1********\2"
+
 Settings = TypeVar("Settings", bound="ServiceSettings")
 Tree = dict[str, Any]
 
@@ -78,6 +83,9 @@ class ServiceSettings(BaseSettings):
     """Address on which /metrics, /livez and /readyz listen; a container sets 0.0.0.0."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of /metrics, /livez and /readyz; 0 takes a free one, which the announce file names."""
+    metrics_token: SecretStr | None = None
+    """Secret that /metrics asks for as `Authorization: Bearer`; without one whoever reaches the port may read it. The probes
+    never ask."""
     announce: Path | None = None
     """File this service writes when it is ready: JSON with pid, address and metrics_port."""
     grace_s: float = Field(default=20.0, gt=0)
@@ -219,7 +227,7 @@ def _text(value: Any) -> str:
         return "********" if value.get_secret_value() else ""
     if isinstance(value, dict) and not value:
         return ""
-    return "" if value is None else str(value)
+    return "" if value is None else _PASSWORD.sub(_MASKED, str(value))
 
 
 def _explain(cls: type[ServiceSettings], error: ValidationError, layers: Mapping[str, Tree]) -> str:
@@ -230,7 +238,7 @@ def _explain(cls: type[ServiceSettings], error: ValidationError, layers: Mapping
         name = ".".join(str(part) for part in fault["loc"])
         text = fault["msg"].removeprefix("Value error, ")
         if fault["type"] not in {"missing", "value_error"}:
-            text += f", got {'a secret' if name in secrets else repr(fault['input'])}"
+            text += f", got {'a secret' if name in secrets else _PASSWORD.sub(_MASKED, repr(fault['input']))}"
         source = next((s for s in reversed(list(layers)) if name in set(_names(layers[s]))), None)
         lines.append((f"setting {name}: " if name else "") + text + (f" (from the {source})" if source else ""))
     return "; ".join(lines) + "; --help lists the settings"

@@ -11,9 +11,10 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.security.tokens import TokenTable
 from zerofleet.settings import inherited_environment
 
-__all__ = ["client_token", "plain", "require_tokens", "token_table"]
+__all__ = ["METRICS_TOKEN_VARIABLE", "client_token", "plain", "require_tokens", "token_table"]
 
 TOKEN_VARIABLE = "ZEROFLEET_TOKEN"  # noqa: S105 - the name of a variable
+METRICS_TOKEN_VARIABLE = "ZEROFLEET_METRICS_TOKEN"  # noqa: S105 - likewise
 
 
 def plain(secret: SecretStr | None) -> str | None:
@@ -36,15 +37,17 @@ def require_tokens(tokens: SecretStr | None) -> SecretStr | None:
     return tokens
 
 
-def client_token(environment: Mapping[str, str] | None = None) -> str | None:
+def client_token(environment: Mapping[str, str] | None = None, *, variable: str = TOKEN_VARIABLE) -> str | None:
     """Return the token that commands present, from `ZEROFLEET_TOKEN_FILE` or else `ZEROFLEET_TOKEN`; None without one.
+
+    `variable` names another secret that is given in the same two ways.
 
     Raises `ConfigurationError` for a file that cannot be read.
     """
     variables = inherited_environment() if environment is None else environment
-    if path := variables.get(f"{TOKEN_VARIABLE}_FILE"):
+    if path := variables.get(f"{variable}_FILE"):
         try:
             return Path(path).read_text(encoding="utf-8").strip() or None
         except OSError as error:
-            raise ConfigurationError(f"{TOKEN_VARIABLE}_FILE={path} cannot be read: {error.strerror}") from error
-    return variables.get(TOKEN_VARIABLE) or None
+            raise ConfigurationError(f"{variable}_FILE={path} cannot be read: {error.strerror}") from error
+    return variables.get(variable) or None

@@ -12,6 +12,7 @@ import psutil
 from zerofleet.errors import ZerofleetError
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.promotions import Candidate, CandidateStatus, Champion, Rung
+from zerofleet.security.credentials import METRICS_TOKEN_VARIABLE, client_token
 from zerofleet.supervisor.child import Child, ChildState
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 from zerofleet.supervisor.readings import Match, Meter, Readings, ServiceReading, Totals
@@ -50,6 +51,7 @@ class Observer:
         self._model = model
         self._say = say
         self._warm_start_games = warm_start_games
+        self._metrics_token = client_token(variable=METRICS_TOKEN_VARIABLE)  # the services inherit the same
         self._totals = Totals()
         self._meter = Meter()
         self._pages: dict[str, MetricsPage] = {}
@@ -74,7 +76,7 @@ class Observer:
 
     async def _read_pages(self) -> None:
         ready = [child for child in self._children if child.metrics_port]
-        pages = await asyncio.gather(*(fetch_page(child.metrics_port) for child in ready))
+        pages = await asyncio.gather(*(fetch_page(child.metrics_port, self._metrics_token) for child in ready))
         for child, page in zip(ready, pages, strict=True):
             if page is not None:
                 self._pages[child.plan.name] = page

@@ -47,22 +47,23 @@ class MetricsPage:
                     yield name, f"{name}{sorted(labels.items())}", value
 
 
-async def fetch_page(port: int) -> MetricsPage | None:
-    """Return the page of the service at that port of loopback; None when it does not answer in time.
+async def fetch_page(port: int, token: str | None = None) -> MetricsPage | None:
+    """Return the page of the service at that port of loopback; None when it does not answer in time or wants another token.
 
     Cancellation: the connection is closed.
     """
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            return MetricsPage(await _get(port))
+            return MetricsPage(await _get(port, token))
     except (OSError, TimeoutError, ValueError):
         return None
 
 
-async def _get(port: int) -> str:
+async def _get(port: int, token: str | None) -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        shown = f"Authorization: Bearer {token}\r\n" if token else ""
+        writer.write(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\n{shown}Connection: close\r\n\r\n".encode())
         answer = await reader.read(MAX_PAGE_BYTES)
         while part := await reader.read(MAX_PAGE_BYTES):
             answer += part
