@@ -39,6 +39,7 @@ from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
+from zerofleet.health import HealthService
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
@@ -69,7 +70,7 @@ class RunningGatekeeper:
     ledger: Ledger
     serving: Serving
     evaluator: Evaluator
-    health: health.aio.HealthServicer
+    health: HealthService
     grpc: grpc.aio.Server
 
     async def run(self) -> None:
@@ -164,9 +165,7 @@ async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) ->
     return await stack.enter_async_context(control)
 
 
-async def _listen(
-    settings: GatekeeperSettings, servicer: GatekeeperServicer
-) -> tuple[grpc.aio.Server, health.aio.HealthServicer, str]:
+async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) -> tuple[grpc.aio.Server, HealthService, str]:
     server = grpc.aio.server(
         interceptors=[CallMetrics(), RoleInterceptor(token_table(settings.tokens)), ErrorInterceptor()],
         options=[
@@ -178,7 +177,7 @@ async def _listen(
         maximum_concurrent_rpcs=settings.max_watchers,
     )
     gatekeeper_pb2_grpc.add_GatekeeperServicer_to_server(servicer, server)
-    health_servicer = health.aio.HealthServicer()
+    health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
         reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)

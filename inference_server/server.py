@@ -30,6 +30,7 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
+from zerofleet.health import HealthService
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import MAX_MESSAGE_BYTES
@@ -52,7 +53,7 @@ class RunningServer:
     address: str
     """Where clients reach it: `host:port` with the real port, or `unix:/path`."""
     plane: DataPlane
-    health: health.aio.HealthServicer
+    health: HealthService
     grpc: grpc.aio.Server
 
     async def drain(self, grace_s: float) -> None:
@@ -98,7 +99,9 @@ async def serve(service: Service, settings: ServerSettings) -> None:
 
 
 async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
-    guard = RoleInterceptor(token_table(settings.tokens), admin_token=plain(settings.token), on_refused=_count_refused)
+    guard = RoleInterceptor(
+        token_table(settings.tokens), admin_token=plain(settings.token), on_refused=lambda: _count_refused("token")
+    )
     server = grpc.aio.server(
         interceptors=[CallMetrics(), guard, ErrorInterceptor()],
         options=_options(settings),
@@ -107,7 +110,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
     analyst = Analyst(plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches)
     server.add_generic_rpc_handlers([kserve.handler(servicer), evaluation.handler(analyst)])
-    health_servicer = health.aio.HealthServicer()
+    health_servicer = HealthService(on_refused=lambda: _count_refused("health"))
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
         reflection.enable_server_reflection(
@@ -120,8 +123,8 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
     return RunningServer(address, plane, health_servicer, server)
 
 
-def _count_refused() -> None:
-    metrics.INFERENCE_REFUSED.labels(reason="token").inc()
+def _count_refused(reason: str) -> None:
+    metrics.INFERENCE_REFUSED.labels(reason=reason).inc()
 
 
 def _bind(server: grpc.aio.Server, address: str) -> str:

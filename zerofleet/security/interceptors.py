@@ -43,18 +43,22 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
         wanted = roles_of(method) if self._tokens or method in ADMIN_METHODS else None
         if handler is None or wanted is None:
             return handler
-        return self._guarded(handler, wanted)
+        if not self._tokens and not self._admin:
+            return self._guarded(handler)
+        refusal = self._refusal(handler_call_details.invocation_metadata, wanted)
+        return handler if refusal is None else self._turned_away(handler, refusal)
 
-    def _guarded(self, handler: Any, wanted: frozenset[Role]) -> Any:
+    def _guarded(self, handler: Any) -> Any:
+        """Return the handler for callers of this machine alone: who calls is known only when the call runs."""
         kind = f"{_SHAPES[handler.request_streaming]}_{_SHAPES[handler.response_streaming]}"
         behaviour = getattr(handler, kind)
 
         async def one(request: Any, context: Any) -> Any:
-            await self._require(context, wanted)
+            await self._require_local(context)
             return await behaviour(request, context)
 
         async def several(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._require(context, wanted)
+            await self._require_local(context)
             async for reply in behaviour(request, context):
                 yield reply
 
@@ -64,19 +68,34 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
             response_serializer=handler.response_serializer,
         )
 
-    async def _require(self, context: Any, wanted: frozenset[Role]) -> None:
-        if (refusal := self._refusal(context, wanted)) is not None:
-            self._on_refused()
+    def _turned_away(self, handler: Any, refusal: Refusal) -> Any:
+        """Return a handler that refuses at once.
+
+        It takes a stream of requests, whatever the call is: grpc begins such a handler without waiting for the body, so that a
+        stranger who never sends one holds no call open.
+        """
+        self._on_refused()
+
+        async def one(requests: Any, context: Any) -> None:
             await context.abort(*refusal)
 
-    def _refusal(self, context: Any, wanted: frozenset[Role]) -> Refusal | None:
-        """Return why the caller may not, None when it may."""
-        if not self._tokens and not self._admin:
-            if is_local(context.peer()):
-                return None
+        async def several(requests: Any, context: Any) -> AsyncIterator[Any]:
+            await context.abort(*refusal)
+            yield  # makes it a generator
+
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(several)
+        return grpc.stream_unary_rpc_method_handler(one)
+
+    async def _require_local(self, context: Any) -> None:
+        if not is_local(context.peer()):
+            self._on_refused()
             why = "models and champion are changed from the server's own machine alone while no token is configured"
-            return grpc.StatusCode.UNAUTHENTICATED, why
-        given = [value for key, value in context.invocation_metadata() or () if key == TOKEN_HEADER]
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, why)
+
+    def _refusal(self, metadata: Any, wanted: frozenset[Role]) -> Refusal | None:
+        """Return why the caller may not, None when it may."""
+        given = [value for key, value in metadata or () if key == TOKEN_HEADER]
         if not given:
             return grpc.StatusCode.UNAUTHENTICATED, f"this call needs a token in the metadata {TOKEN_HEADER}"
         presented = given[0].encode() if isinstance(given[0], str) else given[0]
