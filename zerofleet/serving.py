@@ -2,6 +2,8 @@
 
     async with served(paths, game) as address:           # an inference server with the champion
         ...
+    async with evaluating(address, game) as evaluator:   # what answers there, to be asked
+        ...
     async with gatekept(paths, game) as address:         # a gatekeeper, for promotions
 
 A live service is the one whose announce file names a living process that answers. A service started here gets a private
@@ -27,12 +29,15 @@ import psutil
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.errors import ModelNotFound, Unavailable, ZerofleetError
+from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.runs import RunDirectory, RunPaths, read_header
 
-__all__ = ["champion_version", "gatekept", "live_address", "served"]
+__all__ = ["champion_version", "evaluating", "gatekept", "live_address", "served"]
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -89,6 +94,19 @@ async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence
         async with ModelControl(address, token=token, store=paths.models) as control:
             await control.serve(model, wanted)
         yield address
+
+
+@contextlib.asynccontextmanager
+async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator]:
+    """Yield an evaluator that asks the inference server at `address`; without one, an evaluator that knows nothing.
+
+    Cancellation: the connection is closed.
+    """
+    if address is None:
+        yield UniformEvaluator(game.spec().num_players)
+        return
+    async with KServeEvaluator(address, model_name(game)) as evaluator:
+        yield evaluator
 
 
 @contextlib.asynccontextmanager

@@ -4,25 +4,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from games.core import make
-from zerofleet.evaluators.fakes import UniformEvaluator
 from zerofleet.model_store import ModelStore
 from zerofleet.runs import RunDirectory, RunPaths
 
 WORDS = ("--games", "4", "--simulations", "2", "--rungs", "random,alpha_beta:1", "--seed", "3")
-
-
-class KnowsNothing(UniformEvaluator):
-    """Stands where the client of an inference server stands."""
-
-    def __init__(self, address, model):
-        super().__init__(make(model).spec().num_players)
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *failure):
-        return None
 
 
 @pytest.fixture
@@ -36,16 +21,15 @@ def run(run_with_champion, tmp_path):
 
 @pytest.fixture
 def lent(monkeypatch):
-    """Put a network that knows nothing in the place of servers; returns which versions were asked for."""
+    """Let a network that knows nothing stand in for servers; returns which versions were asked for."""
     asked = []
 
     @asynccontextmanager
     async def served(paths, game, *, versions):
         asked.append(tuple(versions))
-        yield "nowhere"
+        yield None
 
     monkeypatch.setattr("zerofleet.cli.ladder.served", served)
-    monkeypatch.setattr("zerofleet.cli.ladder.KServeEvaluator", KnowsNothing)
     return asked
 
 

@@ -6,7 +6,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -24,8 +24,6 @@ from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, c
 from zerofleet.cli.runs import find_run
 from zerofleet.errors import ModelNotFound
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.fakes import UniformEvaluator
-from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.files import atomic_publish
 from zerofleet.ladders import LadderBook, LadderPlan, default_rungs, parse_rungs, spaced
 from zerofleet.ladders.play import climb, missing_games
@@ -37,7 +35,7 @@ from zerofleet.naming import model_name
 from zerofleet.presets import preset
 from zerofleet.ratings import Rating
 from zerofleet.runs import RunHeader, RunPaths, read_header
-from zerofleet.serving import served
+from zerofleet.serving import evaluating, served
 
 __all__ = ["ladder"]
 
@@ -185,14 +183,9 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
 
     @asynccontextmanager
     async def lend(versions: Sequence[int]) -> AsyncIterator[Evaluator]:
-        if not versions:
-            yield UniformEvaluator(plan.game.spec().num_players)
-            return
-        async with (
-            served(paths, plan.game, versions=versions) as address,
-            KServeEvaluator(address, model_name(plan.game)) as evaluator,
-        ):
-            yield evaluator
+        async with AsyncExitStack() as stack:
+            address = await stack.enter_async_context(served(paths, plan.game, versions=versions)) if versions else None
+            yield await stack.enter_async_context(evaluating(address, plan.game))
 
     settings = MatchSettings(simulations=plan.simulations, slots=min(SLOTS, missing))
     with screen.meter("ladder", missing) as meter:

@@ -19,8 +19,6 @@ from zerofleet.cli.entrants import Entrants, entrants, serving
 from zerofleet.cli.match_report import show_match
 from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.errors import InvalidRequest
-from zerofleet.evaluators.fakes import UniformEvaluator
-from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.matches import (
     FixedGames,
     GameResult,
@@ -38,8 +36,8 @@ from zerofleet.matches import (
     summarise,
 )
 from zerofleet.matches.play import usable_cores
-from zerofleet.naming import model_name
 from zerofleet.ratings import Sprt
+from zerofleet.serving import evaluating
 
 __all__ = ["match"]
 
@@ -160,11 +158,7 @@ async def _play(request: _Request, run_dir: Path | None) -> _Played:
             given_openings=request.openings,
         )
         address = await stack.enter_async_context(serving(chosen, game))
-        evaluator = (
-            UniformEvaluator(game.spec().num_players)
-            if address is None
-            else await stack.enter_async_context(KServeEvaluator(address, model_name(game)))
-        )
+        evaluator = await stack.enter_async_context(evaluating(address, game))
         board = Scoreboard(terms)
         rule: StoppingRule = FixedGames() if request.test is None else SequentialTest(request.test)
         most = terms.max_groups * terms.games_per_group

@@ -21,12 +21,10 @@ from zerofleet.cli import screen
 from zerofleet.cli.entrants import Entrants, entrants, serving
 from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.tournament_report import show_tournament
-from zerofleet.evaluators.fakes import UniformEvaluator
-from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.files import atomic_publish
 from zerofleet.matches import GameResult, Scoreboard, read_openings
 from zerofleet.matches.play import usable_cores
-from zerofleet.naming import model_name
+from zerofleet.serving import evaluating
 from zerofleet.tournaments import (
     Duel,
     Journal,
@@ -149,11 +147,7 @@ async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> l
     if count > 1:
         setup = Setup.of(game, simulations, address)
         return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
-    evaluator = (
-        UniformEvaluator(game.spec().num_players)
-        if address is None
-        else await stack.enter_async_context(KServeEvaluator(address, model_name(game)))
-    )
+    evaluator = await stack.enter_async_context(evaluating(address, game))
     return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations)]
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import AsyncExitStack
 
 from games.errors import GameError
 from zerofleet.agents import make_agent
 from zerofleet.errors import ZerofleetError
-from zerofleet.evaluators.fakes import UniformEvaluator
-from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.naming import model_name
+from zerofleet.serving import evaluating
 from zerofleet.tournaments.workers import LONGEST_LINE, PAIRINGS, REPLY, SETUP, LocalWorker, Reply
 
 __all__ = ["main"]
@@ -24,12 +21,7 @@ async def main() -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
     setup = SETUP.validate_json(await lines.readline())
     game = setup.made()
-    async with AsyncExitStack() as stack:
-        evaluator = (
-            UniformEvaluator(game.spec().num_players)
-            if setup.address is None
-            else await stack.enter_async_context(KServeEvaluator(setup.address, model_name(game)))
-        )
+    async with evaluating(setup.address, game) as evaluator:
         worker = LocalWorker(game, evaluator, make_agent=make_agent, simulations=setup.simulations)
         following = asyncio.create_task(lines.readline())
         while line := await following:
