@@ -33,9 +33,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.opponents import is_model, version_of
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.runs import find_run
-from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.naming import model_name
-from zerofleet.serving import served
+from zerofleet.serving import evaluating, served
 
 __all__ = ["accuracy"]
 
@@ -117,7 +115,7 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
             paths = find_run(game, run_dir)
             version = version_of(request.player, paths, game)
             address = await stack.enter_async_context(served(paths, game, versions=[version]))
-            evaluator = await stack.enter_async_context(KServeEvaluator(address, model_name(game)))
+            evaluator = await stack.enter_async_context(evaluating(address, game))
             name = f"model:{version}"
             if request.player == "champion":
                 screen.note(f"champion is {name} of {paths.root}")

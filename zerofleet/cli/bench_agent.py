@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,14 +15,13 @@ import typer
 from games import core
 from games.core import Game, State
 from games.positions import legal, new_state
-from zerofleet.agents import Agent, make_agent
+from zerofleet.agents import Agent
 from zerofleet.cli import screen
-from zerofleet.cli.entrants import entrants, serving
+from zerofleet.cli.entrants import entrants, serving_agent
 from zerofleet.cli.opponents import is_model
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, chosen_game
 from zerofleet.errors import InvalidRequest
-from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.matches.play import seen_by_mover, waiting_for
+from zerofleet.matches.play import seen_by_mover
 from zerofleet.naming import model_name
 
 __all__ = ["AgentFigures", "agent", "measure", "random_positions"]
@@ -121,13 +119,7 @@ async def _measure(request: _Request) -> AgentFigures:
     game = request.game
     if is_model(request.text):
         raise InvalidRequest(f"{request.text} is a model, no agent; take one that asks it, such as mcts:100,model=champion")
-    chosen = entrants([request.text], game, request.run_dir)
-    async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(serving(chosen, game))
-        evaluate = None
-        if address is not None:
-            evaluate = waiting_for(await stack.enter_async_context(KServeEvaluator(address, model_name(game))))
-        chooser = make_agent(chosen.players[0].name, game, evaluate=evaluate)
+    async with serving_agent(entrants([request.text], game, request.run_dir), game) as chooser:
         asked = {"positions": request.positions, "seed": request.seed}
         return await asyncio.to_thread(measure, game, chooser, seconds=request.seconds, **asked)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from games.core import Game
-from zerofleet.agents import make_agent
+from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.spelling import Spelling
 from zerofleet.cli import screen
 from zerofleet.cli.opponents import is_model, version_of
@@ -16,10 +16,11 @@ from zerofleet.cli.runs import find_run
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.matches import Player
+from zerofleet.matches.play import waiting_for
 from zerofleet.runs import RunPaths
-from zerofleet.serving import served
+from zerofleet.serving import evaluating, served
 
-__all__ = ["Entrants", "entrants", "serving"]
+__all__ = ["Entrants", "entrants", "serving", "serving_agent"]
 
 _MODEL = "model"  # the option by which agents name the model they ask
 
@@ -73,6 +74,21 @@ async def serving(chosen: Entrants, game: Game) -> AsyncIterator[str | None]:
         return
     async with served(chosen.run, game, versions=chosen.versions) as address:
         yield address
+
+
+@contextlib.asynccontextmanager
+async def serving_agent(chosen: Entrants, game: Game) -> AsyncIterator[Agent]:
+    """Yield the one player of `chosen`, an agent, with an inference server of the model that it asks, if it asks one.
+
+    The agent is to choose in a thread beside this event loop. Raises as `serving` does. Cancellation: as there.
+    """
+    (player,) = chosen.players
+    async with serving(chosen, game) as address:
+        if address is None:
+            yield make_agent(player.name, game)
+            return
+        async with evaluating(address, game) as evaluator:
+            yield make_agent(player.name, game, evaluate=waiting_for(evaluator))
 
 
 def _asked(spelling: Spelling) -> str:

@@ -14,18 +14,14 @@ import numpy as np
 import typer
 
 from games.core import Game
-from zerofleet.agents import make_agent
 from zerofleet.cli import screen
-from zerofleet.cli.entrants import entrants, serving
+from zerofleet.cli.entrants import entrants, serving_agent
 from zerofleet.cli.opponents import AgentOpponent, ModelOpponent, is_model, version_of
 from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.rules import require_seat
 from zerofleet.cli.runs import find_run
 from zerofleet.cli.session import Session
-from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.matches.play import waiting_for
-from zerofleet.naming import model_name
-from zerofleet.serving import served
+from zerofleet.serving import evaluating, served
 
 __all__ = ["play"]
 
@@ -81,7 +77,7 @@ async def _model(
     version = version_of(name, paths, game)
     screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")
     address = await stack.enter_async_context(served(paths, game, versions=[version]))
-    evaluator = await stack.enter_async_context(KServeEvaluator(address, model_name(game)))
+    evaluator = await stack.enter_async_context(evaluating(address, game))
     return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations)
 
 
@@ -89,12 +85,8 @@ async def _agent(
     stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, luck: np.random.Generator
 ) -> AgentOpponent:
     """Make an agent, with a server of the model that it asks, if any; the server ends with `stack`."""
-    chosen = entrants([name], game, run_dir)
-    address = await stack.enter_async_context(serving(chosen, game))
-    evaluate = None
-    if address is not None:
-        evaluate = waiting_for(await stack.enter_async_context(KServeEvaluator(address, model_name(game))))
-    return AgentOpponent(game, make_agent(chosen.players[0].name, game, evaluate=evaluate), luck)
+    agent = await stack.enter_async_context(serving_agent(entrants([name], game, run_dir), game))
+    return AgentOpponent(game, agent, luck)
 
 
 def _ask(prompt: str) -> str:
