@@ -35,8 +35,8 @@ from zerofleet import metrics
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
 from zerofleet.health import HealthService
@@ -161,7 +161,12 @@ async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, 
 
 
 async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) -> Control:
-    control = ModelControl(settings.inference_address, token=plain(settings.token), store=settings.model_store)
+    control = ReplicaControl(
+        settings.control_address or settings.inference_address,
+        token=plain(settings.token),
+        store=settings.model_store,
+        absence_s=settings.replica_absence_s,
+    )
     return await stack.enter_async_context(control)
 
 

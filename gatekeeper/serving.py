@@ -1,6 +1,6 @@
-"""Which versions the inference server has: the champion and its predecessor always, others while somebody needs them.
+"""Which versions the inference servers have: the champion and its predecessor always, others while somebody needs them.
 
-The predecessor stays so that games begun on it can end. A server that was restarted is given its versions again.
+The predecessor stays so that games begun on it can end. A server that was restarted, or came later, is given its versions.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ import structlog
 
 from gatekeeper.pointer import ChampionPointer
 from zerofleet.errors import ZerofleetError
+from zerofleet.promotions import recent_versions
 
 __all__ = ["Control", "Serving"]
 
 log = structlog.get_logger()
 
-CHAMPIONS_SERVED = 2
-
 
 class Control(Protocol):
-    """What loads models: `zerofleet.evaluators.control.ModelControl`, or a fake."""
+    """What loads models: `zerofleet.evaluators.replicas.ReplicaControl`, or a fake."""
 
     async def serve(self, game_name: str, versions: Sequence[int]) -> None:
         """Make exactly these versions served; raises `CorruptModel` and changes nothing when one cannot be loaded."""
         ...
 
     async def ready(self, game_name: str, version: int) -> bool:
-        """Return whether a version answers."""
+        """Return whether a version answers, wherever it may be asked for."""
         ...
 
 
@@ -73,12 +72,7 @@ class Serving:
 
     def wanted(self) -> tuple[int, ...]:
         """Return the versions that should be served, ascending."""
-        champions: list[int] = []
-        for champion in reversed(self._pointer.history):
-            if champion.version not in champions:
-                champions.append(champion.version)
-            if len(champions) == CHAMPIONS_SERVED:
-                break
+        champions = recent_versions(self._pointer.history)
         return tuple(sorted({*champions, *(version for version, count in self._needed.items() if count > 0)}))
 
     def champion_changed(self) -> None:
@@ -86,13 +80,13 @@ class Serving:
         self._changed.set()
 
     async def run(self) -> None:
-        """Follow what is needed for ever, and look now and then whether the server still has it.
+        """Follow what is needed for ever, and look now and then whether every server has it, also those that came later.
 
         Cancellation: the server keeps what it has.
         """
         while True:
             try:
-                if self.wanted() != self._served or not await self.has_champion():
+                if self.wanted() != self._served or not await self._has(*self.wanted()):
                     await self.apply()
             except ZerofleetError as error:
                 log.warning("serving.failed", versions=self.wanted(), error=str(error))
@@ -107,4 +101,7 @@ class Serving:
     async def has_champion(self) -> bool:
         """Return whether the server answers for the champion; true while there is none. Raises `Unavailable`."""
         champion = self._pointer.champion
-        return champion is None or await self._control.ready(self._model, champion.version)
+        return champion is None or await self._has(champion.version)
+
+    async def _has(self, *versions: int) -> bool:
+        return all([await self._control.ready(self._model, version) for version in versions])

@@ -26,7 +26,13 @@ class GatekeeperSettings(ServiceSettings):
     address: str
     """Where to listen: host:port (port 0 takes a free one) or unix:/path; the run directory's socket by default."""
     inference_address: str
-    """Where networks are evaluated and loaded: host:port or unix:/path."""
+    """Where networks are evaluated and loaded: host:port, unix:/path, or a name that several replicas share,
+    dns:///name:port; models are loaded at every one of them."""
+    control_address: str = ""
+    """Where models are loaded, when that is another name: one that lists replicas also before they are ready. The inference
+    address by default."""
+    replica_absence_s: float = Field(default=30.0, ge=0.0)
+    """Seconds for which a replica that does not answer holds promotions up; after that it is passed over."""
     model_store: Path
     """Directory of the models; the champion pointer lies there and is written by this service alone."""
     state_dir: Path

@@ -28,6 +28,7 @@ from zerofleet.manifests import Manifest
 from zerofleet.model_checks import MODEL_FILE
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import require_model_name
+from zerofleet.promotions import recent_versions
 
 __all__ = ["Loader", "Network", "Registry", "ServedVersion"]
 
@@ -149,18 +150,29 @@ class Registry:
             await self._route(model, {})
 
     async def serve_champions(self) -> None:
-        """Serve the champion of every stored model; one that cannot be served is logged and waited for.
+        """Serve the champion of every stored model and its predecessor; what cannot be served is logged and waited for.
 
         Whoever was quicker and has told this server what to serve is not overruled.
         Cancellation: as `serve`.
         """
         for model in await asyncio.to_thread(self.store.models):
             try:
-                champion = await asyncio.to_thread(self.store.champion, model)
-                if champion is not None:
-                    await self.serve(model, [champion.version], unless_served=True)
+                versions = recent_versions(await asyncio.to_thread(self.store.history, model))
             except ZerofleetError as error:
                 log.error("model.champion_refused", model=model, error=str(error))
+                continue
+            # A predecessor that is broken or gone must not keep the champion away.
+            if not await self._served_at_start(model, versions) and len(versions) > 1:
+                await self._served_at_start(model, versions[:1])
+
+    async def _served_at_start(self, model: str, versions: list[int]) -> bool:
+        try:
+            if versions:
+                await self.serve(model, versions, unless_served=True)
+        except ZerofleetError as error:
+            log.error("model.champion_refused", model=model, versions=versions, error=str(error))
+            return False
+        return True
 
     async def default_versions(self, model: str) -> list[int]:
         """Return what to serve of a model when nobody says: the champion, else the newest stored version.

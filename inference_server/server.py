@@ -93,6 +93,7 @@ async def serve(service: Service, settings: ServerSettings) -> None:
     """Be the service until the process is asked to end; see `zerofleet.lifecycle`."""
     async with open_server(settings) as server:
         await server.plane.registry.serve_champions()
+        await server.health.set(kserve.SERVICE, _SERVING)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
         service.ready(server.address)
         await server.grpc.wait_for_termination()
@@ -118,7 +119,8 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
         )
     address = _bind(server, settings.address)
     await server.start()
-    await health_servicer.set("", _SERVING)
+    await health_servicer.set("", _SERVING)  # the process lives; the service is ready once it has the champions
+    await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
     return RunningServer(address, plane, health_servicer, server)
 

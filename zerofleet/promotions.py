@@ -6,13 +6,26 @@ model is served under (`connect_four`), which the messages call `game`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from zerofleet.manifests import Champion
 from zerofleet.wire import gatekeeper_pb2 as wire
 
-__all__ = ["Candidate", "CandidateStatus", "Champion", "MatchReport", "Rung", "champion_from_wire", "champion_to_wire"]
+__all__ = [
+    "Candidate",
+    "CandidateStatus",
+    "Champion",
+    "MatchReport",
+    "Rung",
+    "champion_from_wire",
+    "champion_to_wire",
+    "recent_versions",
+]
+
+CHAMPIONS_SERVED = 2
+"""The champion and its predecessor: games that began with the one before are still being played."""
 
 
 class CandidateStatus(StrEnum):
@@ -31,6 +44,17 @@ class CandidateStatus(StrEnum):
     def settled(self) -> bool:
         """Whether the gatekeeper has no more work with it."""
         return self not in (CandidateStatus.QUEUED, CandidateStatus.PLAYING)
+
+
+def recent_versions(history: Sequence[Champion]) -> list[int]:
+    """Return the versions that are always served by a history of champions, which is oldest first; the champion's first."""
+    found: list[int] = []
+    for champion in reversed(history):
+        if champion.version not in found:
+            found.append(champion.version)
+        if len(found) == CHAMPIONS_SERVED:
+            break
+    return found
 
 
 _WIRE_PREFIX = "CANDIDATE_STATUS_"

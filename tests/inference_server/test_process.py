@@ -12,11 +12,13 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 from fake_network import MODEL
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.encodings import sample_positions
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
+from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.presets import NetworkSettings
@@ -61,6 +63,9 @@ async def test_it_serves_the_champion_and_ends_cleanly_when_asked(tmp_path, stor
         async with KServeEvaluator(address, MODEL) as evaluator:
             answer = await evaluator.evaluate(LeafBatch(states, legal), version=ModelVersion(version))
         np.testing.assert_allclose(answer.policy.sum(axis=1), 1.0, atol=5e-3)
+        async with open_channel(address) as channel:
+            check = health_pb2.HealthCheckRequest(service="inference.GRPCInferenceService")
+            assert (await health_pb2_grpc.HealthStub(channel).Check(check)).status == health_pb2.HealthCheckResponse.SERVING
         process.send_signal(signal.SIGTERM)
         _, log = await process.communicate()
         assert process.returncode == 0

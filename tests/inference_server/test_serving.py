@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2 as messages
 
+from inference_server import kserve
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet import metrics
@@ -198,6 +199,7 @@ async def test_a_server_without_models_is_alive_and_not_ready(open_wire):
         assert not (await wire.stub.ServerReady(messages.ServerReadyRequest())).ready
         assert not (await wire.stub.ModelReady(messages.ModelReadyRequest(name=MODEL))).ready
         assert await health_of(wire, "") == SERVING
+        assert await health_of(wire, kserve.SERVICE) == NOT_SERVING
         code, _ = await refusal(health_of(wire, MODEL))
         assert code is grpc.StatusCode.NOT_FOUND
 

@@ -38,9 +38,13 @@ _OPTIONS = (
 )
 
 
-def open_channel(target: str) -> grpc.aio.Channel:
-    """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects when it is first used."""
-    return grpc.aio.insecure_channel(target, options=_OPTIONS)
+def open_channel(target: str, *, known_as: str | None = None) -> grpc.aio.Channel:
+    """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects when it is first used.
+
+    `known_as` is the target whose name the server goes by, when `target` is one address behind that name.
+    """
+    named = () if known_as is None else (("grpc.default_authority", known_as.rpartition("/")[2].removeprefix("dns:")),)
+    return grpc.aio.insecure_channel(target, options=(*_OPTIONS, *named))
 
 
 def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:

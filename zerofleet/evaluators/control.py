@@ -19,7 +19,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2_grpc
 from tritonclient.grpc import service_pb2 as kserve
 
 from zerofleet.channel_client import ChannelClient
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, ZerofleetError
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable, ZerofleetError
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import MAX_VERSION, require_model_name
 
@@ -29,10 +29,22 @@ _TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARG
 
 
 class ModelControl(ChannelClient):
-    """Controls the server at `target`. `store` is the model store; Triton needs each model's `config.pbtxt` from it."""
+    """Controls the one server at `target`, of whose replicas `ReplicaControl` controls each.
 
-    def __init__(self, target: str, *, token: str | None = None, store: Path | None = None, timeout_s: float = 120.0) -> None:
-        super().__init__(target, open_channel(target), token)
+    store     the model store; Triton needs each model's `config.pbtxt` from it
+    known_as  the target whose name the server goes by, when `target` is an address behind that name
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        token: str | None = None,
+        store: Path | None = None,
+        timeout_s: float = 120.0,
+        known_as: str | None = None,
+    ) -> None:
+        super().__init__(target, open_channel(target, known_as=known_as), token)
         self._store = store
         self._timeout_s = timeout_s
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
@@ -76,6 +88,15 @@ class ModelControl(ChannelClient):
             return bool((await self._call(self._stub.ModelReady, request)).ready)
         except ModelNotFound:
             return False
+
+    async def live(self, *, timeout_s: float) -> bool:
+        """Return whether the server answers within `timeout_s`. Cancellation: nothing happened."""
+        try:
+            reply = await self._stub.ServerLive(kserve.ServerLiveRequest(), timeout=timeout_s, metadata=self._metadata)
+        except grpc.aio.AioRpcError as failure:
+            # A server that refuses is there; what it refuses is told by the call that matters.
+            return not isinstance(call_error(failure, target=self.target), Unavailable)
+        return bool(reply.live)
 
     async def loaded(self) -> dict[str, list[int]]:
         """Return the versions that answer, ascending, by model. Raises as `serve`. Cancellation: nothing happened."""

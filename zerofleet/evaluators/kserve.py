@@ -17,7 +17,8 @@ from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
 
 from zerofleet.channel_client import ChannelClient
-from zerofleet.errors import CorruptModel, InvalidRequest, Overloaded, Unavailable, ZerofleetError, first_error
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
+from zerofleet.evaluators.addresses import may_have_replicas
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import (
@@ -34,6 +35,8 @@ __all__ = ["KServeEvaluator"]
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 2.0
+MISSING_S = 2.0
+"""How long a version that one replica does not have is looked for at the others."""
 
 _NUMPY_TYPES: dict[str, np.dtype[Any]] = {"FP16": np.dtype("<f2"), "FP32": np.dtype("<f4")}
 
@@ -64,6 +67,7 @@ class KServeEvaluator(ChannelClient):
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows
+        self._missing_s = MISSING_S if may_have_replicas(target) else 0.0
         self._slots = asyncio.Semaphore(concurrency)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
@@ -111,9 +115,12 @@ class KServeEvaluator(ChannelClient):
         return [task.result() for task in tasks]
 
     async def _send(self, request: Any) -> Any:
-        """Send one request, and again after jittered, growing pauses while the server is overloaded or away."""
+        """Send one request, and again after jittered, growing pauses while the server is overloaded or away.
+
+        Each attempt may reach another replica, so a version that one does not have is asked for again as well.
+        """
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self._retry_s
+        began_s = loop.time()
         attempt = 0
         async with self._slots:
             while True:
@@ -123,13 +130,17 @@ class KServeEvaluator(ChannelClient):
                     )
                 except grpc.aio.AioRpcError as failure:
                     error = call_error(failure, target=self.target)
-                    if not isinstance(error, Overloaded | Unavailable):
-                        raise error from failure
                     pause_s = self._rng.uniform(0, min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt))
-                    if loop.time() + pause_s >= give_up_at:
+                    if loop.time() + pause_s >= began_s + self._patience_s(error):
                         raise error from failure
                 await asyncio.sleep(pause_s)
                 attempt += 1
+
+    def _patience_s(self, error: ZerofleetError) -> float:
+        """Return for how long a request that failed so is sent again."""
+        if isinstance(error, Overloaded | Unavailable):
+            return self._retry_s
+        return self._missing_s if isinstance(error, ModelNotFound) else 0.0
 
 
 def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:

@@ -1,0 +1,58 @@
+"""Which servers stand behind a target: every address that a name has, one by one.
+
+A target `host:port`, `dns:host:port` or `dns:///host:port` stands for every address the name has now,
+`ipv4:10.0.0.1:8001,10.0.0.2:8001` for those it lists, and `unix:/path` or anything else for one server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+
+from zerofleet.errors import Unavailable
+
+__all__ = ["may_have_replicas", "resolve"]
+
+_LISTED = re.compile(r"ipv[46]:(?P<addresses>.+)")
+_NAMED = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
+
+
+async def resolve(target: str) -> Sequence[str]:
+    """Return the addresses behind `target`, each a target of its own, sorted; raises `Unavailable` when the name has none.
+
+    Cancellation: nothing happened.
+    """
+    if listed := _LISTED.fullmatch(target):
+        return sorted(set(listed["addresses"].split(",")))
+    named = _NAMED.fullmatch(target)
+    if named is None or _is_literal(named["host"]):
+        return [target]
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(named["host"], int(named["port"]), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unavailable(f"{target} cannot be looked up: {error}; is any replica up?") from error
+    return sorted({_join(str(place[0]), int(place[1])) for *_, place in found})
+
+
+def may_have_replicas(target: str) -> bool:
+    """Return whether several servers can stand behind `target`, so that the next call may reach another one."""
+    if listed := _LISTED.fullmatch(target):
+        return "," in listed["addresses"]
+    named = _NAMED.fullmatch(target)
+    return named is not None and not _is_literal(named["host"]) and named["host"] != "localhost"
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
