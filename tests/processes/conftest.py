@@ -133,6 +133,12 @@ def published_uids(paths: RunPaths) -> Counter[str]:
 
 
 @pytest.fixture
+def published() -> Callable[[RunPaths], set[str]]:
+    """Return the function that names the games whose publication is in a worker's log."""
+    return lambda paths: set(published_uids(paths))
+
+
+@pytest.fixture
 def check_promises() -> Callable[..., Awaitable[int]]:
     """Return the check of a run directory that nobody uses: nothing lost, nothing twice, a sound champion."""
     return _check_promises

@@ -138,6 +138,24 @@ COMMANDS = {
             "zerofleet games show connect_four UID",
         ),
     ),
+    "backup": Command(
+        "zerofleet.cli.backup:backup",
+        "Copy a run to a safe place while it goes on",
+        _MACHINE,
+        (
+            "zerofleet backup runs/connect_four-laptop --to /var/backups/connect_four",
+            "zerofleet backup runs/connect_four-laptop --to /var/backups/connect_four --keep 7",
+        ),
+    ),
+    "restore": Command(
+        "zerofleet.cli.backup:restore",
+        "Put a run back from a backup",
+        _MACHINE,
+        (
+            "zerofleet restore /var/backups/connect_four/20261121T131440123Z runs/again",
+            "zerofleet restore /var/backups/connect_four/20261121T131440123Z --check",
+        ),
+    ),
     "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
     "plan": Command(
         "zerofleet.cli.plan:plan",

@@ -1,0 +1,256 @@
+"""Backups of a run directory, and what is refused; killed at every point, nothing half is ever taken for whole."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from zerofleet.backups import list_backups, restore_backup, save_backup, verify_backup
+from zerofleet.crashpoints import VARIABLE
+from zerofleet.errors import RunDirectoryError, Unavailable
+
+KEPT = {
+    "run.json": b"{}",
+    "gatekeeper/journal.jsonl": b'{"a": 1}\n{"b": 2}\n',
+    "metrics/trainer.csv": b"time,step\n1,2\n",
+    "replay/00000000.games": b"games" * 1000,
+    "replay/00000000.index": b"index",
+    "replay/00000001.games": b"more",
+    "replay/checkpoints/00000007/state.safetensors": b"weights",
+    "models/go/champion.json": b"{}",
+    "models/go/champion_history.jsonl": b"{}\n",
+    "models/go/.last_version": b"2\n",
+    "models/go/gatekeeper_lease.json": b"{}",
+    "models/go/1/model.pt": b"network",
+    "models/go/2/model.pt": b"another",
+}
+LEFT_OUT = (
+    "lock",
+    "services/trainer.json",
+    "logs/trainer.log",
+    "replay/lock",
+    "models/go/.gatekeeper.lock",
+    "models/go/.3.tmp/model.pt",
+    "replay/checkpoints/00000006/state.safetensors",
+)
+
+
+def write(root: Path, name: str, content: bytes) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(content)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    root = tmp_path / "run"
+    for name, content in KEPT.items():
+        write(root, name, content)
+    for name in LEFT_OUT:
+        write(root, name, b"of this moment")
+    with closing(sqlite3.connect(root / "games.db")) as games, games:
+        games.execute("pragma journal_mode=wal")
+        games.execute("create table games (uid text)")
+        games.execute("insert into games values ('first')")
+    return root
+
+
+@pytest.fixture
+def backups(tmp_path) -> Path:
+    return tmp_path / "backups"
+
+
+def zerofleet(*words: object, crash_at: str = "") -> subprocess.CompletedProcess[str]:
+    """Call the command line as a process, to be killed at a point."""
+    command = [sys.executable, "-c", "from zerofleet.cli import main; main()", *map(str, words)]
+    environment = {**os.environ, **({VARIABLE: crash_at} if crash_at else {})}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_is_restored_is_what_was_there(run, backups, tmp_path):
+    backup = save_backup(run, backups)
+    assert list_backups(backups) == [backup]
+    verify_backup(backup)
+    restore_backup(backup, tmp_path / "again")
+    restored = tree(tmp_path / "again")
+    with closing(sqlite3.connect(tmp_path / "again/games.db")) as games:
+        assert games.execute("select uid from games").fetchall() == [("first",)]
+    assert {name: content for name, content in restored.items() if not name.startswith("games.db")} == KEPT
+
+
+def test_games_that_wait_in_an_open_stream_are_in_the_backup(run, backups):
+    with closing(sqlite3.connect(run / "games.db")) as games:
+        games.execute("insert into games values ('second')")
+        games.commit()
+        backup = save_backup(run, backups)
+    with closing(sqlite3.connect(backup / "files/games.db")) as games:
+        assert games.execute("select count(*) from games").fetchone() == (2,)
+
+
+def test_of_a_file_of_lines_only_whole_ones_are_copied(run, backups):
+    with (run / "gatekeeper/journal.jsonl").open("ab") as journal:
+        journal.write(b'{"c": ')
+    backup = save_backup(run, backups)
+    assert (backup / "files/gatekeeper/journal.jsonl").read_bytes() == KEPT["gatekeeper/journal.jsonl"]
+
+
+def test_what_names_others_is_copied_before_them(run, backups):
+    names = list(json.loads((save_backup(run, backups) / "backup.json").read_text())["files"])
+    order = [
+        "games.db",
+        "gatekeeper/journal.jsonl",
+        "replay/checkpoints/00000007/state.safetensors",
+        "replay/00000000.index",
+        "replay/00000000.games",
+        "models/go/champion_history.jsonl",
+        "models/go/champion.json",
+        "models/go/2/model.pt",
+        "models/go/gatekeeper_lease.json",
+    ]
+    assert [name for name in names if name in order] == order
+
+
+def test_the_newest_backups_are_kept(run, backups):
+    made = [save_backup(run, backups, keep=2) for _ in range(4)]
+    assert list_backups(backups) == sorted(made)[-2:]
+    assert made[-1] in list_backups(backups)
+
+
+def test_parts_of_a_run_are_restored_onto_mounted_volumes_which_are_empty(run, backups, tmp_path):
+    shutil.rmtree(run / "models")
+    backup = save_backup(run, backups)
+    root = tmp_path / "again"
+    (root / "replay/lost+found").mkdir(parents=True)
+    (root / "gatekeeper").mkdir()
+    restore_backup(backup, root)
+    assert (root / "replay/00000001.games").read_bytes() == b"more"
+
+
+def test_a_directory_that_is_not_empty_is_refused(run, backups, tmp_path):
+    backup = save_backup(run, backups)
+    with pytest.raises(RunDirectoryError, match="is not empty"):
+        restore_backup(backup, run)
+    write(tmp_path, "other/replay/precious", b"mine")
+    with pytest.raises(RunDirectoryError, match="precious is there"):
+        restore_backup(backup, tmp_path / "other")
+    assert tree(tmp_path / "other") == {"replay/precious": b"mine"}
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove", "link"])
+def test_a_damaged_backup_puts_nothing_in_place(run, backups, tmp_path, damage):
+    backup = save_backup(run, backups)
+    victim = backup / "files/models/go/2/model.pt"
+    if damage == "flip":
+        victim.write_bytes(b"Another")
+    elif damage == "cut":
+        victim.write_bytes(b"anoth")
+    else:
+        victim.unlink()
+        if damage == "link":
+            victim.symlink_to(run / "models/go/2/model.pt")
+    with pytest.raises(RunDirectoryError, match="take another"):
+        restore_backup(backup, tmp_path / "again")
+    assert not (tmp_path / "again/run.json").exists()
+    assert not (tmp_path / "again/models/go").exists()
+    if damage != "link":
+        with pytest.raises(RunDirectoryError):
+            verify_backup(backup)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "replay/../../outside", ""])
+def test_a_list_that_names_files_outside_of_the_run_is_refused(run, backups, tmp_path, name):
+    backup = save_backup(run, backups)
+    contents = json.loads((backup / "backup.json").read_text())
+    contents["files"][name] = contents["files"]["run.json"]
+    (backup / "backup.json").write_text(json.dumps(contents))
+    with pytest.raises(RunDirectoryError, match="no file of a run"):
+        restore_backup(backup, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}'])
+def test_a_list_that_cannot_be_read_is_refused(run, backups, tmp_path, text):
+    backup = save_backup(run, backups)
+    (backup / "backup.json").write_text(text)
+    with pytest.raises(RunDirectoryError, match="take another backup"):
+        restore_backup(backup, tmp_path / "again")
+
+
+def test_what_is_no_run_is_not_backed_up(tmp_path, backups):
+    with pytest.raises(RunDirectoryError, match="is no directory"):
+        save_backup(tmp_path / "nothing", backups)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunDirectoryError, match="holds nothing of a run"):
+        save_backup(tmp_path / "empty", backups)
+    assert list_backups(backups) == []
+
+
+def test_backups_do_not_lie_in_what_is_backed_up(run):
+    with pytest.raises(RunDirectoryError, match="name a place outside"):
+        save_backup(run, run / "backups")
+
+
+def test_one_backup_is_taken_at_a_time(run, backups):
+    backups.mkdir()
+    with (backups / ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Unavailable, match="another backup is being taken"):
+            save_backup(run, backups)
+
+
+def test_a_version_that_is_pruned_under_the_copy_is_left_out(run, backups, monkeypatch):
+    from zerofleet.backups import save  # noqa: PLC0415 - to stand in its way
+
+    copy_file = save.copy_file
+
+    def prune(source, target, **settings):
+        if source == run / "models/go/1/model.pt":
+            shutil.rmtree(source.parent)
+        return copy_file(source, target, **settings)
+
+    monkeypatch.setattr(save, "copy_file", prune)
+    backup = save_backup(run, backups)
+    verify_backup(backup)
+    assert not (backup / "files/models/go/1").exists()
+    assert (backup / "files/models/go/2/model.pt").exists()
+
+
+@pytest.mark.parametrize("point", ["backup_after_file:1", "backup_after_file:9", "backup_before_rename"])
+def test_a_killed_backup_is_none_and_the_next_removes_what_it_left(run, backups, point):
+    assert zerofleet("backup", run, "--to", backups, crash_at=point).returncode == -signal.SIGKILL
+    assert list_backups(backups) == []
+    assert list(backups.glob(".*.tmp"))
+    verify_backup(save_backup(run, backups))
+    assert not list(backups.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("point", ["restore_after_file:5", "restore_staged", "restore_moved:1", "restore_moved:6"])
+def test_a_killed_restore_is_gone_on_with_by_the_same_command(run, backups, tmp_path, point):
+    backup, root = save_backup(run, backups), tmp_path / "again"
+    assert zerofleet("restore", backup, root, crash_at=point).returncode == -signal.SIGKILL
+    done = zerofleet("restore", backup, root)
+    assert (done.returncode, "restored" in done.stdout) == (0, True), done.stderr
+    assert {name: content for name, content in tree(root).items() if not name.startswith("games.db")} == KEPT
+    assert zerofleet("restore", backup, root).returncode == 2
+
+
+def test_a_half_restored_directory_takes_no_other_backup(run, backups, tmp_path):
+    first, root = save_backup(run, backups), tmp_path / "again"
+    write(run, "models/go/3/model.pt", b"newer")
+    second = save_backup(run, backups)
+    assert zerofleet("restore", first, root, crash_at="restore_moved:2").returncode == -signal.SIGKILL
+    with pytest.raises(RunDirectoryError, match="is being restored from another backup"):
+        restore_backup(second, root)

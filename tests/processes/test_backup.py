@@ -1,0 +1,75 @@
+"""A run is backed up while it goes on, lost, restored, and goes on from there."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zerofleet.backups import restore_backup
+from zerofleet.game_log import GameLog
+from zerofleet.model_store import ModelStore
+from zerofleet.runs import RunPaths
+from zerofleet.streams import open_stream
+
+pytestmark = pytest.mark.slow
+MODEL = "tic_tac_toe"
+
+
+async def take_backup(root: Path, to: Path) -> Path:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from zerofleet.cli import main; main()", "backup", str(root), "--to", str(to)),
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return Path(out.decode().strip())
+
+
+async def games_in(paths: RunPaths) -> set[str]:
+    """Return the games that a run has stored or has waiting in its stream."""
+    with GameLog.open(paths.replay, writer=False) as log:
+        stored = set(log.uids())
+    stream = open_stream(paths.stream_url, name="games")
+    try:
+        return stored | {delivery.uid for delivery in await stream.consume(consumer="test", limit=100_000, block_s=0)}
+    finally:
+        await stream.aclose()
+
+
+async def test_a_run_that_was_backed_up_while_it_went_on_is_restored_and_goes_on(
+    start_run: Callable[..., AbstractAsyncContextManager[Any]],
+    check_promises: Callable[..., Any],
+    published: Callable[[RunPaths], set[str]],
+    tmp_path: Path,
+) -> None:
+    taken: list[tuple[Path, set[str]]] = []
+    async with start_run() as run:
+        for pattern in ("candidate 1 promoted", r"candidate [2-9] (promoted|rejected)", r"candidate \d+ (promoted|rejected)"):
+            await run.until(pattern)
+            before = published(run.paths)
+            taken.append((await take_backup(run.paths.root, tmp_path / "backups"), before))
+        await run.end()
+    for number, (backup, before) in enumerate(taken):
+        paths = RunPaths(tmp_path / f"restored-{number}")
+        restore_backup(backup, paths.root)
+        assert before <= await games_in(paths)
+        store = ModelStore(paths.models)
+        champion = store.champion(MODEL)
+        assert champion is not None
+        assert store.verify(MODEL, champion.version).version == champion.version
+        assert store.history(MODEL)[-1].epoch == champion.epoch
+
+    shutil.rmtree(run.paths.root)
+    restore_backup(taken[-1][0], run.paths.root)
+    async with start_run() as again:
+        await again.until(r"candidate \d+ (promoted|rejected) against")
+        text = await again.end()
+    assert again.process.returncode == 0, text
+    await check_promises(run.paths)
