@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 PROTO := $(wildcard proto/zerofleet/wire/*.proto)
 RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
+SOAK_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check triton test compose-test test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check triton test compose-test soak test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -45,6 +46,9 @@ test: venv triton ## all tests; TEST_ARGS="-k trees" for some
 
 compose-test: venv ## bring up a cluster in Docker, hurt it in every way, count its games; five minutes and the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)
+
+soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another
+	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)
 
 test-fast: venv ## the tests that take less than a quarter of a second each
 	$(BIN)/pytest -m "not slow" $(TEST_ARGS)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import shutil
 import threading
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.game_log import GameLog
+from zerofleet.game_log.uids import RECENT_GAMES, UidIndex
 
 SMALL = 600  # bytes of a file: a handful of the games below
 
@@ -383,3 +387,22 @@ def test_log_behaves_as_an_ordered_dictionary(
         assert len(log) == len(model)
     log.close()
     shutil.rmtree(directory)
+
+
+def test_knowing_which_games_there_are_takes_few_bytes_a_game_while_a_file_grows():
+    rng = np.random.default_rng(5)
+    uids = [bytes(uid) for uid in rng.integers(0, 256, (50_000, 16), dtype=np.uint8)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        index = UidIndex()
+        for number, uid in enumerate(uids):
+            index.add(uid, number)
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(index) == len(uids)
+    assert all(index.find(uids[number]) == number for number in range(0, len(uids), 999))
+    assert index.find(bytes(16)) is None
+    assert held < 24 * len(uids) + 200 * RECENT_GAMES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,8 @@ __all__ = ["Segment"]
 class Segment:
     """A file of a game log. A full one has its entries in a stored table; the last one grows.
 
-    `offsets` and `uids` hold one element an entry, counted from `first_index`; a lost entry is `LOST` and empty.
+    `offsets` and `uids` hold one element an entry, counted from `first_index`; a lost entry is `LOST` and zeros. A file
+    that grows has them in 24 bytes a game.
     """
 
     def __init__(self, path: Path, first_index: int, descriptor: int | None, table: Table | None) -> None:
@@ -30,8 +32,8 @@ class Segment:
         self.end = layout.HEADER.size  # bytes known to hold whole entries; of a file that grows
         self.broken = False
         self.full = table is not None
-        self.offsets: np.ndarray | list[int] = [] if table is None else table.offsets
-        self.uids: np.ndarray | list[bytes] = [] if table is None else table.uids
+        self.offsets: np.ndarray | array[int] = array("Q") if table is None else table.offsets
+        self.uids: np.ndarray | bytearray = bytearray() if table is None else table.uids
 
     @classmethod
     def create(cls, path: Path, first_index: int) -> Segment:
@@ -88,10 +90,10 @@ class Segment:
         return found
 
     def _note(self, number: int, uid: bytes, offset: int) -> None:
-        assert isinstance(self.offsets, list) and isinstance(self.uids, list)  # noqa: PT018, S101  (full files do not grow)
+        assert isinstance(self.offsets, array) and isinstance(self.uids, bytearray)  # noqa: PT018, S101  (only these grow)
         lost = number - self.next_index
-        self.uids += [b""] * lost + [uid]
-        self.offsets += [LOST] * lost + [offset]
+        self.uids += bytes(layout.UID_DTYPE.itemsize * lost) + uid
+        self.offsets.extend([LOST] * lost + [offset])
 
     def append(self, games: Sequence[tuple[bytes, bytes]]) -> None:
         """Add games, (uid, payload) each; on disk when it returns, or not there at all (`OSError`)."""
@@ -123,7 +125,7 @@ class Segment:
 
     def seal(self) -> None:
         """Store the table of a full file, and let the kernel hold it instead of this process."""
-        uids = np.array(self.uids, dtype=layout.UID_DTYPE)
+        uids = np.frombuffer(bytes(self.uids), dtype=layout.UID_DTYPE)
         table = Table(self.first_index, np.array(self.offsets, dtype=np.uint64), uids)
         path = self.path.with_suffix(".index")
         table.save(path)

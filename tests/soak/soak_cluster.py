@@ -1,0 +1,79 @@
+"""The cluster of the compose tests as a soak needs it: more workers, memory by container, and lines of logs as they come."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import docker
+from docker.models.containers import Container
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+MIB = 1 << 20
+
+
+def _compose_tests():
+    """Load the module of the compose tests' cluster, which is named conftest as others are."""
+    spec = importlib.util.spec_from_file_location("compose_cluster", ROOT / "tests/compose/conftest.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+compose = _compose_tests()
+SERVICES: tuple[str, ...] = compose.SERVICES
+
+
+class SoakCluster(compose.Cluster):
+    """A project of docker compose that is looked at for a long time."""
+
+    def __init__(self, game: str, preset: str, *, workers: int) -> None:
+        os.environ["COMPOSE_FILE"] = f"{ROOT / 'docker-compose.yml'}{os.pathsep}{FOLDER / 'cluster.yml'}"
+        super().__init__(game, preset)
+        self.workers = workers
+        self._read_to: dict[str, str] = {}
+
+    def up(self) -> None:
+        """Start everything."""
+        self.compose("up", "--detach", "--scale", f"selfplay_worker={self.workers}")
+
+    def all_containers(self) -> Iterator[tuple[str, Container]]:
+        """Yield each container with the name of its service."""
+        for service in SERVICES:
+            for container in self.containers(service):
+                yield service, container
+
+    def kill_container(self, container: Container) -> None:
+        """End every process of a container at once, as a crash does."""
+        container.exec_run(compose.KILL_ALL)
+
+    def new_lines(self, container: Container) -> Iterator[tuple[datetime, str]]:
+        """Yield what a container has logged since the last call, with the time at which the engine got it."""
+        last = self._read_to.get(container.id, "")
+        since = {"since": parse_time(last).timestamp()} if last else {}
+        for raw in container.logs(timestamps=True, **since).decode(errors="replace").splitlines():
+            stamp, _, text = raw.partition(" ")
+            if stamp > last:
+                self._read_to[container.id] = stamp
+                yield parse_time(stamp), text
+
+    def memory_mib(self, container: Container) -> float | None:
+        """Return what the processes of a container hold; None when it is not running."""
+        try:
+            found = self.docker.api.stats(container.id, stream=False, one_shot=True)["memory_stats"]["stats"]
+        except (KeyError, docker.errors.APIError):
+            return None
+        held = found["anon"] + found.get("shmem", 0) if "anon" in found else found.get("total_rss", found.get("rss"))
+        return None if held is None else held / MIB
+
+
+def parse_time(text: str) -> datetime:
+    """Return a moment as the engine writes it, with up to nine digits of a second."""
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", text).replace("Z", "+00:00"))

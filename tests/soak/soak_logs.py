@@ -1,0 +1,105 @@
+"""Which warnings and errors a soak explains, and by what: a line is explained by the kill of a service shortly before it.
+
+A line that fits no entry, or comes when none of the entry's services was killed, is unexplained.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+KILL_ECHO_S = 100.0  # how long after a kill its consequences may be logged: restart, imports, reconnection, a load's time-out
+LOUD = ("warning", "error", "critical")
+_REDIS_LINE = re.compile(r"^\d+:[A-Z] .*? (?P<level>[.*#-]) (?P<text>.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a container's log."""
+
+    service: str
+    at_s: float  # since the soak began
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """When a container of which service was killed."""
+
+    service: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Lines of `service` that `pattern` finds come from the end of one of `causes` (none: they always may)."""
+
+    service: str
+    pattern: str
+    causes: tuple[str, ...]
+    why: str
+
+    def fits(self, line: Line, kills: Iterable[Kill]) -> bool:
+        """Return whether it explains that line."""
+        if self.service not in ("*", line.service) or not re.search(self.pattern, line.text):
+            return False
+        return not self.causes or any(k.service in self.causes and 0 <= line.at_s - k.at_s <= KILL_ECHO_S for k in kills)
+
+
+EXPLANATIONS = (
+    Explanation("*", r'"event": "stream\.away"', ("redis",), "Redis was killed; the client tries again until it is back"),
+    Explanation(
+        "selfplay_worker", r'"event": "inference\.away"', ("inference_server",), "the worker asks again until it is back"
+    ),
+    Explanation(
+        "selfplay_worker", r'"event": "version\.gone"', ("inference_server", "gatekeeper"), "a champion was replaced meanwhile"
+    ),
+    Explanation("trainer", r'"event": "gatekeeper\.away"', ("gatekeeper",), "the candidate is offered again"),
+    Explanation("trainer", r'"event": "intake\.not_acknowledged"', ("redis",), "stored; acknowledged when Redis is back"),
+    Explanation(
+        "trainer", r'"event": "game_log\.torn_end"', ("trainer",), "killed while it wrote; the torn game is delivered again"
+    ),
+    Explanation("gatekeeper", r'"event": "decision\.delayed"', ("inference_server",), "a match waits for the server"),
+    Explanation("gatekeeper", r'"event": "promotion\.not_loaded"', ("inference_server",), "loaded once the server is back"),
+    Explanation("gatekeeper", r'"event": "serving\.failed"', ("inference_server",), "loaded once the server is back"),
+    Explanation(
+        "gatekeeper", r'"event": "journal\.tail_dropped"', ("gatekeeper",), "killed while it wrote a result; played again"
+    ),
+    Explanation("redis", r"# (oO0OoO0OoO0Oo|Redis version|Configuration loaded|Server initialized)", (), "Redis starts"),
+    Explanation(
+        "redis", r"# WARNING Memory overcommit must be enabled", (), "a setting of the host, for snapshots, which are off"
+    ),
+    Explanation(
+        "redis", r"# !!! Warning: short read while loading the AOF|# AOF loaded anyway", ("redis",), "killed while it wrote"
+    ),
+)
+
+
+def loud(line: Line) -> bool:
+    """Return whether a line is a warning or worse; lines of no known form count, since something unforeseen wrote them."""
+    text = line.text.strip()
+    if not text:
+        return False
+    if line.service == "redis":
+        found = _REDIS_LINE.match(text)
+        return found is None or found["level"] == "#"
+    try:
+        return json.loads(text).get("level") in LOUD
+    except (ValueError, AttributeError):
+        return True
+
+
+def explain(line: Line, kills: Sequence[Kill], known: Sequence[Explanation] = EXPLANATIONS) -> Explanation | None:
+    """Return what explains a line, None when nothing does."""
+    return next((explanation for explanation in known if explanation.fits(line, kills)), None)
+
+
+def event_of(line: Line) -> str:
+    """Return what a line is about, in few words: equal for lines that say the same."""
+    try:
+        return str(json.loads(line.text)["event"])
+    except (ValueError, KeyError, TypeError):
+        found = _REDIS_LINE.match(line.text.strip())
+        return re.sub(r"\d+", "N", found["text"] if found else line.text.strip())[:80]
