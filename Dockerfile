@@ -5,9 +5,15 @@
 #   redis                                               Redis with this project's configuration
 #
 # Builds with BuildKit and without. What a build machine needs to reach its package index is given as build arguments;
-# they are used in the stages `packages` and `torch` alone and do not reach an image.
+# they are used in the stages `packages` and `torch` alone and do not reach an image. The base images may be given with
+# their digest: PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:...
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG REDIS_IMAGE=redis:7-bookworm
+# What the labels of every image say; they stand at its end, so that a new revision builds no layer anew.
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+ARG SOURCE=unknown
 
 # -- packages ----------------------------------------------------------------------------------------------------------
 
@@ -47,19 +53,14 @@ RUN /opt/venv/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
 # -- what every service has --------------------------------------------------------------------------------------------
 
 FROM ${PYTHON_IMAGE} AS service
-ARG VERSION=0.1.0
-ARG REVISION=unknown
-LABEL org.opencontainers.image.title="Zerofleet" \
-      org.opencontainers.image.description="Trains game-playing networks by self-play as a fleet of asynchronous services" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
+LABEL org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 # The folders are there so that a new volume mounted on them belongs to the user of the services.
 RUN groupadd --gid 10001 zerofleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin zerofleet \
     && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache \
-       /run/credentials /run/credentials/redis /run/credentials/trainer /run/credentials/worker /run/credentials/control
+       /run/credentials /run/credentials/redis /run/credentials/trainer /run/credentials/worker /run/credentials/control \
+       /run/credentials/grafana
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -89,32 +90,77 @@ COPY --from=heavy_venv /opt/venv /opt/venv
 # -- the images --------------------------------------------------------------------------------------------------------
 
 FROM light AS prepare
-LABEL org.opencontainers.image.title="Zerofleet prepare"
 HEALTHCHECK NONE
 ENTRYPOINT ["python", "/opt/zerofleet/prepare.py"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet prepare" \
+      org.opencontainers.image.description="Draws the passwords of a cluster and writes the header of its run" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 
 FROM light AS selfplay_worker
-LABEL org.opencontainers.image.title="Zerofleet self-play worker"
 ENTRYPOINT ["python", "-m", "selfplay_worker"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet self-play worker" \
+      org.opencontainers.image.description="Plays many games at once and publishes their records" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 
 FROM light AS gatekeeper
-LABEL org.opencontainers.image.title="Zerofleet gatekeeper"
 ENV ZEROFLEET_ADDRESS=0.0.0.0:8002
 EXPOSE 8002
 ENTRYPOINT ["python", "-m", "gatekeeper"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet gatekeeper" \
+      org.opencontainers.image.description="Plays candidates against the champion and decides who serves" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 
 FROM heavy AS inference_server
-LABEL org.opencontainers.image.title="Zerofleet inference server"
 ENV ZEROFLEET_ADDRESS=0.0.0.0:8001
 EXPOSE 8001
 ENTRYPOINT ["python", "-m", "inference_server"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet inference server" \
+      org.opencontainers.image.description="Evaluates positions in batches over the KServe v2 protocol" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 
 FROM heavy AS trainer
-LABEL org.opencontainers.image.title="Zerofleet trainer"
 ENTRYPOINT ["python", "-m", "trainer"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet trainer" \
+      org.opencontainers.image.description="Keeps the window of games, trains, and exports candidates" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 
 FROM ${REDIS_IMAGE} AS redis
-LABEL org.opencontainers.image.title="Zerofleet Redis" \
+LABEL org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="docker.io/library/redis:7-bookworm"
 RUN install -d -m 0750 -o 10001 -g 10001 /var/lib/zerofleet /run/credentials /run/credentials/redis
 COPY deploy/redis/redis.conf /etc/zerofleet/redis.conf
@@ -125,3 +171,13 @@ HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=6 \
     CMD REDISCLI_AUTH="$(cat /run/credentials/redis/probe)" redis-cli --user probe --no-auth-warning ping | grep -qx PONG
 ENTRYPOINT []
 CMD ["redis-server", "/etc/zerofleet/redis.conf"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet Redis" \
+      org.opencontainers.image.description="The stream of games: Redis with the configuration of Zerofleet" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"

@@ -6,6 +6,7 @@ password file that was removed is written anew. Redis is told hashes of the pass
     redis/users.acl   redis/probe     Redis, and its health check
     trainer/redis     worker/redis    passwords of Redis' users of these names
     control/token                     inference server and gatekeeper
+    grafana/password                  Grafana's user admin
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def main(credentials: Path = CREDENTIALS) -> int:
     files = {user: credentials / user / "redis" for user in ("trainer", "worker")} | {"probe": credentials / "redis" / "probe"}
     passwords = {user: _password(file) for user, file in files.items()}
     _password(credentials / "control" / "token")
+    _password(credentials / "grafana" / "password")
     _write(credentials / "redis" / "users.acl", users(passwords))
     settings, _ = read_settings(ServiceSettings, [], os.environ)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 
 import pytest
@@ -11,6 +12,7 @@ from zerofleet.cli.models import _Said
 from zerofleet.model_store import ModelStore
 from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport
 from zerofleet.run_paths import RunPaths
+from zerofleet.serving import gatekept
 
 MODEL = "tic_tac_toe"
 
@@ -49,6 +51,17 @@ def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
     (row,) = models.list_models(RunPaths(run), models.chosen_game(MODEL, None), said)
     assert row.elo == 123.0
     assert row.note == "+12 =3 -5 against 7"
+
+
+@pytest.mark.slow
+def test_a_gatekeeper_tells_what_it_knows_to_whoever_has_no_files(zerofleet, run):
+    async def listed(*options):
+        async with gatekept(RunPaths(run), models.chosen_game(MODEL, None)) as address:
+            return await asyncio.to_thread(zerofleet, "models", "list", MODEL, "--address", address, *options)
+
+    assert "champion" in asyncio.run(listed()).out
+    (known,) = asyncio.run(listed("--json")).json()
+    assert (known["version"], known["status"]) == (1, "champion")
 
 
 def test_show_prints_the_manifest(zerofleet, run):

@@ -6,6 +6,7 @@ Its tests take many minutes and a Docker engine: they run when they are named (m
 from __future__ import annotations
 
 import io
+import json
 import os
 import secrets
 import subprocess
@@ -14,6 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import docker
 import pytest
@@ -23,11 +27,9 @@ from zerofleet.supervisor.pages import MetricsPage
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker")
-KILL_ALL = [
-    "sh",
-    "-c",
-    "kill -9 -1",
-]  # all but the init process, which ends then; unlike `docker kill` it is no request to stay down
+# All but the init process, which ends then; unlike `docker kill` it is no request to stay down.
+KILL_ALL = ["sh", "-c", "kill -9 -1"]
+PROMETHEUS = "zerofleet/test_prometheus"
 READ_METRICS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9100/metrics', timeout=5).read().decode())"
 
 
@@ -49,7 +51,15 @@ class Cluster:
             "ZEROFLEET_PRESET": preset,
             "ZEROFLEET_INFERENCE_PORT": "0",
             "ZEROFLEET_GATEKEEPER_PORT": "0",
+            "ZEROFLEET_PROMETHEUS_PORT": "0",
+            "ZEROFLEET_PROMETHEUS_IMAGE": PROMETHEUS,
         }
+
+    def build(self) -> None:
+        """Build the images, and one of Debian's Prometheus."""
+        self.compose("build")
+        network = os.environ.get("ZEROFLEET_BUILD_NETWORK", "default")
+        self.docker.images.build(path=str(Path(__file__).parent / "prometheus"), tag=PROMETHEUS, network_mode=network)
 
     def compose(self, *arguments: str) -> None:
         """Run `docker compose`; raises with its output when it fails."""
@@ -64,6 +74,21 @@ class Cluster:
     def container(self, service: str) -> Container:
         (found,) = self.containers(service)
         return found
+
+    def address(self, service: str, port: int) -> str:
+        """Where a port of a service is published on this machine."""
+        (published,) = self.container(service).attrs["NetworkSettings"]["Ports"][f"{port}/tcp"]
+        assert published["HostIp"] == "127.0.0.1"
+        return f"127.0.0.1:{published['HostPort']}"
+
+    def prometheus(self, path: str, **parameters: str) -> Any:
+        """What Prometheus answers to a question of its HTTP interface; None while it takes none."""
+        url = f"http://{self.address('prometheus', 9090)}/api/v1/{path}?{urlencode(parameters)}"
+        try:
+            with urlopen(url, timeout=10) as reply:
+                return json.load(reply)["data"]
+        except OSError:
+            return None
 
     def is_healthy(self) -> bool:
         return all(c.attrs["State"].get("Health", {}).get("Status") == "healthy" for s in SERVICES for c in self.containers(s))
@@ -134,8 +159,8 @@ def _added(append_only: bytes, stream: bytes) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cluster():
     cluster = Cluster("connect_four", "tiny")
-    cluster.compose("build")
+    cluster.build()
     try:
         yield cluster
     finally:
-        cluster.compose("down", "--volumes", "--timeout", "5")
+        cluster.compose("--profile", "observability", "down", "--volumes", "--timeout", "5")

@@ -3,7 +3,12 @@
 The tests share one cluster and run in the order of the file: each leaves it healthy, the last one counts.
 """
 
+import json
+import math
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +21,7 @@ GAME = "connect_four"
 SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker")
 COLD_START_S = 180.0
 PARTITION_S = 60.0
+BOARD = Path(__file__).parents[2] / "deploy/monitoring/grafana/dashboards/zerofleet.json"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -29,6 +35,30 @@ def test_it_trains_a_candidate_within_three_minutes_and_promotes_one(cluster):
     )
     print(f"first trained candidate {took_s:.0f} s after the containers were started")
     cluster.wait("a promotion after the first champion", lambda: cluster.champion() >= 2, seconds=600)
+
+
+def test_the_command_line_of_this_machine_sees_the_cluster(cluster):
+    opinion = zerofleet("evaluate", GAME, "--address", cluster.address("inference_server", 8001))
+    assert opinion["model_version"] >= 1
+    assert len(opinion["moves"]) == 7
+
+    listed = zerofleet("models", "list", GAME, "--address", cluster.address("gatekeeper", 8002))
+    assert [row["status"] for row in listed].count("champion") == 1
+
+
+def test_prometheus_finds_every_service_and_evaluates_every_alert(cluster):
+    cluster.compose("up", "--detach", "prometheus")
+
+    def all_up():
+        found = (cluster.prometheus("targets", state="active") or {"activeTargets": []})["activeTargets"]
+        return {target["labels"]["job"]: target["health"] for target in found} == dict.fromkeys(set(SERVICES) - {"redis"}, "up")
+
+    cluster.wait("every service is scraped", all_up, seconds=180)
+
+    def rules():
+        return [rule for group in cluster.prometheus("rules")["groups"] for rule in group["rules"]]
+
+    cluster.wait("every alert was evaluated", lambda: all(rule["health"] == "ok" for rule in rules()), seconds=180)
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -63,6 +93,23 @@ def test_it_recovers_when_the_inference_server_is_rolled(cluster):
     cluster.wait_for_recovery()
 
 
+def test_every_panel_of_the_dashboard_has_data(cluster):
+    asked = {
+        panel["title"]: [target["expr"] for target in panel["targets"]] for panel in json.loads(BOARD.read_text())["panels"]
+    }
+    empty = dict(asked)
+
+    def is_shown():
+        for title in [title for title, queries in empty.items() if all(has_data(cluster, query) for query in queries)]:
+            del empty[title]
+        return not empty
+
+    try:
+        cluster.wait("data in every panel", is_shown, seconds=300)
+    except AssertionError:
+        pytest.fail(f"no data in {sorted(empty)}")
+
+
 def test_every_published_game_is_counted_exactly_once_and_the_champion_is_valid(cluster, tmp_path):
     cluster.compose("stop", "selfplay_worker")
 
@@ -85,3 +132,17 @@ def test_every_published_game_is_counted_exactly_once_and_the_champion_is_valid(
     champion = store.champion(model_name(game))
     assert champion is not None
     store.verify(model_name(game), champion.version, game=game)
+
+
+def zerofleet(*arguments):
+    """Run the command line outside of the containers; return what it says as JSON."""
+    command = [Path(sys.executable).with_name("zerofleet"), *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def has_data(cluster, query):
+    """Whether a query has a number just now."""
+    found = cluster.prometheus("query", query=query)
+    return found is not None and any(math.isfinite(float(series["value"][1])) for series in found["result"])

@@ -2,7 +2,9 @@
 
 import ast
 import importlib.util
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +16,29 @@ from zerofleet.runs import read_header
 from zerofleet.streams import redis as redis_stream
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads the tags of compose's merging as what stands behind them."""
+
+
+for tag in ("!reset", "!override"):
+    _Loader.add_constructor(tag, lambda loader, node: None)
+
+
+def read(name):
+    return yaml.load((ROOT / name).read_text(), _Loader)
+
+
+COMPOSE = read("docker-compose.yml")
 SERVICES = COMPOSE["services"]
+TRITON = read("compose.triton.yml")["services"]["triton"]
+EVERY = SERVICES | {"triton": TRITON}
+BUILT = {name: service for name, service in SERVICES.items() if "build" in service}
+FETCHED = {name: service for name, service in EVERY.items() if not service["image"].startswith("zerofleet/")}
+OWN = {"prepare", "redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker"}
+OBSERVABILITY = {"prometheus", "grafana"}
+LABELS = {"title", "description", "source", "revision", "version", "created", "licenses"}
 
 
 @pytest.fixture
@@ -26,19 +49,41 @@ def prepare():
     return module
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_service_is_confined(name):
-    service = SERVICES[name]
+    service = EVERY[name]
     assert service["read_only"] is True
     assert service["init"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert set(service["deploy"]["resources"]["limits"]) == {"memory", "pids"}
+    assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
+    assert "build" in service or name == "variant" or service["user"].partition(":")[0].isdigit()
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_published_port_is_on_loopback(name):
-    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+    assert all(port.startswith("127.0.0.1:") for port in EVERY[name].get("ports", []))
+
+
+def test_the_machine_ends_workers_before_what_cannot_be_had_again():
+    order = ["redis", "gatekeeper", "trainer", "inference_server", "selfplay_worker", "prometheus"]
+    scores = [SERVICES[name]["oom_score_adj"] for name in order]
+    assert scores == sorted(set(scores))
+    assert scores[0] >= 0  # less would need rights that an engine without root has not
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_an_image_that_is_fetched_has_a_version_and_can_be_another(name):
+    variable, _, image = FETCHED[name]["image"].removeprefix("${").removesuffix("}").partition(":-")
+    assert variable == f"ZEROFLEET_{name.upper()}_IMAGE"
+    assert re.fullmatch(r"[\w./-]+:v?[0-9]+\.[0-9.]+(-py3)?(@sha256:[0-9a-f]{64})?", image)
+
+
+def test_grafana_sees_prometheus_alone_and_has_a_password_that_was_drawn():
+    assert SERVICES["grafana"]["networks"] == ["metrics"]
+    assert {name for name, s in SERVICES.items() if "metrics" in s.get("networks", [])} == OBSERVABILITY
+    assert SERVICES["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/credentials/grafana/password"
+    assert "GF_SECURITY_ADMIN_PASSWORD" not in SERVICES["grafana"]["environment"]
 
 
 def test_only_those_who_play_and_train_share_a_network_with_redis():
@@ -53,12 +98,92 @@ def test_only_those_who_play_and_train_share_a_network_with_redis():
 def test_every_image_runs_as_a_user_without_rights_and_has_a_health_check():
     text = (ROOT / "Dockerfile").read_text()
     final = {stage: base for base, stage in re.findall(r"^FROM (\S+) AS (\S+)", text, re.MULTILINE)}
-    for service in SERVICES.values():
+    for service in BUILT.values():
         target = service["build"]["target"]
         base = {"light": "service", "heavy": "service"}.get(final[target], target)
         stage = text.split(f" AS {base}\n")[1].split("\nFROM ")[0]
         assert "USER 10001:10001" in stage
         assert "HEALTHCHECK --interval" in stage
+
+
+def test_every_image_says_what_it_is():
+    text = (ROOT / "Dockerfile").read_text()
+    final = {stage: base for base, stage in re.findall(r"^FROM (\S+) AS (\S+)", text, re.MULTILINE)}
+    for target in (service["build"]["target"] for service in BUILT.values()):
+        stages = [target, {"light": "service", "heavy": "service"}.get(final[target], target)]
+        said = "".join(text.split(f" AS {stage}\n")[1].split("\nFROM ")[0] for stage in stages)
+        assert set(re.findall(r"org\.opencontainers\.image\.(\w+)=", said)) >= LABELS
+
+
+def test_triton_asks_for_the_key_where_models_are_loaded_and_never_looks_for_itself(tmp_path, monkeypatch):
+    token = tmp_path / "token"
+    token.write_text("drawn\n")
+    shown = tmp_path / "bin" / "tritonserver"
+    shown.parent.mkdir()
+    shown.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    shown.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shown.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("ZEROFLEET_TOKEN_FILE", str(token))
+    script = ROOT / "deploy/triton/triton.sh"
+    said = subprocess.run(["sh", script, "--log-verbose=1"], capture_output=True, text=True, check=True).stdout.split()
+    guarded = "model-repository,model-config,shared-memory,trace,logging:x-zerofleet-token=drawn"
+    assert {f"--grpc-restricted-protocol={guarded}", f"--http-restricted-api={guarded}"} <= set(said)
+    assert {"--model-control-mode=explicit", "--strict-readiness=false", "--http-address=127.0.0.1"} <= set(said)
+    assert said[-1] == "--log-verbose=1"
+    assert TRITON["command"] == ["/bin/sh", "/etc/zerofleet/triton.sh"]
+
+
+def config(*arguments):
+    """What compose makes of the files; needs its plugin, and no engine."""
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("docker compose is not installed")
+    command = ["docker", "compose", "--env-file", "/dev/null", *arguments, "config", "--format", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["services"]
+
+
+def aliases(service):
+    """The names that a service has on the network of the cluster beside its own."""
+    return ((service.get("networks") or {}).get("fleet") or {}).get("aliases", [])
+
+
+FILES = {
+    "own": [],
+    "gpu": ["compose.gpu.yml"],
+    "triton": ["compose.triton.yml"],
+    "both": ["compose.gpu.yml", "compose.triton.yml"],
+}
+
+
+@pytest.mark.parametrize("profiles", [[], ["observability"]], ids=["", "observability"])
+@pytest.mark.parametrize("variant", FILES)
+def test_compose_reads_every_combination(variant, profiles, monkeypatch):
+    monkeypatch.delenv("COMPOSE_FILE", raising=False)
+    files = [word for name in ["docker-compose.yml", *FILES[variant]] for word in ("--file", name)]
+    services = config(*files, *(word for name in profiles for word in ("--profile", name)))
+
+    servers = {"triton"} if "compose.triton.yml" in FILES[variant] else {"inference_server"}
+    assert set(services) == OWN - {"inference_server"} | servers | (OBSERVABILITY if profiles else set())
+    assert {name for name, service in services.items() if "inference" in aliases(service)} == servers
+    on_gpu = {name for name, s in services.items() if "devices" in s["deploy"]["resources"].get("reservations", {})}
+    assert (
+        on_gpu
+        == {"own": set(), "gpu": {"inference_server", "trainer"}, "triton": {"triton"}, "both": {"triton", "trainer"}}[variant]
+    )
+    assert services["trainer"]["environment"]["ZEROFLEET_PRESET"] == (
+        "gpu" if "compose.gpu.yml" in FILES[variant] else "laptop"
+    )
+
+
+@pytest.mark.parametrize("profile", ["triton", "gpu"])
+def test_a_file_asked_for_as_a_profile_starts_nothing_and_says_so(profile):
+    services = config("--profile", profile)
+    assert services["prepare"]["depends_on"]["variant"]["condition"] == "service_completed_successfully"
+    assert "-f compose.triton.yml up" in services["variant"]["entrypoint"][-1]
 
 
 def test_the_light_images_are_told_every_package_but_torch_and_charts():
@@ -91,7 +216,14 @@ def test_prepare_keeps_what_it_drew_and_tells_redis_hashes_only(prepare, tmp_pat
     first = drawn()
     assert prepare.main(credentials) == 0
     assert drawn() == first
-    assert set(first) == {"redis/users.acl", "redis/probe", "trainer/redis", "worker/redis", "control/token"}
+    assert set(first) == {
+        "redis/users.acl",
+        "redis/probe",
+        "trainer/redis",
+        "worker/redis",
+        "control/token",
+        "grafana/password",
+    }
     assert all(first[name].strip() not in first["redis/users.acl"] for name in first if name != "redis/users.acl")
     assert (read_header(tmp_path / "run").game, read_header(tmp_path / "run").preset) == ("tic_tac_toe", "tiny")
     monkeypatch.setenv("ZEROFLEET_GAME", "connect_four")

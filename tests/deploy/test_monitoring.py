@@ -1,14 +1,22 @@
-"""Alerts and dashboard ask for metrics and labels that the services have."""
+"""Alerts and dashboard ask for metrics and labels that the services have, and the alerts fire when they should.
+
+Alerts are run by promtool, of Debian's package prometheus. Without it these tests are left out, but never in CI.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from zerofleet import metrics
 
@@ -17,7 +25,10 @@ NAMES = {name for service in metrics.EVERY for name in metrics.names(service)}
 PARTS = re.compile(r"(_bucket|_sum|_count)$")
 
 ALERTS: list[dict[str, Any]] = yaml.safe_load((MONITORING / "prometheus/alerts.yml").read_text())["groups"][0]["rules"]
-PANELS: list[dict[str, Any]] = json.loads((MONITORING / "grafana/dashboards/zerofleet.json").read_text())["panels"]
+BOARD: dict[str, Any] = json.loads((MONITORING / "grafana/dashboards/zerofleet.json").read_text())
+PANELS: list[dict[str, Any]] = BOARD["panels"]
+CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "alert_cases.yml").read_text())
+LABEL = re.compile(r"{{ \$labels\.(\w+) }}")
 QUERIES = [each["expr"] for each in ALERTS] + [target["expr"] for panel in PANELS for target in panel["targets"]]
 
 
@@ -46,3 +57,71 @@ def test_panels_ask_the_data_source_that_is_provisioned() -> None:
     sources = yaml.safe_load((MONITORING / "grafana/provisioning/datasources/prometheus.yml").read_text())["datasources"]
     assert {panel["datasource"]["uid"] for panel in PANELS} == {each["uid"] for each in sources}
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
+
+
+def test_grafana_knows_every_field_of_the_dashboard() -> None:
+    read = json.loads(JSONEncoder().encode(Dashboard.from_json(BOARD)))
+    assert _holds(read, BOARD)
+
+
+def test_panels_do_not_lie_over_each_other() -> None:
+    taken: set[tuple[int, int]] = set()
+    for place in (panel["gridPos"] for panel in PANELS):
+        fields = {
+            (x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert max(x for x, _ in fields) < 24
+        assert not fields & taken
+        taken |= fields
+
+
+def test_every_alert_has_a_case() -> None:
+    assert {case["alert"] for case in CASES} == {alert["alert"] for alert in ALERTS}
+
+
+def test_prometheus_takes_the_configuration_and_the_rules(promtool: str) -> None:
+    _check(promtool, "check", "config", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/prometheus.yml"))
+    _check(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/alerts.yml"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["alert"])
+def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, Any], promtool: str, tmp_path: Path) -> None:
+    alert = next(each for each in ALERTS if each["alert"] == case["alert"])
+    labels = case["fires"].get("labels", {})
+    words = {name: LABEL.sub(lambda found: labels[found[1]], text) for name, text in alert["annotations"].items()}
+    fired = [{"exp_labels": labels | alert["labels"], "exp_annotations": words}]
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": name, "values": values} for name, values in given["series"].items()],
+            "alert_rule_test": [{"alertname": case["alert"], "eval_time": f"{given['at']}m", "exp_alerts": expected}],
+        }
+        for given, expected in ((case["fires"], fired), (case["quiet"], []))
+    ]
+    file = tmp_path / "test.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(MONITORING / "prometheus/alerts.yml")], "tests": tests}))
+    _check(promtool, "test", "rules", str(file))
+
+
+@pytest.fixture
+def promtool() -> str:
+    """The path of promtool; CI installs it."""
+    found = shutil.which("promtool")
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("promtool is not installed; it comes with Debian's package prometheus")
+    assert found is not None, "promtool is missing: .ci/run should have installed Debian's package prometheus"
+    return found
+
+
+def _check(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def _holds(whole: Any, part: Any) -> bool:
+    """Whether `part` is all in `whole`, which may have more."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(name in whole and _holds(whole[name], value) for name, value in part.items())
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(whole) == len(part) and all(map(_holds, whole, part))
+    return bool(whole == part)

@@ -25,7 +25,7 @@ from zerofleet.run_paths import RunPaths
 from zerofleet.security.credentials import client_token
 from zerofleet.serving import gatekept, live_address
 
-__all__ = ["ModelRow", "app", "list_models", "verify_models"]
+__all__ = ["KnownModel", "ModelRow", "app", "list_models", "verify_models"]
 
 EXIT_CORRUPT = 1
 _LIVE_TIMEOUT_S = 3.0
@@ -61,6 +61,17 @@ class ModelRow:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A version as a gatekeeper knows it."""
+
+    version: int
+    status: str
+    """champion, or what the gatekeeper said of it."""
+    elo: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Said:
     """What a live gatekeeper knows."""
 
@@ -69,11 +80,24 @@ class _Said:
 
 
 @app.command("list")
-def list_(game_name: GameName, *, run_dir: RunDir = None, parameters: Parameters = None, json: Json = False) -> None:
+def list_(
+    game_name: GameName,
+    *,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Ask this gatekeeper, and look at no files.")
+    ] = None,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+    json: Json = False,
+) -> None:
     """List every stored version: what became of it, how long it was trained, its rating.
 
-    Verdicts and ratings come from the run's gatekeeper while it is up; the champions are known without it.
+    Verdicts and ratings come from the run's gatekeeper while it is up; the champions are known without it. With an address,
+    as of a cluster whose files are elsewhere, a gatekeeper tells what it knows.
     """
+    if address is not None:
+        _list_known(asyncio.run(_known(address, chosen_game(game_name, parameters))), json=json)
+        return
     game, paths = _open(game_name, run_dir, parameters)
     said = asyncio.run(_ask(paths, game))
     rows = list_models(paths, game, said)
@@ -211,11 +235,7 @@ def _row(store: ModelStore, model: str, manifest: Manifest, said: _Said | None) 
         status, note = "former champion", past[-1].reason
     else:
         status, note = ("" if candidate is None else candidate.status.value), ""
-    if candidate is not None and candidate.match is not None:
-        match = candidate.match
-        note = f"+{match.wins} ={match.draws} -{match.losses} against {match.champion_version}"
-    elif candidate is not None and candidate.reason:
-        note = candidate.reason
+    note = _verdict(candidate) or note
     return ModelRow(
         version=version,
         status=status,
@@ -240,6 +260,36 @@ async def _ask(paths: RunPaths, game: Game) -> _Said | None:
             ladder = await gatekeeper.ladder(model_name(game))
             return _Said({one.version: one for one in candidates}, {rung.name: rung.elo for rung in ladder})
     return None
+
+
+def _verdict(candidate: Candidate | None) -> str:
+    if candidate is None or candidate.match is None:
+        return "" if candidate is None else candidate.reason
+    match = candidate.match
+    return f"+{match.wins} ={match.draws} -{match.losses} against {match.champion_version}"
+
+
+async def _known(address: str, game: Game) -> list[KnownModel]:
+    """Ask a gatekeeper for the versions it knows, ascending."""
+    model = model_name(game)
+    async with GatekeeperClient(address, token=client_token()) as gatekeeper:
+        candidates, champion = await gatekeeper.models(model)
+        elo = {rung.name: rung.elo for rung in await gatekeeper.ladder(model)}
+    status = {one.version: one.status.value for one in candidates}
+    if champion is not None:
+        status[champion.version] = "champion"
+    notes = {one.version: _verdict(one) for one in candidates}
+    return [KnownModel(v, status[v], elo.get(f"model:{v}"), notes.get(v, "")) for v in sorted(status)]
+
+
+def _list_known(models: list[KnownModel], *, json: bool) -> None:
+    if json:
+        screen.emit_json([asdict(known) for known in models])
+        return
+    table = screen.table(">version", "status", ">Elo", "note")
+    for known in models:
+        table.add_row(str(known.version), known.status, "" if known.elo is None else f"{known.elo:.0f}", known.note)
+    screen.out().print(table)
 
 
 async def _change(paths: RunPaths, game: Game, version: int | None, reason: str) -> Champion:
