@@ -8,7 +8,7 @@ TEST_ARGS ?=
 SOAK_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check triton test compose-test soak test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check triton test images compose-test soak test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -43,6 +43,9 @@ triton: venv ## install a real Triton for the tests, in an environment of its ow
 
 test: venv triton ## all tests; TEST_ARGS="-k trees" for some
 	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
+
+images: ## build the images of a cluster, labelled with this commit and the time
+	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose build
 
 compose-test: venv ## bring up a cluster in Docker, hurt it in every way, count its games; five minutes and the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)
