@@ -69,6 +69,16 @@ def test_a_model_is_judged_with_its_search_and_without(zerofleet, run_with_champ
     assert modes == [(source, mode) for source in ("random", "self-play") for mode in ("policy alone", "30 simulations")]
 
 
+@pytest.mark.slow
+def test_an_agent_that_asks_a_model_is_judged_as_any_other(zerofleet, run_with_champion):
+    words = ("--game", "tic_tac_toe", "--positions", "5", "--run-dir", str(run_with_champion))
+    outcome = zerofleet("accuracy", "network,model=champion", *words, "--json")
+    assert outcome.code == 0, outcome.err
+    said = outcome.json()
+    assert said["player"] == "network,model=1"
+    assert [part["mode"] for part in said["results"]] == ["as it is", "as it is"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -28,8 +28,8 @@ from zerofleet.accuracy import (
     tally,
     yardstick,
 )
-from zerofleet.agents import make_agent
 from zerofleet.cli import screen
+from zerofleet.cli.entrants import entrants, serving_agent
 from zerofleet.cli.opponents import is_model, version_of
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.runs import find_run
@@ -63,7 +63,8 @@ class _Asked:
 
 def accuracy(
     player: Annotated[
-        str, typer.Argument(metavar="PLAYER", help="champion, model:N, alpha_beta:DEPTH, random or any other agent.")
+        str,
+        typer.Argument(metavar="PLAYER", help="champion, model:N, or an agent such as alpha_beta:5; it may ask a model."),
     ],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
@@ -107,7 +108,7 @@ def accuracy(
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Asked]]:
-    """Return the player's name and its moves; a model's inference server is borrowed as long as that takes."""
+    """Return the player's name and its moves; the inference server of a model is borrowed as long as that takes."""
     game, seed = request.game, request.seed
     async with AsyncExitStack() as stack:
         modes: dict[str, Chooser]
@@ -127,7 +128,7 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
                 for mode, budget in budgets.items()
             }
         else:
-            agent = make_agent(request.player, game)
+            agent = await stack.enter_async_context(serving_agent(entrants([request.player], game, run_dir), game))
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
         *_, strongest = modes.values()
         sources = (
