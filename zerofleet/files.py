@@ -18,8 +18,8 @@ TEMPORARY_SUFFIX = ".tmp"
 """Names that end so are unfinished; readers of a directory pass over them."""
 
 
-def atomic_publish(path: Path, data: bytes | str) -> None:
-    """Make `data` (text as UTF-8) the content of `path`, durably, replacing what was there.
+def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
+    """Make `data` (text as UTF-8) the content of `path`, durably, replacing what was there; `mode` less what the umask takes.
 
     The directory must exist. Two writers at once are safe: the last one wins whole. Raises `OSError` (disk full,
     read-only); then `path` is as it was. A process killed half-way leaves a file ending in `.tmp`, which nobody reads.
@@ -27,7 +27,7 @@ def atomic_publish(path: Path, data: bytes | str) -> None:
     content = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
     try:
-        with temporary.open("xb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
