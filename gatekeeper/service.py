@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import grpc
 import structlog
@@ -33,7 +32,6 @@ from gatekeeper.serving import Control, Serving
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet import metrics
 from zerofleet.agents import make_agent
-from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.replicas import ReplicaControl
@@ -46,6 +44,7 @@ from zerofleet.naming import model_name
 from zerofleet.security.credentials import plain, token_table
 from zerofleet.security.interceptors import RoleInterceptor
 from zerofleet.security.limits import server_limits
+from zerofleet.security.ports import bind
 from zerofleet.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
 
 __all__ = ["RunningGatekeeper", "open_gatekeeper", "serve"]
@@ -157,13 +156,15 @@ async def serve(service: Service, settings: GatekeeperSettings) -> None:
 
 
 async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, model: str) -> Evaluator:
-    return await stack.enter_async_context(KServeEvaluator(settings.inference_address, model, token=plain(settings.token)))
+    client = KServeEvaluator(settings.inference_address, model, token=plain(settings.token), tls=settings.tls)
+    return await stack.enter_async_context(client)
 
 
 async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) -> Control:
     control = ReplicaControl(
         settings.control_address or settings.inference_address,
         token=plain(settings.token),
+        tls=settings.tls,
         store=settings.model_store,
         absence_s=settings.replica_absence_s,
     )
@@ -186,22 +187,11 @@ async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) ->
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
         reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    address = _bind(server, settings.address)
+    address = bind(server, settings.address, settings.tls)
     await server.start()
     for name in ("", SERVICE):
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     return server, health_servicer, address
-
-
-def _bind(server: grpc.aio.Server, address: str) -> str:
-    """Bind the port and return the address as clients use it. The lease is held, so no gatekeeper uses the socket."""
-    if address.startswith("unix:"):
-        Path(address.removeprefix("unix:").removeprefix("//")).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        port = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port taken? set another --address") from error
-    return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
 
 
 def _age_s(promoted_at_ms: int) -> float:

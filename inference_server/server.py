@@ -6,11 +6,9 @@ drain   health NOT_SERVING → calls in progress end → the queue is answered �
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import grpc
 import structlog
@@ -26,7 +24,6 @@ from inference_server.queueing import RequestQueue
 from inference_server.registry import Loader, Registry
 from inference_server.settings import ServerSettings
 from zerofleet import metrics
-from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
@@ -37,6 +34,7 @@ from zerofleet.naming import MAX_MESSAGE_BYTES
 from zerofleet.security.credentials import plain, token_table
 from zerofleet.security.interceptors import RoleInterceptor
 from zerofleet.security.limits import server_limits
+from zerofleet.security.ports import bind
 
 __all__ = ["RunningServer", "open_server", "serve"]
 
@@ -117,7 +115,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
         reflection.enable_server_reflection(
             [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server
         )
-    address = _bind(server, settings.address)
+    address = bind(server, settings.address, settings.tls)
     await server.start()
     await health_servicer.set("", _SERVING)  # the process lives; the service is ready once it has the champions
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
@@ -127,25 +125,6 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
 
 def _count_refused(reason: str) -> None:
     metrics.INFERENCE_REFUSED.labels(reason=reason).inc()
-
-
-def _bind(server: grpc.aio.Server, address: str) -> str:
-    """Bind the port and return the address as clients use it."""
-    if address.startswith("unix:"):
-        _prepare_socket(Path(address.removeprefix("unix:").removeprefix("//")))
-    try:
-        port = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port taken? set another --address") from error
-    return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
-
-
-def _prepare_socket(path: Path) -> None:
-    """Make the directory of a unix socket, and refuse a path on which somebody answers: grpc would take it over."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with closing(socket.socket(socket.AF_UNIX)) as probe:
-        if probe.connect_ex(str(path)) == 0:
-            raise ConfigurationError(f"another server listens on unix:{path}; stop it or set another --address")
 
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:

@@ -51,11 +51,16 @@ async def serve(service: Service, settings: WorkerSettings) -> None:
     Cancellation: unfinished games are forgotten; unpublished ones are logged.
     """
     game = settings.build_game()
-    model, token = model_name(game), plain(settings.token)
+    model, token, tls = model_name(game), plain(settings.token), settings.tls
     async with (
-        GatekeeperClient(settings.gatekeeper_address, token=token) as gatekeeper,
+        GatekeeperClient(settings.gatekeeper_address, token=token, tls=tls) as gatekeeper,
         KServeEvaluator(
-            settings.inference_address, model, token=token, timeout_s=settings.evaluation_timeout_s, retry_s=5.0
+            settings.inference_address,
+            model,
+            token=token,
+            tls=tls,
+            timeout_s=settings.evaluation_timeout_s,
+            retry_s=5.0,
         ) as evaluator,
         aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
     ):

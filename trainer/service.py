@@ -67,7 +67,7 @@ async def serve(service: Service, settings: TrainerSettings) -> None:
         training = await loop.run_in_executor(learner_thread, open_training, settings, game)
         try:
             async with (
-                GatekeeperClient(settings.gatekeeper_address, token=plain(settings.token)) as gatekeeper,
+                GatekeeperClient(settings.gatekeeper_address, token=plain(settings.token), tls=settings.tls) as gatekeeper,
                 aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
             ):
                 submitter = Submitter(gatekeeper, training.store, model, rng=rng)

@@ -7,21 +7,34 @@ from typing import Self
 
 import grpc
 
+from zerofleet.errors import Unavailable, ZerofleetError
+from zerofleet.security.diagnosis import why_unreachable
+from zerofleet.security.tls import PLAIN, Tls
 from zerofleet.security.tokens import token_metadata
 
 __all__ = ["ChannelClient"]
 
 
 class ChannelClient:
-    """Owns the channel to `target`, and the token its calls present.
+    """Owns the channel to `target`, and the token its calls present; knows how the channel was made.
 
     Make it inside the event loop that uses it; an async context manager.
     """
 
-    def __init__(self, target: str, channel: grpc.aio.Channel, token: str | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        channel: grpc.aio.Channel,
+        token: str | None = None,
+        tls: Tls = PLAIN,
+        *,
+        known_as: str | None = None,
+    ) -> None:
         self.target = target
         self._channel = channel
         self._metadata = token_metadata(token)
+        self._tls = tls
+        self._known_as = known_as
 
     async def __aenter__(self) -> Self:
         return self
@@ -37,3 +50,13 @@ class ChannelClient:
         Cancellation: the channel may stay open until it is collected; close it again.
         """
         await self._channel.close()
+
+    async def explained(self, error: ZerofleetError) -> ZerofleetError:
+        """Return the error of a call; when nobody could be reached and TLS is why, one that says what is wrong with it.
+
+        Cancellation: nothing happened.
+        """
+        if not isinstance(error, Unavailable) or self._channel.get_state() is grpc.ChannelConnectivity.READY:
+            return error
+        why = await why_unreachable(self.target, self._tls, known_as=self._known_as)
+        return error if why is None else Unavailable(f"{self.target} cannot be reached: {why}")

@@ -16,6 +16,7 @@ import grpc
 
 from zerofleet.channel_client import ChannelClient
 from zerofleet.evaluators.channels import call_error, open_channel
+from zerofleet.security.tls import PLAIN, Tls
 from zerofleet.wire import evaluation_pb2 as wire
 from zerofleet.wire import evaluation_pb2_grpc as stubs
 
@@ -52,8 +53,8 @@ class Opinion:
 class EvaluationClient(ChannelClient):
     """One channel to an inference server at `target` (`host:port` or `unix:/path`); make it inside its event loop."""
 
-    def __init__(self, target: str, *, token: str | None = None, timeout_s: float = 60.0) -> None:
-        super().__init__(target, open_channel(target), token)
+    def __init__(self, target: str, *, token: str | None = None, tls: Tls = PLAIN, timeout_s: float = 60.0) -> None:
+        super().__init__(target, open_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._stub: stubs.EvaluationAsyncStub = stubs.EvaluationStub(self._channel)
 
@@ -83,7 +84,7 @@ class EvaluationClient(ChannelClient):
         try:
             reply = await self._stub.Evaluate(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as failure:
-            raise call_error(failure, target=self.target) from failure
+            raise await self.explained(call_error(failure, target=self.target)) from failure
         return _opinion(reply)
 
 

@@ -15,9 +15,11 @@ import grpc
 import structlog
 
 from zerofleet.channel_client import ChannelClient
-from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused
+from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.grpc_errors import error_from
 from zerofleet.promotions import Candidate, Champion, Rung, champion_from_wire
+from zerofleet.security.channels import open_channel
+from zerofleet.security.tls import PLAIN, Tls
 from zerofleet.wire import gatekeeper_pb2 as wire
 from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
@@ -29,6 +31,7 @@ Reply = TypeVar("Reply")
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
+TELL_AFTER_S = 10.0  # without a connection
 
 # A watcher hears nothing for hours; pings find a connection that died silently. The server allows this rate.
 CHANNEL_OPTIONS = (
@@ -47,9 +50,15 @@ class GatekeeperClient(ChannelClient):
     """One channel to a gatekeeper at `target` (`host:port` or `unix:/path`); make it inside the event loop that uses it."""
 
     def __init__(
-        self, target: str, *, token: str | None = None, timeout_s: float = 10.0, rng: random.Random | None = None
+        self,
+        target: str,
+        *,
+        token: str | None = None,
+        tls: Tls = PLAIN,
+        timeout_s: float = 10.0,
+        rng: random.Random | None = None,
     ) -> None:
-        super().__init__(target, grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS), token)
+        super().__init__(target, open_channel(target, CHANNEL_OPTIONS, tls), token, tls)
         self._timeout_s = timeout_s
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._stub: stubs.GatekeeperAsyncStub = stubs.GatekeeperStub(self._channel)
@@ -131,6 +140,7 @@ class GatekeeperClient(ChannelClient):
         """
         request, epoch, failures = wire.WatchChampionRequest(game=model), -1, 0
         while True:
+            await self._reached()
             call = self._stub.WatchChampion(request, wait_for_ready=True, metadata=self._metadata)
             try:
                 async for message in call:
@@ -149,6 +159,20 @@ class GatekeeperClient(ChannelClient):
             failures += 1
             await asyncio.sleep(self._pause_s(failures))
 
+    async def _reached(self) -> None:
+        """Return when there is a connection; say why there is none, once for each reason."""
+        told = ""
+        while True:
+            try:
+                async with asyncio.timeout(TELL_AFTER_S):
+                    await self._channel.channel_ready()
+                    return
+            except TimeoutError:
+                why = str(await self.explained(Unavailable(f"{self.target} does not answer; is it running?")))
+                if why != told:
+                    log.warning("gatekeeper.unreachable", reason=why)
+                    told = why
+
     def _pause_s(self, failures: int) -> float:
         """Return a random pause that grows with repeated failures, so that a fleet does not come back all at once."""
         limit = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failures, 16))
@@ -158,4 +182,4 @@ class GatekeeperClient(ChannelClient):
         try:
             return await start()
         except grpc.aio.AioRpcError as failure:
-            raise error_from(failure, target=self.target) from failure
+            raise await self.explained(error_from(failure, target=self.target)) from failure

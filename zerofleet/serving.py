@@ -23,7 +23,6 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import grpc
 import psutil
 
 from games.core import Game
@@ -36,6 +35,8 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.runs import RunDirectory, RunPaths, read_header
+from zerofleet.security.channels import open_channel
+from zerofleet.security.credentials import client_tls, client_token
 
 __all__ = ["champion_version", "evaluating", "gatekept", "live_address", "served"]
 
@@ -43,6 +44,7 @@ START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
 STOP_TIMEOUT_S = 20.0
 LOG_LINES_SHOWN = 8
+EVERYWHERE = {"0.0.0.0", "[::]"}  # noqa: S104 - what is announced, not where we listen
 
 # A server that is about to listen is looked for many times a second; grpc's own backoff grows to minutes.
 _STARTING = (
@@ -68,9 +70,15 @@ def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
         says = json.loads(_paths(run).announce(service).read_bytes())
         process = psutil.Process(int(says["pid"]))
         alive = process.status() != psutil.STATUS_ZOMBIE
-        return str(says["address"]) if alive else None
+        return _as_reached(str(says["address"])) if alive else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
+
+
+def _as_reached(address: str) -> str:
+    """Return an address of this machine as a client writes it: a server that listens everywhere is `localhost`."""
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in EVERYWHERE else address
 
 
 @contextlib.asynccontextmanager
@@ -100,12 +108,14 @@ async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence
 async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator]:
     """Yield an evaluator that asks the inference server at `address`; without one, an evaluator that knows nothing.
 
+    Token and TLS are those of this process (`zerofleet.security.credentials`).
+
     Cancellation: the connection is closed.
     """
     if address is None:
         yield UniformEvaluator(game.spec().num_players)
         return
-    async with KServeEvaluator(address, model_name(game)) as evaluator:
+    async with KServeEvaluator(address, model_name(game), token=client_token(), tls=client_tls()) as evaluator:
         yield evaluator
 
 
@@ -131,7 +141,8 @@ def _paths(run: RunPaths | RunDirectory) -> RunPaths:
 async def _has(address: str, model: str, versions: Sequence[int]) -> bool:
     """Return whether a server answers and has all those versions."""
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S), ModelControl(address, timeout_s=PROBE_TIMEOUT_S) as control:
+        probe = ModelControl(address, token=client_token(), tls=client_tls(), timeout_s=PROBE_TIMEOUT_S)
+        async with asyncio.timeout(PROBE_TIMEOUT_S), probe as control:
             return all([await control.ready(model, version) for version in versions])
     except (TimeoutError, ZerofleetError):
         return False
@@ -179,7 +190,7 @@ def _environment(service: str, token: str) -> dict[str, str]:
 
 async def _until_listening(service: str, address: str, process: asyncio.subprocess.Process, log: Path) -> None:
     """Return when the child accepts connections; raises `Unavailable` with the end of its log when it does not."""
-    async with grpc.aio.insecure_channel(address, options=_STARTING) as channel:
+    async with open_channel(address, _STARTING) as channel:
         ready, died = asyncio.ensure_future(channel.channel_ready()), asyncio.ensure_future(process.wait())
         try:
             await asyncio.wait({ready, died}, timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)

@@ -21,9 +21,9 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 import games
@@ -32,6 +32,7 @@ from games.errors import GameError
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.presets import preset
 from zerofleet.run_paths import RunPaths
+from zerofleet.security.tls import Tls
 from zerofleet.settings_sources import deep_merge, from_arguments, from_environment, leaf_names, secret_files, wants
 
 __all__ = [
@@ -52,6 +53,10 @@ _MASKED = r"\1********\2"
 
 Settings = TypeVar("Settings", bound="ServiceSettings")
 Tree = dict[str, Any]
+
+
+def _none_if_empty(value: Any) -> Any:
+    return None if value == "" else value  # an empty variable is one that is not set
 
 
 class ServiceSettings(BaseSettings):
@@ -88,6 +93,12 @@ class ServiceSettings(BaseSettings):
     never ask."""
     announce: Path | None = None
     """File this service writes when it is ready: JSON with pid, address and metrics_port."""
+    tls_ca: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
+    """Certificates (PEM) of the authorities that this service trusts. With them connections over the network are encrypted,
+    and a server wants a certificate of each client."""
+    tls_identity: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
+    """Who this service is: a directory with tls.crt and tls.key, or a certificate (PEM) with its key beside it as .key. A
+    server with it is reached encrypted. Unix sockets stay plain."""
     grace_s: float = Field(default=20.0, gt=0)
     """Seconds from SIGTERM until what has not drained is abandoned; keep the platform's own limit above it."""
     parent_pid: int = Field(default=0, ge=0)
@@ -108,6 +119,11 @@ class ServiceSettings(BaseSettings):
         if not isinstance(values, dict):
             return values
         return deep_merge(_derived(cls, values), _preset_parts(cls, values), values)
+
+    @property
+    def tls(self) -> Tls:
+        """How this service secures its connections."""
+        return Tls(self.tls_ca, self.tls_identity)
 
     def build_game(self) -> Game:
         """Return the game; raises `GameError` naming what exists."""

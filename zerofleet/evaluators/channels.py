@@ -13,6 +13,8 @@ import grpc
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.grpc_errors import error_from
 from zerofleet.naming import MAX_MESSAGE_BYTES
+from zerofleet.security import channels
+from zerofleet.security.tls import PLAIN, Tls
 
 __all__ = ["call_error", "open_channel"]
 
@@ -38,13 +40,13 @@ _OPTIONS = (
 )
 
 
-def open_channel(target: str, *, known_as: str | None = None) -> grpc.aio.Channel:
-    """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects when it is first used.
+def open_channel(target: str, tls: Tls = PLAIN, *, known_as: str | None = None) -> grpc.aio.Channel:
+    """Return a channel to an inference server; see `zerofleet.security.channels.open_channel`.
 
     `known_as` is the target whose name the server goes by, when `target` is one address behind that name.
     """
     named = () if known_as is None else (("grpc.default_authority", known_as.rpartition("/")[2].removeprefix("dns:")),)
-    return grpc.aio.insecure_channel(target, options=(*_OPTIONS, *named))
+    return channels.open_channel(target, (*_OPTIONS, *named), tls)
 
 
 def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:

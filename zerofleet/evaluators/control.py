@@ -22,6 +22,7 @@ from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable, ZerofleetError
 from zerofleet.evaluators.channels import call_error, open_channel
 from zerofleet.naming import MAX_VERSION, require_model_name
+from zerofleet.security.tls import PLAIN, Tls
 
 __all__ = ["ModelControl"]
 
@@ -40,11 +41,12 @@ class ModelControl(ChannelClient):
         target: str,
         *,
         token: str | None = None,
+        tls: Tls = PLAIN,
         store: Path | None = None,
         timeout_s: float = 120.0,
         known_as: str | None = None,
     ) -> None:
-        super().__init__(target, open_channel(target, known_as=known_as), token)
+        super().__init__(target, open_channel(target, tls, known_as=known_as), token, tls, known_as=known_as)
         self._store = store
         self._timeout_s = timeout_s
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
@@ -123,7 +125,7 @@ class ModelControl(ChannelClient):
         try:
             return await method(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as failure:
-            raise call_error(failure, target=self.target) from failure
+            raise await self.explained(call_error(failure, target=self.target)) from failure
 
 
 def _require_stored(directory: Path, versions: Sequence[int]) -> None:

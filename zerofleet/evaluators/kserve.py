@@ -30,6 +30,7 @@ from zerofleet.naming import (
     head_tensor,
     require_model_name,
 )
+from zerofleet.security.tls import PLAIN, Tls
 
 __all__ = ["KServeEvaluator"]
 
@@ -45,6 +46,7 @@ class KServeEvaluator(ChannelClient):
     """`Evaluator` that asks a server at `target` (`host:port`, `dns:///name:port` or `unix:/path`).
 
     token        what the server asks for, where it has tokens
+    tls          whom this client trusts and who it is; plain without
     timeout_s    deadline of one attempt, waiting for a connection included
     retry_s      total time after which an overloaded or unreachable server becomes an error
     concurrency  requests in flight at most; further ones wait here
@@ -56,6 +58,7 @@ class KServeEvaluator(ChannelClient):
         game_name: str,
         *,
         token: str | None = None,
+        tls: Tls = PLAIN,
         timeout_s: float = 15.0,
         retry_s: float = 60.0,
         max_rows: int = MAX_REQUEST_ROWS,
@@ -63,7 +66,7 @@ class KServeEvaluator(ChannelClient):
         rng: random.Random | None = None,
     ) -> None:
         self._model = require_model_name(game_name)  # before there is a channel to close
-        super().__init__(target, open_channel(target), token)
+        super().__init__(target, open_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows
@@ -132,7 +135,7 @@ class KServeEvaluator(ChannelClient):
                     error = call_error(failure, target=self.target)
                     pause_s = self._rng.uniform(0, min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt))
                     if loop.time() + pause_s >= began_s + self._patience_s(error):
-                        raise error from failure
+                        raise await self.explained(error) from failure
                 await asyncio.sleep(pause_s)
                 attempt += 1
 

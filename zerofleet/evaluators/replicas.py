@@ -23,6 +23,7 @@ import structlog
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError
 from zerofleet.evaluators.addresses import resolve
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.security.tls import PLAIN, Tls
 
 __all__ = ["ABSENCE_S", "ReplicaControl"]
 
@@ -48,6 +49,7 @@ class ReplicaControl:
     """Controls every server behind `target` (see `addresses`) as `ModelControl` controls one. Close it as that one.
 
     token      an operator's, where the servers ask for one
+    tls        whom this client trusts and who it is; the servers are known by the name in `target`
     store      the model store, which Triton's configuration is read from
     timeout_s  deadline of one load
     absence_s  for how long a silent replica is waited for
@@ -58,6 +60,7 @@ class ReplicaControl:
         target: str,
         *,
         token: str | None = None,
+        tls: Tls = PLAIN,
         store: Path | None = None,
         timeout_s: float = 120.0,
         absence_s: float = ABSENCE_S,
@@ -65,6 +68,7 @@ class ReplicaControl:
     ) -> None:
         self.target = target
         self._token = token
+        self._tls = tls
         self._store = store
         self._timeout_s = timeout_s
         self._absence_s = absence_s
@@ -130,7 +134,8 @@ class ReplicaControl:
                 replica.passed_over = True
                 log.warning("replica.passed_over", address=address, silent_s=round(now_s - replica.answered_s))
         if not any(lives):
-            raise Unavailable(f"{self.target} does not answer at {', '.join(self._replicas)}; is it running?")
+            error = Unavailable(f"{self.target} does not answer at {', '.join(self._replicas)}; is it running?")
+            raise await known[0][1].control.explained(error) if known else error
         present = [replica for (_, replica), alive in zip(known, lives, strict=True) if alive]
         return present, f"{', '.join(silent)} does not answer" if silent else ""
 
@@ -147,7 +152,9 @@ class ReplicaControl:
 
     def _control(self, address: str) -> ModelControl:
         known_as = None if address == self.target or self.target.startswith(("ipv4:", "ipv6:")) else self.target
-        return ModelControl(address, token=self._token, store=self._store, timeout_s=self._timeout_s, known_as=known_as)
+        return ModelControl(
+            address, token=self._token, tls=self._tls, store=self._store, timeout_s=self._timeout_s, known_as=known_as
+        )
 
 
 async def _together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:

@@ -8,18 +8,34 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.security.tls import Tls
 from zerofleet.security.tokens import TokenTable
 from zerofleet.settings import inherited_environment
 
-__all__ = ["METRICS_TOKEN_VARIABLE", "client_token", "plain", "require_tokens", "token_table"]
+__all__ = [
+    "METRICS_TOKEN_VARIABLE",
+    "client_tls",
+    "client_token",
+    "plain",
+    "require_tokens",
+    "token_table",
+    "without_credentials",
+]
 
 TOKEN_VARIABLE = "ZEROFLEET_TOKEN"  # noqa: S105 - the name of a variable
 METRICS_TOKEN_VARIABLE = "ZEROFLEET_METRICS_TOKEN"  # noqa: S105 - likewise
+CA_VARIABLE, IDENTITY_VARIABLE = "ZEROFLEET_TLS_CA", "ZEROFLEET_TLS_IDENTITY"
 
 
 def plain(secret: SecretStr | None) -> str | None:
     """Return the text of a secret, None for one that is not set or empty."""
     return (secret.get_secret_value() or None) if secret else None
+
+
+def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without tokens, for a service that this process keeps to itself."""
+    secret = {f"{TOKEN_VARIABLE}{plural}{file}" for plural in ("", "S") for file in ("", "_FILE")}
+    return {name: value for name, value in environment.items() if name not in secret}
 
 
 def token_table(tokens: SecretStr | None) -> TokenTable:
@@ -51,3 +67,10 @@ def client_token(environment: Mapping[str, str] | None = None, *, variable: str 
         except OSError as error:
             raise ConfigurationError(f"{variable}_FILE={path} cannot be read: {error.strerror}") from error
     return variables.get(variable) or None
+
+
+def client_tls(environment: Mapping[str, str] | None = None) -> Tls:
+    """Return how commands secure their connections, from `ZEROFLEET_TLS_CA` and `ZEROFLEET_TLS_IDENTITY`."""
+    variables = inherited_environment() if environment is None else environment
+    ca, identity = variables.get(CA_VARIABLE), variables.get(IDENTITY_VARIABLE)
+    return Tls(Path(ca) if ca else None, Path(identity) if identity else None)

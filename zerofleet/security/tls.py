@@ -1,0 +1,176 @@
+"""TLS of a process by two settings: whom it trusts, and who it is.
+
+                                a server                               a client
+    neither                     plain                                  plain
+    tls_identity                encrypted, asks for no certificate     encrypted, public authorities trusted, shows who it is
+    tls_ca                      refused: it has no certificate         encrypted, shows no certificate
+    tls_ca and tls_identity     encrypted, each client shows one       encrypted, shows who it is
+
+Nothing ever falls back to plain. Unix sockets stay plain whatever the settings say: the file system is their guard. Files that
+were renewed on disk are taken up without a restart; what cannot be used is passed over with a warning, and what held before
+goes on to hold.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from zerofleet.errors import ConfigurationError
+
+__all__ = ["CERTIFICATE", "KEY", "PLAIN", "Material", "RenewedMaterial", "Tls", "is_unix"]
+
+CERTIFICATE, KEY = "tls.crt", "tls.key"  # as cert-manager names them in its secrets
+WARN_BEFORE = timedelta(days=14)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What grpc wants to know, as PEM."""
+
+    roots: bytes | None
+    chain: bytes | None
+    key: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Where a process finds whom it trusts and who it is. False when it has neither."""
+
+    ca: Path | None = None
+    """Certificates of the authorities it trusts."""
+    identity: Path | None = None
+    """A directory with `tls.crt` and `tls.key`, or a certificate with its key beside it as `.key`."""
+
+    def __bool__(self) -> bool:
+        return self.ca is not None or self.identity is not None
+
+    @property
+    def certificate(self) -> Path | None:
+        """The file of the own certificate, followed by those of authorities between it and a trusted one."""
+        if self.identity is None:
+            return None
+        return self.identity / CERTIFICATE if self.identity.is_dir() else self.identity
+
+    @property
+    def key(self) -> Path | None:
+        """The file of the private key."""
+        if self.identity is None:
+            return None
+        return self.identity / KEY if self.identity.is_dir() else self.identity.with_suffix(".key")
+
+    def load(self) -> Material:
+        """Return the content of the files.
+
+        Raises `ConfigurationError` for one that cannot be read or is none, a key that others may read or that is another
+        certificate's, and a certificate that has expired.
+        """
+        roots = None if self.ca is None else _read(self.ca, "tls_ca")
+        if roots is not None and self.ca is not None:
+            _require_certificates(roots, self.ca)
+        if self.certificate is None or self.key is None:
+            return Material(roots, None, None)
+        chain, key = _read(self.certificate, "tls_identity"), _read_key(self.key)
+        _require_identity(chain, key, self.certificate, self.key)
+        return Material(roots, chain, key)
+
+    def signature(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return what changes when a file is written or exchanged."""
+        return tuple(_signature(path) for path in (self.ca, self.certificate, self.key) if path is not None)
+
+
+PLAIN = Tls()
+"""No TLS."""
+
+
+class RenewedMaterial:
+    """The content of the files as it is now. Raises as `Tls.load` when it is made, and never again."""
+
+    def __init__(self, tls: Tls) -> None:
+        self._tls = tls
+        self._signature = tls.signature()
+        self.material = tls.load()
+
+    def look_again(self) -> bool:
+        """Read files that have changed; returns whether there is new material. A key and a certificate that do not fit yet,
+        since only one of them has been written, are looked at the next time."""
+        if (signature := self._tls.signature()) == self._signature:
+            return False
+        try:
+            material = self._tls.load()
+        except ConfigurationError as error:
+            log.warning("tls.not_renewed", reason=str(error))
+            return False
+        self._signature = signature
+        changed, self.material = material != self.material, material
+        if changed:
+            log.info("tls.renewed", ca=str(self._tls.ca or ""), identity=str(self._tls.identity or ""))
+        return changed
+
+
+def is_unix(address: str) -> bool:
+    """Return whether an address is a unix socket."""
+    return address.startswith(("unix:", "unix-abstract:"))
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ino, found.st_size)
+
+
+def _read(path: Path, setting: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        what = "a file of certificates (PEM)" if setting == "tls_ca" else f"a directory with {CERTIFICATE} and {KEY}"
+        raise ConfigurationError(f"{setting}: {path} cannot be read: {error.strerror}; name {what}") from error
+
+
+def _read_key(path: Path) -> bytes:
+    """Return a private key, and refuse one that anybody on the machine may read or exchange."""
+    content = _read(path, "tls_identity")
+    mode = path.stat().st_mode
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise ConfigurationError(
+            f"the private key {path} has mode {stat.S_IMODE(mode):04o} and is open to others;"
+            f" chmod 600 {path} (0440 in a volume of Kubernetes), and renew it if this machine has other users"
+        )
+    return content
+
+
+def _require_certificates(pem: bytes, path: Path) -> None:
+    from cryptography import x509  # noqa: PLC0415  (processes without TLS start without it)
+
+    try:
+        x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise ConfigurationError(f"{path} holds no certificates in PEM: {error}") from None
+
+
+def _require_identity(chain: bytes, key: bytes, certificate_path: Path, key_path: Path) -> None:
+    """Raise `ConfigurationError` unless the key is the certificate's and the certificate holds now."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    _require_certificates(chain, certificate_path)
+    certificate = x509.load_pem_x509_certificates(chain)[0]
+    try:
+        public_key = load_pem_private_key(key, password=None).public_key()
+    except (ValueError, TypeError):
+        raise ConfigurationError(f"{key_path} holds no private key in PEM without a password") from None
+    if public_key != certificate.public_key():
+        raise ConfigurationError(f"the private key {key_path} is not that of the certificate {certificate_path}")
+    now, ends = datetime.now(UTC), certificate.not_valid_after_utc
+    if now > ends:
+        raise ConfigurationError(f"the certificate {certificate_path} expired on {ends:%Y-%m-%d %H:%M} UTC; renew it")
+    if ends - now < WARN_BEFORE:
+        log.warning("tls.expires_soon", certificate=str(certificate_path), expires=f"{ends:%Y-%m-%d %H:%M} UTC")
