@@ -156,6 +156,16 @@ COMMANDS = {
             "zerofleet restore /var/backups/connect_four/20261121T131440123Z --check",
         ),
     ),
+    "certs": Command(
+        "zerofleet.cli.certs:certs",
+        "Make or renew certificates for services and people",
+        _MACHINE,
+        (
+            "zerofleet certs",
+            "zerofleet certs /etc/zerofleet --name inference_server=gpu1.example.org --name gatekeeper=10.0.0.7",
+            "zerofleet certs --renew",
+        ),
+    ),
     "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
     "plan": Command(
         "zerofleet.cli.plan:plan",

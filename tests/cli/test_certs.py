@@ -1,0 +1,112 @@
+"""`zerofleet certs`: an authority and identities that are never overwritten, only renewed, and fit what services want."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from cryptography import x509
+
+from zerofleet.security.tls import Tls
+
+EVERYBODY = ["authority", "inference_server", "gatekeeper", "trainer", "selfplay_worker", "operator"]
+
+
+def _contents(root):
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_everybody_gets_an_identity_that_a_service_accepts(zerofleet, tmp_path):
+    outcome = zerofleet("certs", str(tmp_path / "certs"), "--json")
+    assert outcome.code == 0, outcome.err
+    said = outcome.json()["identities"]
+    assert [one["name"] for one in said] == EVERYBODY
+    assert all(one["made"] for one in said)
+    reached = {one["name"]: set(one["names"]) for one in said}
+    assert reached["gatekeeper"] == {"gatekeeper", "localhost", "127.0.0.1", "::1"}
+    assert reached["inference_server"] >= {"inference", "inference-server", "localhost"}
+    for name in EVERYBODY[1:]:
+        directory = tmp_path / "certs" / name
+        assert Tls(directory / "ca.crt", directory).load().key is not None
+
+
+def test_keys_and_directories_are_the_owners_alone(zerofleet, tmp_path):
+    zerofleet("certs", str(tmp_path / "certs"))
+    keys = list((tmp_path / "certs").rglob("*.key"))
+    assert len(keys) == len(EVERYBODY)
+    assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
+    assert {key.parent.stat().st_mode & 0o777 for key in keys} == {0o700}
+    assert list((tmp_path / "certs").rglob("*.tmp")) == []
+
+
+def test_nothing_is_overwritten(zerofleet, tmp_path):
+    zerofleet("certs", str(tmp_path))
+    before = _contents(tmp_path)
+    outcome = zerofleet("certs", str(tmp_path), "--json")
+    assert not any(one["made"] for one in outcome.json()["identities"])
+    refused = zerofleet("certs", str(tmp_path), "--name", "gatekeeper=gate.example")
+    assert refused.code == 2
+    assert "has a certificate without gate.example; nothing is overwritten: add --renew" in refused.err
+    assert _contents(tmp_path) == before
+
+
+def test_renewal_keeps_authority_and_names_and_makes_new_keys(zerofleet, tmp_path):
+    zerofleet("certs", str(tmp_path), "--name", "gatekeeper=gate.example")
+    before = _contents(tmp_path)
+    outcome = zerofleet("certs", str(tmp_path), "--renew", "--days", "90", "--name", "gatekeeper=10.0.0.7", "--json")
+    assert outcome.code == 0, outcome.err
+    renewed = {one["name"]: one["names"] for one in outcome.json()["identities"] if one["made"]}
+    assert set(renewed) == set(EVERYBODY[1:])
+    assert renewed["gatekeeper"] == ["gatekeeper", "localhost", "127.0.0.1", "::1", "gate.example", "10.0.0.7"]
+    after = _contents(tmp_path)
+    assert after.keys() == before.keys()
+    kept = {name for name in after if after[name] == before[name]}
+    assert kept == {name for name in after if name.endswith("ca.crt")} | {"authority/ca.key"}
+
+
+def test_one_identity_alone_is_made_or_renewed(zerofleet, tmp_path):
+    made = zerofleet("certs", str(tmp_path), "--identity", "anna", "--json").json()["identities"]
+    assert [one["name"] for one in made] == ["authority", "anna"]
+    certificate = x509.load_pem_x509_certificate((tmp_path / "anna" / "tls.crt").read_bytes())
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--name", "gatekeeper"), "'gatekeeper' is not IDENTITY=HOST"),
+        (("--name", "gatekeeper=no host"), "'no host' is neither a host name"),
+        (("--identity", "../evil"), "'../evil' is no name of an identity"),
+        (("--identity", "authority"), "'authority' is no name of an identity"),
+        (("--renew",), "has no certificates to renew"),
+        (("--days", "0"), "greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_made_is_one_clear_error(zerofleet, tmp_path, words, said):
+    outcome = zerofleet("certs", str(tmp_path / "certs"), *words)
+    assert outcome.code == 2
+    assert said in " ".join(outcome.err.split())
+
+
+def test_only_what_is_there_is_renewed(zerofleet, tmp_path):
+    zerofleet("certs", str(tmp_path), "--identity", "anna")
+    for name, said in (("bob", "has no tls.crt to renew"), ("../evil", "is no name of an identity")):
+        outcome = zerofleet("certs", str(tmp_path), "--renew", "--identity", name)
+        assert outcome.code == 2
+        assert said in outcome.err
+
+
+def test_half_an_authority_is_not_mended(zerofleet, tmp_path):
+    zerofleet("certs", str(tmp_path))
+    (tmp_path / "authority" / "ca.key").unlink()
+    outcome = zerofleet("certs", str(tmp_path))
+    assert outcome.code == 2
+    assert "has only one of ca.crt and ca.key" in outcome.err
+
+
+@pytest.mark.slow
+def test_other_commands_start_without_the_library(tmp_path):
+    code = "import sys, zerofleet.settings, zerofleet.cli.app; sys.exit('cryptography' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
