@@ -34,6 +34,7 @@ from zerofleet.evaluators.control import ModelControl
 from zerofleet.naming import model_name
 from zerofleet.planning.costs import save_figures
 from zerofleet.presets import preset as named_preset
+from zerofleet.security.credentials import without_credentials
 
 __all__ = ["ServeFigures", "run", "serve"]
 
@@ -134,7 +135,7 @@ async def _started(log: Path, *command: str, threads: int) -> Any:
             stdout=asyncio.subprocess.PIPE,
             stderr=out,
             limit=_LOG_LIMIT,
-            env={**os.environ, **limits},
+            env={**without_credentials(os.environ), **limits},
         )
     try:
         yield Peer(process, log)

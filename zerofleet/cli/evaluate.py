@@ -19,6 +19,7 @@ from zerofleet.cli.options import GameName, Json, Parameters, RunDir, Seed, chos
 from zerofleet.cli.runs import find_run
 from zerofleet.evaluation_client import EvaluationClient, Opinion
 from zerofleet.runs import RunPaths
+from zerofleet.security.credentials import client_tls, client_token
 from zerofleet.serving import champion_version, served
 
 __all__ = ["evaluate"]
@@ -68,7 +69,7 @@ async def _ask_run(paths: RunPaths, game: Game, names: list[str], question: dict
 
 
 async def _ask(address: str, game: Game, names: list[str], question: dict[str, int]) -> Opinion:
-    async with EvaluationClient(address) as client:
+    async with EvaluationClient(address, token=client_token(), tls=client_tls()) as client:
         return await client.evaluate(game.spec().name, names, parameters=parameters_text(game), **question)
 
 

@@ -22,7 +22,7 @@ from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.promotions import Candidate, Champion
 from zerofleet.run_paths import RunPaths
-from zerofleet.security.credentials import client_token
+from zerofleet.security.credentials import client_tls, client_token
 from zerofleet.serving import gatekept, live_address
 
 __all__ = ["KnownModel", "ModelRow", "app", "list_models", "verify_models"]
@@ -255,7 +255,7 @@ async def _ask(paths: RunPaths, game: Game) -> _Said | None:
     if address is None:
         return None
     with suppress(Unavailable, InvalidRequest, PermissionRefused):
-        async with GatekeeperClient(address, token=client_token(), timeout_s=_LIVE_TIMEOUT_S) as gatekeeper:
+        async with _gatekeeper(address, timeout_s=_LIVE_TIMEOUT_S) as gatekeeper:
             candidates, _ = await gatekeeper.models(model_name(game))
             ladder = await gatekeeper.ladder(model_name(game))
             return _Said({one.version: one for one in candidates}, {rung.name: rung.elo for rung in ladder})
@@ -272,7 +272,7 @@ def _verdict(candidate: Candidate | None) -> str:
 async def _known(address: str, game: Game) -> list[KnownModel]:
     """Ask a gatekeeper for the versions it knows, ascending."""
     model = model_name(game)
-    async with GatekeeperClient(address, token=client_token()) as gatekeeper:
+    async with _gatekeeper(address) as gatekeeper:
         candidates, champion = await gatekeeper.models(model)
         elo = {rung.name: rung.elo for rung in await gatekeeper.ladder(model)}
     status = {one.version: one.status.value for one in candidates}
@@ -292,10 +292,14 @@ def _list_known(models: list[KnownModel], *, json: bool) -> None:
     screen.out().print(table)
 
 
+def _gatekeeper(address: str, *, timeout_s: float = 10.0) -> GatekeeperClient:
+    return GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s)
+
+
 async def _change(paths: RunPaths, game: Game, version: int | None, reason: str) -> Champion:
     """Promote a version, or roll back when none is given."""
     model = model_name(game)
-    async with gatekept(paths, game) as address, GatekeeperClient(address, token=client_token()) as gatekeeper:
+    async with gatekept(paths, game) as address, _gatekeeper(address) as gatekeeper:
         if version is None:
             return await gatekeeper.rollback(model, reason=reason)
         return await gatekeeper.promote(model, version, reason=reason)
