@@ -1,7 +1,8 @@
 """What becomes of a delivered game: kept, known already, or refused with a reason.
 
-A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published,
-or reuses the uid of a different game. Games of a warm start may have rules of their own, and their uid is their number: whoever
+A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published or
+is older than all whose games are in the window, comes from a worker that sends too much or in quarantine, or reuses the uid of
+a different game. Games of a warm start may have rules of their own, and their uid is their number: whoever
 played it first counts, whatever a second worker makes of it.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from games.core import Game
+from trainer.fleet import Fleet
+from trainer.model_ages import ModelAges
 from trainer.replay import AcceptedGame, Replay
 from trainer.samples import extract
 from zerofleet.errors import RecordRejected
@@ -53,13 +56,21 @@ class Judge:
         newest_version: Callable[[], int],
         *,
         warm_start_game: Game | None = None,
+        champion_version: Callable[[], int] = lambda: 0,
+        fleet: Fleet | None = None,
     ) -> None:
-        """`newest_version`: the highest model version ever published. `warm_start_game`: what agents play, if not `game`."""
+        """`newest_version`: the highest model version ever published. `warm_start_game`: what agents play, if not `game`.
+
+        `champion_version`: the version whose games are never too old, 0 when there is none. `fleet`: who sends what.
+        """
         self._game = game
         self._warm_start_game = game if warm_start_game is None else warm_start_game
         self._settings = settings
         self._replay = replay
         self._newest_version = newest_version
+        self._champion_version = champion_version
+        self._fleet = fleet
+        self._ages = ModelAges(replay.window.total)
 
     def judge(self, deliveries: Sequence[Delivery]) -> Verdicts:
         """Decide on each delivery, in order; games of the same call are compared with each other too."""
@@ -106,10 +117,21 @@ class Judge:
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
         if claimed > newest:
             raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
+        self._require_young(claimed)
+        if self._fleet is not None and claimed:
+            self._fleet.admit(record.worker_id, record.moves[:], record.scores[:])
         samples = extract(
             played, search_value_share=self._settings.search_value_share, policy_target=self._settings.policy_target
         )
+        self._ages.note(claimed, len(samples))
         return AcceptedGame(delivery.uid, delivery.payload, samples)
+
+    def _require_young(self, version: int) -> None:
+        """Refuse a game whose newest model is older than those of the window; agents have none, and are as good as ever."""
+        window = self._replay.window
+        oldest = self._ages.oldest(window.total - len(window))
+        if 0 < version < oldest and version < self._champion_version():
+            raise RecordRejected("stale_model", f"played by model version {version}, the window holds games from {oldest} on")
 
 
 _UNREADABLE = b""  # no record is empty

@@ -17,6 +17,7 @@ from typing import TypeVar
 import structlog
 
 from trainer.candidates import Submitter
+from trainer.fleet import Fleet
 from trainer.history import History, open_history
 from trainer.intake import Intake
 from trainer.judge import Judge
@@ -93,6 +94,12 @@ def make_intake(
             replay,
             lambda: training.newest_version,
             warm_start_game=game_of(training.game, settings.warm_start),
+            champion_version=lambda: training.champion_version,
+            fleet=Fleet(
+                max_plies=training.game.spec().max_plies,
+                share_max=settings.worker_share_max,
+                quarantines=settings.suspect_workers == "quarantine",
+            ),
         ),
         executor=executor,
         consumer=settings.consumer_name,

@@ -51,6 +51,12 @@ class TrainerSettings(ServiceSettings):
     """Games taken from the stream, stored and acknowledged at once."""
     intake_wait_s: float = Field(default=1.0, gt=0, le=2.0)
     """Longest wait for games in one request to the stream."""
+    worker_share_max: float = Field(default=1.0, gt=0, le=1)
+    """Largest share of the last 1,000 games that one worker may have where there are several; further ones are refused. 1 sets
+    no bound."""
+    suspect_workers: Literal["report", "quarantine"] = "report"
+    """What becomes of a worker whose games differ grossly from the other workers' in length, outcome or opening: it is named in
+    the log and counted, or its games are refused as well until they no longer do."""
     checkpoint_every_s: float = Field(default=60.0, gt=0)
     """Seconds between checkpoints; one is written with each candidate and at the end in any case."""
     report_every_s: float = Field(default=5.0, gt=0)

@@ -133,6 +133,15 @@ class Training:
         return versions[-1]
 
     @property
+    def champion_version(self) -> int:
+        """The version of the champion, 0 while there is none or its pointer cannot be read."""
+        try:
+            champion = self.store.champion(self._model)
+        except (CorruptModel, Unavailable, OSError):
+            return 0
+        return champion.version if champion else 0
+
+    @property
     def candidate_due(self) -> bool:
         """Whether enough samples came since the last candidate, and were trained on as well.
 

@@ -103,6 +103,7 @@ GRPC_HANDLING = _histogram(
 RECORDS_ACCEPTED = _counter("zerofleet_records_accepted_total", "Games stored", by=(TRAINER,))
 RECORDS_REJECTED = _counter("zerofleet_records_rejected_total", "Games refused and dead-lettered", "reason", by=(TRAINER,))
 RECORDS_DUPLICATE = _counter("zerofleet_records_duplicate_total", "Games delivered again", by=(TRAINER,))
+SUSPECT_WORKERS = _gauge("zerofleet_suspect_workers", "Workers whose games differ grossly from the others'", by=(TRAINER,))
 STREAM_LAG = _gauge("zerofleet_stream_lag_entries", "Games not yet delivered", by=(TRAINER,))
 STREAM_PENDING = _gauge("zerofleet_stream_pending_entries", "Games delivered and not yet acknowledged", by=(TRAINER,))
 STREAM_DEAD = _gauge("zerofleet_stream_dead_entries", "Games in the dead-letter queue", by=(TRAINER,))

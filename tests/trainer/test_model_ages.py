@@ -1,0 +1,65 @@
+"""Which model is too old: the window's own oldest, whatever came meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer.judge import Judge
+from trainer.model_ages import ModelAges
+from trainer.replay import Replay
+from zerofleet.presets import TrainSettings
+from zerofleet.streams import Delivery
+
+
+def test_the_oldest_version_of_a_window_follows_it():
+    ages = ModelAges(0)
+    for version in (1, 2, 3, 2, 5):
+        ages.note(version, 10)
+    assert [ages.oldest(begin) for begin in (0, 9, 10, 29, 30, 39, 40, 50)] == [1, 1, 2, 2, 2, 2, 5, 0]
+
+
+def test_nothing_is_too_old_while_the_window_holds_games_of_before_the_start():
+    ages = ModelAges(100)
+    ages.note(7, 10)
+    assert ages.oldest(99) == 0
+    assert ages.oldest(100) == 7
+
+
+def test_it_remembers_no_more_than_it_needs():
+    ages = ModelAges(0)
+    for _ in range(10_000):
+        ages.note(3, 1)
+    assert len(ages._rising) == 1
+
+
+@pytest.fixture
+def replay(game, tmp_path):
+    """A window of hardly more than one game."""
+    opened = Replay.open(tmp_path / "replay", game, TrainSettings(window_min=10, window_max=10))
+    yield opened
+    opened.close()
+
+
+def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_champions(game, replay, record):
+    champion = 9
+
+    def judge_one(number: int, version: int):
+        return judge.judge([Delivery("1", *record(number, version=version), 1)])
+
+    judge = Judge(game, TrainSettings(), replay, newest_version=lambda: 9, champion_version=lambda: champion)
+    replay.keep(judge_one(1, 2).accepted)
+    for number in range(2, 12):
+        replay.keep(judge_one(number, 8).accepted)
+    late = judge_one(20, 2)
+    assert [refusal.reason for refusal in late.refused] == ["stale_model"]
+    assert "version 2, the window holds games from 8 on" in late.refused[0].text
+    assert judge_one(21, 8).accepted
+    champion = 2  # after a rollback its games are all there are
+    assert judge_one(22, 2).accepted
+
+
+def test_where_no_champion_can_be_read_nothing_is_too_old(game, replay, record):
+    judge = Judge(game, TrainSettings(), replay, newest_version=lambda: 9)
+    for number in range(10):
+        replay.keep(judge.judge([Delivery("1", *record(number, version=8), 1)]).accepted)
+    assert judge.judge([Delivery("1", *record(20, version=2), 1)]).accepted
