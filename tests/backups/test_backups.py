@@ -139,6 +139,17 @@ def test_parts_of_a_run_are_restored_onto_mounted_volumes_which_are_empty(run, b
     assert (root / "replay/00000001.games").read_bytes() == b"more"
 
 
+def test_a_part_of_a_run_is_restored_beside_the_others(run, backups, tmp_path):
+    backup = save_backup(run, backups)
+    shutil.rmtree(run / "replay")
+    restore_backup(backup, run, parts=["replay"])
+    assert (run / "replay/00000001.games").read_bytes() == b"more"
+    with pytest.raises(RunDirectoryError, match="is not empty"):
+        restore_backup(backup, run, parts=["models"])
+    with pytest.raises(RunDirectoryError, match="has no part modles; it has gatekeeper, metrics, models, replay"):
+        restore_backup(backup, run, parts=["modles"])
+
+
 def test_a_directory_that_is_not_empty_is_refused(run, backups, tmp_path):
     backup = save_backup(run, backups)
     with pytest.raises(RunDirectoryError, match="is not empty"):
@@ -228,6 +239,7 @@ def test_a_version_that_is_pruned_under_the_copy_is_left_out(run, backups, monke
     assert (backup / "files/models/go/2/model.pt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["backup_after_file:1", "backup_after_file:9", "backup_before_rename"])
 def test_a_killed_backup_is_none_and_the_next_removes_what_it_left(run, backups, point):
     assert zerofleet("backup", run, "--to", backups, crash_at=point).returncode == -signal.SIGKILL
@@ -237,6 +249,7 @@ def test_a_killed_backup_is_none_and_the_next_removes_what_it_left(run, backups,
     assert not list(backups.glob(".*.tmp"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["restore_after_file:5", "restore_staged", "restore_moved:1", "restore_moved:6"])
 def test_a_killed_restore_is_gone_on_with_by_the_same_command(run, backups, tmp_path, point):
     backup, root = save_backup(run, backups), tmp_path / "again"
@@ -247,6 +260,7 @@ def test_a_killed_restore_is_gone_on_with_by_the_same_command(run, backups, tmp_
     assert zerofleet("restore", backup, root).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_half_restored_directory_takes_no_other_backup(run, backups, tmp_path):
     first, root = save_backup(run, backups), tmp_path / "again"
     write(run, "models/go/3/model.pt", b"newer")

@@ -1,119 +1,103 @@
-"""The Kubernetes definitions: valid for three versions, and with settings that the services have."""
+"""Every overlay: valid for three versions of Kubernetes, and with settings, addresses and ports that the services have."""
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
+from manifests import (
+    OVERLAYS,
+    SERVICES,
+    VERSIONS,
+    addresses,
+    container,
+    environment,
+    label_of,
+    of_kind,
+    own_services,
+    pods,
+    validate,
+    workloads,
+)
 
-from gatekeeper.settings import GatekeeperSettings
-from inference_server.settings import ServerSettings
-from selfplay_worker.settings import WorkerSettings
-from trainer.settings import TrainerSettings
-from zerofleet.settings import ServiceSettings, read_settings
+from zerofleet.settings import read_settings
 from zerofleet.settings_sources import leaf_names
 
-ROOT = Path(__file__).parents[2]
-OVERLAYS = sorted(path.parent for path in (ROOT / "deploy/kubernetes/overlays").glob("*/kustomization.yaml"))
-VERSIONS = ("1.32", "1.35", "1.37")
-SERVICES: dict[str, type[ServiceSettings]] = {
-    "inference-server": ServerSettings,
-    "selfplay-worker": WorkerSettings,
-    "trainer": TrainerSettings,
-    "gatekeeper": GatekeeperSettings,
-}
-
-_spec = importlib.util.spec_from_file_location("kustomize", Path(__file__).with_name("kustomize.py"))
-assert _spec is not None
-assert _spec.loader is not None
-kustomize = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(kustomize)
-
-
-@pytest.fixture(params=OVERLAYS, ids=lambda path: path.name)
-def documents(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    rendered: list[dict[str, Any]] = kustomize.render(request.param)
-    return rendered
-
-
-def of_kind(documents: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
-    return {each["metadata"]["name"]: each for each in documents if each["kind"] in kinds}
-
-
-def pods(documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {name: each["spec"]["template"] for name, each in of_kind(documents, "Deployment", "StatefulSet").items()}
-
-
-def environment(documents: list[dict[str, Any]], service: str) -> dict[str, str]:
-    """Return the environment a pod gets; a field of the pod stands for itself."""
-    container = pods(documents)[service]["spec"]["containers"][0]
-    maps = of_kind(documents, "ConfigMap")
-    variables = {}
-    for source in container["envFrom"]:
-        variables |= maps[source["configMapRef"]["name"]]["data"]
-    return variables | {each["name"]: each.get("value", "from-the-pod") for each in container["env"]}
+SAFE = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
 def test_the_overlays_are_found() -> None:
-    assert [path.name for path in OVERLAYS] == ["local"]
+    assert [path.name for path in OVERLAYS] == ["gpu", "local", "multi-node"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_document_is_valid_for_three_versions_of_kubernetes(documents: list[dict[str, Any]], version: str) -> None:
     for document in documents:
-        kubernetes_validate.validate(document, version, strict=True)
+        validate(document, version)
 
 
 def test_a_misspelt_field_is_not_valid(documents: list[dict[str, Any]]) -> None:
     deployment = of_kind(documents, "Deployment")["selfplay-worker"]
     deployment["spec"]["replica"] = 3
     with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
-        kubernetes_validate.validate(deployment, VERSIONS[0], strict=True)
+        validate(deployment, VERSIONS[0])
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_a_service_takes_every_setting_it_is_given(documents: list[dict[str, Any]], service: str, tmp_path: Path) -> None:
-    variables = environment(documents, service)
-    names = {"ZEROFLEET_" + name.upper().replace(".", "__") for name in leaf_names(SERVICES[service])}
-    given = {name for name in variables if name.startswith("ZEROFLEET_")}
-    assert {name.removesuffix("_FILE") for name in given} <= names
-    if "ZEROFLEET_TOKEN_FILE" in variables:
-        (tmp_path / "token").write_text("a token for this test")
-        variables["ZEROFLEET_TOKEN_FILE"] = str(tmp_path / "token")
-    settings, origins = read_settings(SERVICES[service], [], variables)
-    assert settings.metrics_host == "0.0.0.0"
-    assert origins["metrics_port"] == "environment"
+def test_everything_is_in_one_namespace(documents: list[dict[str, Any]]) -> None:
+    assert {each["metadata"]["namespace"] for each in documents} == {"zerofleet"}
+
+
+def test_a_service_takes_every_setting_it_is_given(documents: list[dict[str, Any]], tmp_path: Path) -> None:
+    for service in own_services(documents):
+        variables = environment(documents, service)
+        names = {"ZEROFLEET_" + name.upper().replace(".", "__") for name in leaf_names(SERVICES[service])}
+        given = {name for name in variables if name.startswith("ZEROFLEET_")}
+        assert {name.removesuffix("_FILE") for name in given} <= names | {"ZEROFLEET_MODEL_STORE"}
+        if "ZEROFLEET_TOKEN_FILE" in variables:
+            (tmp_path / "token").write_text("a token for this test")
+            variables["ZEROFLEET_TOKEN_FILE"] = str(tmp_path / "token")
+        settings, origins = read_settings(SERVICES[service], [], variables)
+        assert settings.metrics_host == "0.0.0.0"
+        assert origins["metrics_port"] == "environment"
 
 
 def test_addresses_name_services_and_ports_that_are_there(documents: list[dict[str, Any]]) -> None:
     services = of_kind(documents, "Service")
-    ports = {f"{name}:{port['port']}" for name, each in services.items() for port in each["spec"]["ports"]}
-    for service in SERVICES:
-        variables = environment(documents, service)
-        for setting in ("ZEROFLEET_INFERENCE_ADDRESS", "ZEROFLEET_GATEKEEPER_ADDRESS"):
-            assert variables.get(setting, next(iter(ports))) in ports
-        if url := variables.get("ZEROFLEET_STREAM_URL"):
-            assert url.split("@")[1].split("/")[0] in ports
+    ports = {(name, port["port"]) for name, each in services.items() for port in each["spec"]["ports"]}
+    for service in own_services(documents):
+        assert set(addresses(documents, service)) <= ports
+
+
+def test_ports_of_a_service_are_ports_of_its_pods(documents: list[dict[str, Any]]) -> None:
+    for service in of_kind(documents, "Service").values():
+        names = {port["name"]: port["containerPort"] for port in container(documents, _workload(service))["ports"]}
+        for port in service["spec"]["ports"]:
+            assert names[port["targetPort"]] == port["port"]
+
+
+def test_clients_see_every_replica_of_the_inference_server(documents: list[dict[str, Any]]) -> None:
+    services = of_kind(documents, "Service")
+    assert services["inference-server"]["spec"]["clusterIP"] == "None"
+    assert "publishNotReadyAddresses" not in services["inference-server"]["spec"]
+    # A replica without a model is not ready, and gets one only where the gatekeeper sees it.
+    assert services["inference-control"]["spec"]["clusterIP"] == "None"
+    assert services["inference-control"]["spec"]["publishNotReadyAddresses"] is True
+    assert environment(documents, "gatekeeper")["ZEROFLEET_CONTROL_ADDRESS"] == "dns:///inference-control:8001"
 
 
 def test_each_edge_of_the_network_is_allowed_at_both_of_its_ends(documents: list[dict[str, Any]]) -> None:
     policies = of_kind(documents, "NetworkPolicy")
     assert policies["default-deny"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    for service in SERVICES:
-        variables = environment(documents, service)
-        addresses = [variables.get(f"ZEROFLEET_{name}_ADDRESS") for name in ("INFERENCE", "GATEKEEPER")]
-        if url := variables.get("ZEROFLEET_STREAM_URL"):
-            addresses.append(url.split("@")[1].split("/")[0])
-        for address in filter(None, addresses):
-            server, port = address.split(":")
+    for service in own_services(documents):
+        for name, port in addresses(documents, service):
+            server = label_of(documents, name)
             rule = policies[f"to-{server}"]["spec"]["ingress"][0]
             assert {"podSelector": {"matchLabels": {"app.kubernetes.io/name": service}}} in rule["from"]
             edge = {
                 "to": [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": server}}}],
-                "ports": [{"protocol": "TCP", "port": int(port)}],
+                "ports": [{"protocol": "TCP", "port": port}],
             }
             assert edge in policies[f"from-{service}"]["spec"]["egress"]
 
@@ -122,24 +106,35 @@ def test_no_pod_runs_as_root_or_writes_its_image_or_has_a_capability(documents: 
     assert set(pods(documents)) == {*SERVICES, "redis"}
     for pod in pods(documents).values():
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert pod["spec"]["securityContext"]["runAsUser"] >= 999
         assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["spec"]["automountServiceAccountToken"] is False
-        for container in pod["spec"]["containers"]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            }
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod["spec"])
+        for each in pod["spec"]["containers"]:
+            assert each["securityContext"] == SAFE
 
 
 def test_every_pod_has_three_probes_a_limit_and_a_disruption_budget(documents: list[dict[str, Any]]) -> None:
     assert set(of_kind(documents, "PodDisruptionBudget")) == set(pods(documents))
-    for pod in pods(documents).values():
-        container = pod["spec"]["containers"][0]
-        assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
-        assert "memory" in container["resources"]["limits"]
-        ports = {port["containerPort"] for port in container["ports"]}
-        assert all(container[probe]["grpc"]["port"] in ports for probe in container if "grpc" in str(container[probe])[:8])
+    for name in pods(documents):
+        each = container(documents, name)
+        assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(each)
+        assert "memory" in each["resources"]["limits"]
+        ports = {port["name"]: port["containerPort"] for port in each["ports"]}
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            for kind in ("grpc", "httpGet", "tcpSocket"):
+                port = each[probe].get(kind, {}).get("port", next(iter(ports)))
+                assert port in ports or port in ports.values()
+
+
+def test_a_server_is_ready_when_its_service_says_so_and_alive_while_its_process_answers(
+    documents: list[dict[str, Any]],
+) -> None:
+    wanted = {"inference-server": "inference.GRPCInferenceService", "gatekeeper": "zerofleet.v1.Gatekeeper"}
+    for name in set(own_services(documents)) & set(wanted):
+        each = container(documents, name)
+        assert each["startupProbe"]["grpc"]["service"] == each["readinessProbe"]["grpc"]["service"] == wanted[name]
+        assert "service" not in each["livenessProbe"]["grpc"]
 
 
 def test_the_platform_waits_longer_than_the_service(documents: list[dict[str, Any]]) -> None:
@@ -149,9 +144,30 @@ def test_the_platform_waits_longer_than_the_service(documents: list[dict[str, An
         assert spec["terminationGracePeriodSeconds"] > pause + cls.model_fields["grace_s"].default
 
 
+def test_what_may_exist_once_is_never_there_twice(documents: list[dict[str, Any]]) -> None:
+    """A StatefulSet ends a pod before it starts its successor; two gatekeepers or trainers would fight for their lock."""
+    stateful = of_kind(documents, "StatefulSet")
+    assert {"redis", "gatekeeper", "trainer"} == set(stateful)
+    assert stateful["redis"]["spec"]["replicas"] == stateful["gatekeeper"]["spec"]["replicas"] == 1
+
+
 def test_selectors_choose_the_pods_of_their_own_workload(documents: list[dict[str, Any]]) -> None:
-    for name, workload in of_kind(documents, "Deployment", "StatefulSet").items():
+    for name, workload in workloads(documents).items():
         labels = workload["spec"]["template"]["metadata"]["labels"]
         assert workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
         assert of_kind(documents, "Service")[name]["spec"]["selector"].items() <= labels.items()
         assert of_kind(documents, "PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_every_mount_has_its_volume_and_every_volume_is_mounted(documents: list[dict[str, Any]]) -> None:
+    for name, workload in workloads(documents).items():
+        claims = {each["metadata"]["name"] for each in workload["spec"].get("volumeClaimTemplates", [])}
+        volumes = {each["name"] for each in workload["spec"]["template"]["spec"]["volumes"]} | claims
+        assert {mount["name"] for mount in container(documents, name)["volumeMounts"]} == volumes
+        for volume in workload["spec"]["template"]["spec"]["volumes"]:
+            if claim := volume.get("persistentVolumeClaim"):
+                assert claim["claimName"] in of_kind(documents, "PersistentVolumeClaim")
+
+
+def _workload(service: dict[str, Any]) -> str:
+    return str(service["spec"]["selector"]["app.kubernetes.io/name"])

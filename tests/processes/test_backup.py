@@ -51,7 +51,7 @@ async def test_a_run_that_was_backed_up_while_it_went_on_is_restored_and_goes_on
 ) -> None:
     taken: list[tuple[Path, set[str]]] = []
     async with start_run() as run:
-        for pattern in ("candidate 1 promoted", r"candidate [2-9] (promoted|rejected)", r"candidate \d+ (promoted|rejected)"):
+        for pattern in ("candidate 1 promoted", r"candidate \d+ (promoted|rejected) against"):
             await run.until(pattern)
             before = published(run.paths)
             taken.append((await take_backup(run.paths.root, tmp_path / "backups"), before))

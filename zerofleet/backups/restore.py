@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from zerofleet.backups.contents import CONTENTS_FILE, FILES, BackupContents, read_contents
@@ -26,19 +27,19 @@ _COMPLETE = "complete"  # in the staging directory of the root: which backup lie
 _NOT_OURS = {STAGING, "lost+found"}
 
 
-def restore_backup(backup: Path, root: Path) -> BackupContents:
-    """Make `root` the run that was backed up; returns what was restored.
+def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> BackupContents:
+    """Make `root` the run that was backed up, or just its folders `parts`; returns what was restored.
 
-    `root` must be empty, or hold empty folders alone. Raises `RunDirectoryError` when it is not, or when a file of the backup
-    is not what it was (then nothing has been put in place); `Unavailable` when the disk refuses.
+    `root`, or those folders, must be empty, or hold empty folders alone. Raises `RunDirectoryError` when they are not, or when
+    a file of the backup is not what it was (then nothing has been put in place); `Unavailable` when the disk refuses.
     """
-    contents = read_contents(backup)
+    contents = _choose(read_contents(backup), parts)
     mark = describe_file(backup / CONTENTS_FILE).sha256
     places = sorted({_place(name) for name in contents.files})
     try:
         root.mkdir(parents=True, exist_ok=True)
         if not _lies_ready(root, mark):
-            _require_empty(root, places)
+            _require_empty(root, places, everything=not parts)
             _stage(backup, root, contents, places)
             atomic_publish(root / STAGING / _COMPLETE, f"{mark}\n")
             crash_point("restore_staged")
@@ -65,9 +66,19 @@ def _lies_ready(root: Path, mark: str) -> bool:
     return True
 
 
-def _require_empty(root: Path, places: Sequence[str]) -> None:
+def _choose(contents: BackupContents, parts: Sequence[str]) -> BackupContents:
+    """Return the list without what lies in other folders than `parts`, where they are named."""
+    known = {_place(name) for name in contents.files}
+    if unknown := set(parts) - known:
+        raise RunDirectoryError(f"the backup has no part {', '.join(unknown)}; it has {', '.join(sorted(known - {''}))}")
+    return replace(contents, files={name: file for name, file in contents.files.items() if not parts or _place(name) in parts})
+
+
+def _require_empty(root: Path, places: Sequence[str], *, everything: bool) -> None:
     """Raise unless the root holds nothing but empty folders, and what an unfinished restore has left."""
     for entry in root.iterdir():
+        if not everything and entry.name not in places:
+            continue
         inside = [each for each in entry.iterdir() if each.name not in _NOT_OURS] if entry.is_dir() else [entry]
         if entry.name not in _NOT_OURS and inside:
             raise RunDirectoryError(f"{root} is not empty ({inside[0]} is there); restore into an empty directory")

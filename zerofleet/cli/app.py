@@ -153,6 +153,7 @@ COMMANDS = {
         _MACHINE,
         (
             "zerofleet restore /var/backups/connect_four/20261121T131440123Z runs/again",
+            "zerofleet restore /var/backups/connect_four/20261121T131440123Z runs/again --part models --part gatekeeper",
             "zerofleet restore /var/backups/connect_four/20261121T131440123Z --check",
         ),
     ),

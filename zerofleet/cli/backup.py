@@ -31,6 +31,10 @@ def restore(
     run_dir: Annotated[
         Path | None, typer.Argument(metavar="RUN_DIR", help="Where to put the run; it must be empty.", show_default=False)
     ] = None,
+    parts: Annotated[
+        list[str] | None,
+        typer.Option("--part", metavar="FOLDER", help="Only this folder of the run, such as replay. May be repeated."),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only compare the backup with its hashes.")] = False,
 ) -> None:
     """Put a run back from a backup, after comparing every file with its hash.
@@ -39,6 +43,6 @@ def restore(
     """
     if check == (run_dir is not None):
         raise typer.BadParameter("name a RUN_DIR to restore to, or --check")
-    contents = verify_backup(source) if run_dir is None else restore_backup(source, run_dir)
+    contents = verify_backup(source) if run_dir is None else restore_backup(source, run_dir, parts=parts or ())
     done = "sound" if check else "restored"
     screen.out().print(f"{len(contents.files)} files, {contents.size_bytes / 1e6:,.1f} MB: {done}", markup=False)

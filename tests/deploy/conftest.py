@@ -1,0 +1,51 @@
+"""The definitions as they are rendered: each overlay, and each component on top of one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import kustomize
+from manifests import KUBERNETES, OVERLAYS, Document
+
+
+@pytest.fixture(params=OVERLAYS, ids=lambda path: path.name)
+def documents(request: pytest.FixtureRequest) -> list[Document]:
+    """What an overlay renders to; once for each of them."""
+    return kustomize.render(request.param)
+
+
+@pytest.fixture
+def render() -> Callable[[str], list[Document]]:
+    """Return the function that renders a folder below `deploy/kubernetes`."""
+    return lambda folder: kustomize.render(KUBERNETES / folder)
+
+
+@pytest.fixture
+def composed(tmp_path: Path) -> Callable[..., list[Document]]:
+    """Return the function that renders what a user writes: an overlay of their own, with components and patches."""
+
+    def compose(overlay: str, *components: str, **more: Any) -> list[Document]:
+        def relative(folder: str) -> str:
+            return os.path.relpath(KUBERNETES / folder, tmp_path)
+
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "namespace": "zerofleet",
+            "resources": [relative(f"overlays/{overlay}")],
+            "components": [relative(f"components/{name}") for name in components],
+            **more,
+        }
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+        return kustomize.render(tmp_path)
+
+    return compose

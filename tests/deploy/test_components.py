@@ -1,0 +1,234 @@
+"""The options on top of an overlay: valid, and asking for metrics, streams, volumes and commands that are there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from manifests import COMPONENTS, KUBERNETES, OVERLAYS, VERSIONS, jobs, of_kind, validate, workloads
+from typer.main import get_command
+
+from selfplay_worker.settings import WorkerSettings
+from zerofleet import metrics
+from zerofleet.cli.app import app
+from zerofleet.run_paths import RunPaths
+from zerofleet.streams.base import StreamSettings
+
+SCALERS = ("autoscaling-hpa", "autoscaling-keda")
+OPTIONS = [path.name for path in COMPONENTS if path.name not in {"triton", "accelerators"}]
+WITHOUT_MODELS = [
+    {
+        "target": {"kind": "CronJob", "name": "backup"},
+        "patch": """
+- {op: test, path: /spec/jobTemplate/spec/template/spec/containers/0/volumeMounts/6/name, value: models}
+- {op: remove, path: /spec/jobTemplate/spec/template/spec/containers/0/volumeMounts/6}
+- {op: test, path: /spec/jobTemplate/spec/template/spec/volumes/5/name, value: models}
+- {op: remove, path: /spec/jobTemplate/spec/template/spec/volumes/5}
+""",
+    }
+]
+
+
+@pytest.mark.parametrize("overlay", [path.name for path in OVERLAYS])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_is_valid_on_every_overlay(composed, overlay: str, option: str) -> None:
+    patches = WITHOUT_MODELS if (overlay, option) == ("multi-node", "backup") else []
+    documents = composed(overlay, option, patches=patches)
+    for document in documents:
+        validate(document, VERSIONS[-1])
+    assert {each["metadata"]["namespace"] for each in documents} == {"zerofleet"}
+    for job in jobs(documents).values():
+        assert _claims(job) <= _known_claims(documents)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_options_together_are_valid_for_three_versions_of_kubernetes(composed, version: str) -> None:
+    for scaler in SCALERS:
+        for document in composed("local", *(set(OPTIONS) - set(SCALERS)), scaler):
+            validate(document, version)
+
+
+@pytest.mark.parametrize("overlay", ["local", "multi-node"])
+def test_the_inference_server_of_any_overlay_may_be_given_gpus(composed, overlay: str) -> None:
+    components = ["accelerators"] if overlay == "local" else []
+    for workload in (workloads(composed(overlay, *components))[name] for name in ("inference-server", "trainer")):
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+        assert {"name": "ZEROFLEET_DEVICE", "value": "cuda"} in container["env"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "way", "value"),
+    [
+        ("ScaledObject", ["spec", "maxReplicas"], 3),
+        ("ScaledObject", ["spec", "triggers"], []),
+        ("ScaledObject", ["spec", "advanced", "scalingModifiers", "metricType"], "Utilisation"),
+        ("TriggerAuthentication", ["spec", "secretTargetRef", 0, "secret"], "x"),
+        ("ServiceMonitor", ["spec", "endpoints", 0, "interval"], "15 seconds"),
+        ("ServiceMonitor", ["spec", "selectors"], {}),
+    ],
+)
+def test_what_an_operator_would_refuse_is_not_valid(composed, kind: str, way: list[Any], value: Any) -> None:
+    (document,) = (each for each in composed("local", "service-monitor", "autoscaling-keda") if each["kind"] == kind)
+    place = document
+    for key in way[:-1]:
+        place = place[key]
+    place[way[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        validate(document, VERSIONS[0])
+
+
+def test_the_service_monitor_finds_every_service_with_metrics_once(composed) -> None:
+    documents = composed("local", "service-monitor")
+    monitor = of_kind(documents, "ServiceMonitor")["zerofleet"]["spec"]
+    services = of_kind(documents, "Service").values()
+    wanted = monitor["selector"]["matchLabels"].items()
+    ports = {endpoint["port"] for endpoint in monitor["endpoints"]}
+    scraped = [
+        each["spec"]["selector"]["app.kubernetes.io/name"]
+        for each in services
+        if wanted <= each["metadata"]["labels"].items() and ports & {port["name"] for port in each["spec"]["ports"]}
+    ]
+    assert sorted(scraped) == ["gatekeeper", "inference-server", "selfplay-worker", "trainer"]
+
+
+def _queries(composed) -> dict[str, str]:
+    rules = yaml.safe_load((KUBERNETES / "components/autoscaling-hpa/adapter-rules.yaml").read_text())["externalRules"]
+    scaled = of_kind(composed("local", "autoscaling-keda"), "ScaledObject")["selfplay-worker"]["spec"]
+    return {"hpa": rules[0]["metricsQuery"], "keda": scaled["triggers"][0]["metadata"]["query"]}
+
+
+def test_scalers_ask_for_metrics_that_services_have(composed) -> None:
+    names = {name for service in metrics.EVERY for name in metrics.names(service)}
+    for query in _queries(composed).values():
+        asked = {re.sub(r"_bucket$", "", name) for name in re.findall(r"\bzerofleet_\w+", query)}
+        assert asked
+        assert asked <= names
+        assert query.count("(") == query.count(")")
+
+
+def test_both_scalers_mean_the_same_headroom(composed) -> None:
+    plain = {name: re.sub(r"\{[^}]*\}|\s+", "", query) for name, query in _queries(composed).items()}
+    assert plain["hpa"].startswith(plain["keda"])
+
+
+def test_the_autoscaler_asks_for_the_metric_that_the_adapter_is_told_to_serve(composed) -> None:
+    rule = yaml.safe_load((KUBERNETES / "components/autoscaling-hpa/adapter-rules.yaml").read_text())["externalRules"][0]
+    scaler = of_kind(composed("local", "autoscaling-hpa"), "HorizontalPodAutoscaler")["selfplay-worker"]["spec"]
+    assert [each["external"]["metric"]["name"] for each in scaler["metrics"]] == [rule["name"]["as"]]
+
+
+@pytest.mark.parametrize("option", SCALERS)
+def test_a_scaler_has_the_number_of_workers_to_itself(composed, option: str) -> None:
+    documents = composed("local", option)
+    (scaler,) = of_kind(documents, "HorizontalPodAutoscaler", "ScaledObject").values()
+    target = scaler["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) == ("Deployment", "selfplay-worker")
+    assert "replicas" not in workloads(documents)["selfplay-worker"]["spec"]
+
+
+def test_keda_looks_at_the_stream_that_workers_write_and_stops_them_before_it_is_full(composed) -> None:
+    documents = composed("local", "autoscaling-keda")
+    scaled = of_kind(documents, "ScaledObject")["selfplay-worker"]["spec"]
+    lag = scaled["triggers"][1]["metadata"]
+    assert lag["stream"] == WorkerSettings.model_fields["stream_name"].default
+    assert lag["consumerGroup"] == StreamSettings.model_fields["group"].default
+    assert int(lag["lagCount"]) < StreamSettings.model_fields["high_water"].default
+    names = {trigger["name"] for trigger in scaled["triggers"]}
+    formula = scaled["advanced"]["scalingModifiers"]["formula"]
+    assert set(re.findall(r"[a-z_]+", formula)) == names
+    assert lag["lagCount"] in formula
+    assert lag["address"].partition(".")[0] in of_kind(documents, "Service")
+
+
+def test_a_backup_reads_what_a_run_directory_has_and_writes_nothing_of_it(composed) -> None:
+    (pod,) = jobs(composed("local", "backup")).values()
+    (container,) = pod["spec"]["containers"]
+    command = container["command"]
+    _parse(command)
+    paths = RunPaths(Path(command[2]))
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    for part in (paths.replay, paths.metrics, paths.gatekeeper, paths.models):
+        assert mounts[str(part)]["readOnly"] is True
+        assert mounts[str(part)].get("subPath", part.name) == part.name
+    assert "readOnly" not in mounts[command[command.index("--to") + 1]]
+
+
+def test_a_restore_waits_until_it_is_asked_for_and_puts_parts_where_their_services_look(composed, render) -> None:
+    documents = [*composed("local", "backup"), *render("restore")]
+    job = of_kind(documents, "Job")["restore"]
+    assert job["spec"]["suspend"] is True
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    words = shlex.split(
+        container["command"][2].replace("${OPTIONS:-}", "--part replay").replace("$BACKUP", "20261121T131440123Z")
+    )
+    _parse(words[1:])
+    paths = RunPaths(Path(words[4]))
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert mounts[str(paths.root)]["name"] == "trainer"  # a run directory: it has replay and metrics itself
+    assert mounts[str(paths.gatekeeper)]["subPath"] == paths.gatekeeper.name
+    assert str(paths.models) in mounts
+    assert _claims(job["spec"]["template"]) <= _known_claims(documents)
+    for name, claim in of_kind(render("restore"), "PersistentVolumeClaim").items():
+        assert claim["spec"] == _templates(documents)[name]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_restore_is_valid_for_three_versions_of_kubernetes(render, version: str) -> None:
+    for document in render("restore"):
+        validate(document, version)
+
+
+def test_jobs_run_as_carefully_as_services(composed, render) -> None:
+    for pod in (*jobs(composed("local", "backup")).values(), *jobs(render("restore")).values()):
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        (container,) = pod["spec"]["containers"]
+        safe = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+        assert container["securityContext"] == safe
+        assert "memory" in container["resources"]["limits"]
+
+
+def test_a_new_release_is_a_tag_in_an_overlay_of_ones_own(composed) -> None:
+    services = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
+    images = [{"name": f"zerofleet/{name}", "newName": f"registry.example/{name}", "newTag": "0.2.0"} for name in services]
+    documents = composed("local", "backup", images=images)
+    used = {container["image"] for pod in workloads(documents).values() for container in _containers(pod["spec"]["template"])}
+    used |= {container["image"] for pod in jobs(documents).values() for container in _containers(pod)}
+    assert used == {f"registry.example/{name}:0.2.0" for name in services} | {"redis:7-bookworm"}
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(pod["spec"]["containers"])
+
+
+def _claims(pod: dict[str, Any]) -> set[str]:
+    volumes = pod["spec"]["volumes"]
+    return {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+
+
+def _templates(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the claims are like that StatefulSets make for their first pods."""
+    return {
+        f"{claim['metadata']['name']}-{name}-0": claim["spec"]
+        for name, each in of_kind(documents, "StatefulSet").items()
+        for claim in each["spec"].get("volumeClaimTemplates", [])
+    }
+
+
+def _known_claims(documents: list[dict[str, Any]]) -> set[str]:
+    return set(of_kind(documents, "PersistentVolumeClaim")) | set(_templates(documents))
+
+
+def _parse(words: list[str]) -> None:
+    """Parse a command line of `zerofleet` without running it; raises what a wrong one raises."""
+    group = get_command(app)
+    context = group.make_context("zerofleet", words[1:] if words[0] == "zerofleet" else words)
+    name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+    command.make_context(name, list(rest))

@@ -1,0 +1,136 @@
+"""What the overlays for GPUs and for several nodes have of their own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from manifests import container, environment, of_kind, pods, workloads
+
+from games.core import make
+from zerofleet.naming import model_name
+from zerofleet.security.tokens import TOKEN_HEADERS
+from zerofleet.settings import read_settings
+
+RESTRICTED = {"model-repository", "model-config", "shared-memory", "trace", "logging"}
+
+
+@pytest.fixture
+def gpu(render) -> list[dict[str, Any]]:
+    return list(render("overlays/gpu"))
+
+
+@pytest.fixture
+def multi_node(render) -> list[dict[str, Any]]:
+    return list(render("overlays/multi-node"))
+
+
+def _flags(documents: list[dict[str, Any]]) -> dict[str, str]:
+    return dict(each.removeprefix("--").split("=", 1) for each in container(documents, "inference-server")["args"])
+
+
+def test_triton_loads_what_it_is_told_alone_and_stays_ready_meanwhile(gpu) -> None:
+    flags = _flags(gpu)
+    assert flags["model-control-mode"] == "explicit"
+    assert flags["strict-readiness"] == "false"
+    assert "load-model" not in flags
+    ports = {port["name"]: str(port["containerPort"]) for port in container(gpu, "inference-server")["ports"]}
+    assert (flags["grpc-port"], flags["http-port"], flags["metrics-port"]) == (ports["grpc"], ports["http"], ports["metrics"])
+    pod = pods(gpu)["inference-server"]["spec"]
+    assert int(flags["exit-timeout-secs"]) + 5 < pod["terminationGracePeriodSeconds"]
+
+
+def test_tritons_admin_calls_want_the_key_that_the_gatekeeper_alone_has(gpu) -> None:
+    for name in ("grpc-restricted-protocol", "http-restricted-api"):
+        protocols, _, key = _flags(gpu)[name].partition(":")
+        header, _, value = key.partition("=")
+        assert set(protocols.split(",")) == RESTRICTED
+        assert value == "$(CONTROL_KEY)"
+        assert f"triton-grpc-protocol-{header}" in TOKEN_HEADERS
+    (key,) = container(gpu, "inference-server")["env"]
+    assert key["valueFrom"]["secretKeyRef"] == {"name": "zerofleet-control", "key": "token"}
+    mounted = {
+        name
+        for name, pod in pods(gpu).items()
+        for volume in pod["spec"]["volumes"]
+        if volume.get("secret", {}).get("secretName") == "zerofleet-control"
+    }
+    assert mounted == {"gatekeeper"}
+
+
+def test_tritons_readiness_is_the_models(gpu) -> None:
+    variables = environment(gpu, "gatekeeper")
+    model = model_name(make(variables["ZEROFLEET_GAME"]))
+    probe = container(gpu, "inference-server")["readinessProbe"]["httpGet"]
+    assert probe["path"] == f"/v2/models/{model}/ready"
+
+
+def test_triton_serves_what_the_trainer_exports_for_it(gpu) -> None:
+    assert environment(gpu, "trainer")["ZEROFLEET_TRITON_BACKEND"] == "pytorch_libtorch"
+    assert _flags(gpu)["model-repository"] == "/models"
+    (models,) = (each for each in container(gpu, "inference-server")["volumeMounts"] if each["name"] == "models")
+    assert models == {"name": "models", "mountPath": "/models", "readOnly": True}
+
+
+def test_gpus_are_asked_for_where_they_are_used(gpu, multi_node) -> None:
+    for documents in (gpu, multi_node):
+        users = {name for name in pods(documents) if "nvidia.com/gpu" in container(documents, name)["resources"]["limits"]}
+        assert users == {"inference-server", "trainer"}
+        assert environment(documents, "selfplay-worker")["ZEROFLEET_PRESET"] == "gpu"
+
+
+def test_several_nodes_share_models_through_the_bucket_alone(multi_node) -> None:
+    assert "models" not in of_kind(multi_node, "PersistentVolumeClaim")
+    for name in ("inference-server", "gatekeeper", "trainer"):
+        assert environment(multi_node, name)["ZEROFLEET_MODEL_STORE"] == "s3://zerofleet/models"
+        assert {"secretRef": {"name": "zerofleet-object-store"}} in container(multi_node, name)["envFrom"]
+        assert environment(multi_node, name)["AWS_ENDPOINT_URL"].startswith("https://")
+    assert "zerofleet-object-store" not in str(pods(multi_node)["selfplay-worker"])
+    policy = of_kind(multi_node, "NetworkPolicy")["to-object-store"]["spec"]
+    (who,) = policy["podSelector"]["matchExpressions"]
+    assert set(who["values"]) == {"inference-server", "gatekeeper", "trainer"}
+
+
+def test_replicas_of_the_inference_server_are_several_and_never_fewer_while_they_are_replaced(multi_node) -> None:
+    spec = workloads(multi_node)["inference-server"]["spec"]
+    assert spec["replicas"] >= 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert "podAntiAffinity" in spec["template"]["spec"]["affinity"]
+
+
+def test_ranks_of_the_trainer_find_each_other(multi_node) -> None:
+    trainer = workloads(multi_node)["trainer"]["spec"]
+    each = container(multi_node, "trainer")
+    assert each["command"] == ["torchrun"]
+    flags = dict(word.removeprefix("--").split("=") for word in each["args"] if "=" in word)
+    assert each["args"][-2:] == ["-m", "trainer"]
+    assert int(flags["nnodes"]) == trainer["replicas"]
+    assert flags["master-addr"] == f"trainer-0.{trainer['serviceName']}"
+    assert int(flags["master-port"]) in {port["containerPort"] for port in each["ports"]}
+    (index,) = (variable for variable in each["env"] if variable["name"] == "POD_INDEX")
+    assert flags["node-rank"] == "$(POD_INDEX)"
+    assert index["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['apps.kubernetes.io/pod-index']"
+    # They are started together, replaced together, and named before they are ready.
+    assert (trainer["podManagementPolicy"], trainer["updateStrategy"]) == ("Parallel", {"type": "OnDelete"})
+    assert of_kind(multi_node, "Service")["trainer"]["spec"]["publishNotReadyAddresses"] is True
+    policy = of_kind(multi_node, "NetworkPolicy")["between-ranks"]["spec"]
+    (rule,) = policy["ingress"]
+    assert rule["from"] == policy["egress"][0]["to"] == [{"podSelector": policy["podSelector"]}]
+
+
+def test_the_arguments_of_torchrun_are_its_own(multi_node) -> None:
+    from torch.distributed.run import get_args_parser  # noqa: PLC0415 - slow to import
+
+    words = [re.sub(r"\$\(POD_INDEX\)", "1", word) for word in container(multi_node, "trainer")["args"]]
+    parsed = get_args_parser().parse_args(words)
+    assert (parsed.nnodes, parsed.nproc_per_node, parsed.node_rank, parsed.max_restarts) == ("2", "1", 1, 0)
+    assert (parsed.master_addr, parsed.master_port, parsed.module) == ("trainer-0.trainer", 29500, True)
+    assert parsed.training_script == "trainer"
+
+
+def test_a_bucket_is_no_setting_for_workers(multi_node) -> None:
+    from selfplay_worker.settings import WorkerSettings  # noqa: PLC0415
+
+    settings, _ = read_settings(WorkerSettings, [], environment(multi_node, "selfplay-worker"))
+    assert not hasattr(settings, "model_store")
