@@ -6,9 +6,12 @@ PROTO := $(wildcard proto/zerofleet/wire/*.proto)
 RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
 SOAK_ARGS ?=
+PROMISES_ARGS ?=
+OVERLOAD_ARGS ?=
+SWAP_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check triton test images compose-test soak test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check triton test images compose-test soak promises overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,8 +53,17 @@ images: ## build the images of a cluster, labelled with this commit and the time
 compose-test: venv ## bring up a cluster in Docker, hurt it in every way, count its games; five minutes and the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)
 
+promises: venv ## try to break each promise of ARCHITECTURE.md, 20 times; PROMISES_ARGS="--times 1 -k p4" for one
+	$(BIN)/pytest -q tests/promises --times 20 $(PROMISES_ARGS)
+
 soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another
 	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)
+
+overload: venv ## 200 clients flood the inference server for a minute; three minutes
+	$(BIN)/pytest -q --capture=no tests/load/test_overload.py $(OVERLOAD_ARGS)
+
+swap: venv triton ## 100 promotions under load, on our server and on Triton; ten minutes
+	$(BIN)/pytest -q --capture=no tests/load/test_swap.py $(SWAP_ARGS)
 
 test-fast: venv ## the tests that take less than a quarter of a second each
 	$(BIN)/pytest -m "not slow" $(TEST_ARGS)

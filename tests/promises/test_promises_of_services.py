@@ -1,0 +1,233 @@
+"""P7 to P10: services under load, under signals, beside bad neighbours and under more than they can do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+from promise_proxy import Proxy, to_address
+from promise_tools import GAME, announced, borrowed, until
+
+from games.core import make
+from zerofleet.encodings import sample_positions
+from zerofleet.errors import CorruptModel
+from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.channels import open_channel
+from zerofleet.evaluators.control import ModelControl
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.model_store import ModelStore
+from zerofleet.naming import model_name
+
+runs = borrowed("promise_runs", "processes/conftest.py")
+start_run = runs.start_run
+check_promises = runs.check_promises
+METHOD = "/inference.GRPCInferenceService/ModelInfer"
+QUEUE_POSITIONS = 2048
+
+pytestmark = pytest.mark.slow
+
+
+class Served:
+    """A real inference server over a store of small networks; version v is the network of seed v."""
+
+    def __init__(self, address: str, store: ModelStore, pid: int) -> None:
+        self.address, self.store = address, store
+        self.process = psutil.Process(pid)
+        self.game = make(GAME)
+        self.model = model_name(self.game)
+        self.control: ModelControl
+        self.first = 0
+
+    def publish(self) -> int:
+        """Store a next version. Its network is of the smallest kind."""
+        from trainer.export import Lineage, export_network  # noqa: PLC0415 - torch, for those who need it
+        from trainer.network import new_network  # noqa: PLC0415
+        from zerofleet.presets import NetworkSettings  # noqa: PLC0415
+
+        settings = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
+        seed = 1 + max(self.store.versions(self.model), default=0)
+        network = new_network(self.game.spec(), settings, seed=seed)
+        return export_network(self.store, self.game, network, settings, lineage=Lineage())
+
+    def evaluator(self, address: str = "", **settings) -> KServeEvaluator:
+        return KServeEvaluator(address or self.address, self.model, **settings)
+
+    def positions(self, rows: int) -> LeafBatch:
+        states, legal = sample_positions(self.game, games=2 + rows // 4, seed=1)
+        assert len(states) >= rows
+        return LeafBatch(states[:rows], legal[:rows])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server process that these tests share; sound after each of them, and ended cleanly."""
+    folder = tmp_path_factory.mktemp("server")
+    store = ModelStore(folder / "models")
+    store.root.mkdir()
+    arguments = ["--run-dir", str(folder), "--model-store", str(store.root), "--address", "127.0.0.1:0"]
+    arguments += ["--announce", str(folder / "server.json"), "--max-queue-positions", str(QUEUE_POSITIONS)]
+    with (folder / "log").open("wb") as log:
+        running = subprocess.Popen([sys.executable, "-m", "inference_server", *arguments], stderr=log)
+    try:
+        end_s = time.monotonic() + 120
+        while announced(folder / "server.json") is None:
+            assert running.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < end_s
+            threading.Event().wait(0.05)
+        yield Served(str(announced(folder / "server.json")["address"]), store, running.pid)
+    finally:
+        running.terminate()
+        assert running.wait(60) == 0, (folder / "log").read_text()[-2000:]
+
+
+@pytest.fixture
+async def served(server):
+    """The server, with a fresh first version served alone."""
+    async with ModelControl(server.address, store=server.store.root) as control:
+        server.control = control
+        server.first = server.publish()
+        await control.serve(server.model, [server.first])
+        yield server
+
+
+async def test_p7_swapping_models_under_load_fails_no_evaluation_and_a_broken_candidate_leaves_the_champion(served):
+    version, answered, over = served.first, 0, asyncio.Event()
+    batch = served.positions(16)
+
+    async def ask(evaluator) -> None:
+        nonlocal answered
+        while not over.is_set():
+            wanted = version
+            answer = await evaluator.evaluate(batch, version=wanted)  # it also checks that the reply names the version
+            assert answer.version == wanted
+            answered += 1
+
+    async with served.evaluator(retry_s=0.0) as evaluator, asyncio.TaskGroup() as group:
+        clients = [group.create_task(ask(evaluator)) for _ in range(8)]
+        for _ in range(6):
+            following = served.publish()
+            await served.control.serve(served.model, [version, following])
+            version, seen = following, answered
+            await until(lambda seen=seen: answered >= seen + 2 * len(clients))
+        broken = served.publish()
+        weights = served.store.directory(served.model, broken) / "model.pt"
+        weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+        with pytest.raises(CorruptModel):
+            await served.control.serve(served.model, [version, broken])
+        seen = answered
+        await until(lambda: answered >= seen + 2 * len(clients))
+        over.set()
+    assert version in (await served.control.loaded())[served.model]
+    assert broken not in (await served.control.loaded())[served.model]
+
+
+async def test_p8_sigterm_ends_every_service_cleanly_within_its_grace_time_with_nothing_lost(start_run, check_promises):
+    async with start_run("--seed", "8", timeout_s=120.0) as run:
+        await run.until("candidate 1 promoted")
+        await until(lambda: len(runs.published_uids(run.paths)) >= 50)  # every service is at work
+        began_s = time.monotonic()
+        text = await run.end(signal.SIGTERM)
+        took_s = time.monotonic() - began_s
+    assert run.process.returncode == 0, text
+    assert took_s < 60.0
+    ended = {log.stem: _exit_code(log) for log in run.paths.logs.glob("*.log")}
+    assert set(ended) >= {"worker-0", "trainer", "gatekeeper", "inference_server"}
+    assert set(ended.values()) == {0}, ended
+    assert await check_promises(run.paths) > 0
+
+
+def _exit_code(log: Path) -> int | None:
+    """Return the exit code that a service wrote as its last word."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    assert not [line for line in lines if line["event"] == "service.grace_exceeded"]
+    return next((line["exit_code"] for line in reversed(lines) if "exit_code" in line), None)
+
+
+async def test_p9_a_slow_half_open_or_cancelled_client_never_delays_others(served):
+    batch, large = served.positions(8), served.positions(512)
+    async with (
+        Proxy(to_address(served.address)) as proxy,
+        served.evaluator(retry_s=0.0) as good,
+        served.evaluator(proxy.address, retry_s=0.0, timeout_s=300.0) as bad,
+    ):
+
+        async def latency_s() -> float:
+            async def one() -> float:
+                began_s = time.perf_counter()
+                await good.evaluate(batch, version=served.first)
+                return time.perf_counter() - began_s
+
+            return statistics.median([await one() for _ in range(30)])
+
+        undisturbed_s = await latency_s()
+        await bad.evaluate(large, version=served.first)  # the connection stands
+        proxy.delay_s = 0.05  # now its bytes come and go slowly
+        stuck = [asyncio.create_task(bad.evaluate(large, version=served.first)) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        proxy.holding = True  # and then not at all
+        doomed = [asyncio.create_task(good.evaluate(batch, version=served.first)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in doomed[::2]:
+            task.cancel()
+        mates = await asyncio.gather(*doomed, return_exceptions=True)
+        assert [isinstance(mate, asyncio.CancelledError) for mate in mates] == [True, False] * 10
+        assert {len(mate.policy) for mate in mates[1::2]} == {len(batch)}
+        disturbed_s = await latency_s()
+        assert disturbed_s < 5 * undisturbed_s + 0.1
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        proxy.heal()
+        assert len((await bad.evaluate(batch, version=served.first)).policy) == len(batch)
+
+
+async def test_p10_overload_is_refused_quickly_within_bounded_memory_and_clients_back_off_with_jitter(served):
+    batch = served.positions(512)
+    asker = served.evaluator()
+    request = asker._request(batch, 0, served.first).SerializeToString()
+    statuses: dict[str, list[float]] = {"OK": [], "RESOURCE_EXHAUSTED": []}
+
+    async def flood(channel, end_s) -> None:
+        call = channel.unary_unary(METHOD)
+        while time.perf_counter() < end_s:
+            began_s = time.perf_counter()
+            try:
+                await call(request, timeout=60)
+                status = "OK"
+            except grpc.aio.AioRpcError as error:
+                status = error.code().name
+            statuses[status].append(time.perf_counter() - began_s)  # any other status is an error here
+
+    async with contextlib.AsyncExitStack() as stack:
+        channels = [await stack.enter_async_context(open_channel(served.address)) for _ in range(60)]
+        await flood(channels[0], time.perf_counter() + 0.5)
+        before_mib = served.process.memory_info().rss / 2**20
+        end_s = time.perf_counter() + 3.0
+        await asyncio.gather(*(flood(channel, end_s) for channel in channels))
+        grown_mib = served.process.memory_info().rss / 2**20 - before_mib
+    assert statuses["OK"]
+    assert len(statuses["RESOURCE_EXHAUSTED"]) > 60
+    assert statistics.median(statuses["RESOURCE_EXHAUSTED"]) < statistics.median(statuses["OK"])
+    assert grown_mib < 128
+
+    # The fleet's own clients: refused ones pause, each for its own random while, and all are answered in the end.
+    evaluators = [served.evaluator(rng=random.Random(seed), timeout_s=60.0) for seed in range(20)]
+    try:
+        answers = await asyncio.gather(*(each.evaluate(batch, version=served.first) for each in evaluators for _ in range(3)))
+    finally:
+        await asyncio.gather(*(each.aclose() for each in [*evaluators, asker]))
+    assert {len(answer.policy) for answer in answers} == {len(batch)}
+    pauses = [each._rng.random() for each in evaluators]
+    assert len(set(pauses)) == len(pauses)
