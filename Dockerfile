@@ -60,7 +60,7 @@ RUN groupadd --gid 10001 zerofleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin zerofleet \
     && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache \
        /run/credentials /run/credentials/redis /run/credentials/trainer /run/credentials/worker /run/credentials/control \
-       /run/credentials/grafana
+       /run/credentials/grafana /run/credentials/authority
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

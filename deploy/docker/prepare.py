@@ -7,6 +7,12 @@ password file that was removed is written anew. Redis is told hashes of the pass
     trainer/redis     worker/redis    passwords of Redis' users of these names
     control/token                     inference server and gatekeeper
     grafana/password                  Grafana's user admin
+
+With compose.tls.yml there is a volume `authority` as well, and everybody gets a certificate, which is made anew when it has
+less than a month left:
+
+    control/inference_server   control/gatekeeper   trainer/tls   worker/tls     who each is, and whom it trusts
+    authority/operator                                                           who a person at the command line is
 """
 
 from __future__ import annotations
@@ -15,14 +21,26 @@ import hashlib
 import os
 import secrets
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from zerofleet.errors import ZerofleetError
 from zerofleet.files import atomic_publish
 from zerofleet.runs import RunDirectory
+from zerofleet.security.authority import SERVERS, Authority
 from zerofleet.settings import ServiceSettings, read_settings
 
 CREDENTIALS = Path("/run/credentials")
+PLACES = {
+    "inference_server": "control/inference_server",
+    "gatekeeper": "control/gatekeeper",
+    "trainer": "trainer/tls",
+    "selfplay_worker": "worker/tls",
+    "operator": None,
+}
+"""Where a service finds its certificate, its key and the authority."""
+CERTIFICATE_DAYS = 365
+RENEW_BEFORE = timedelta(days=30)
 RIGHTS = {
     "worker": "~games -@all +ping +xadd +xlen",
     "trainer": (
@@ -41,6 +59,8 @@ def main(credentials: Path = CREDENTIALS) -> int:
     _password(credentials / "control" / "token")
     _password(credentials / "grafana" / "password")
     _write(credentials / "redis" / "users.acl", users(passwords))
+    if (credentials / "authority").is_dir() and os.environ.get("ZEROFLEET_TLS"):
+        certify(credentials)
     settings, _ = read_settings(ServiceSettings, [], os.environ)
     try:
         RunDirectory.create_or_open(settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset).close()
@@ -57,6 +77,19 @@ def users(passwords: dict[str, str]) -> str:
         digest = hashlib.sha256(passwords[user].encode()).hexdigest()
         lines.append(f"user {user} on #{digest} resetchannels {rights}")
     return "\n".join(lines) + "\n"
+
+
+def certify(credentials: Path) -> None:
+    """Give each service a certificate, where it looks for one."""
+    authority = Authority(credentials / "authority")
+    for name, place in PLACES.items():
+        identity = authority.issue(name, SERVERS.get(name, ()), days=CERTIFICATE_DAYS)
+        if identity.expires - datetime.now(UTC) < RENEW_BEFORE:
+            identity = authority.renew(name, days=CERTIFICATE_DAYS)
+        if place is None:
+            continue
+        for source in sorted(identity.directory.iterdir(), reverse=True):  # tls.key, tls.crt, ca.crt
+            _write(credentials / place / source.name, source.read_text())
 
 
 def _password(file: Path) -> str:

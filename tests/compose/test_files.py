@@ -7,12 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
 from zerofleet.runs import read_header
+from zerofleet.security.authority import SERVERS
+from zerofleet.security.diagnosis import host_and_port
+from zerofleet.security.tls import Tls
 from zerofleet.streams import redis as redis_stream
 
 ROOT = Path(__file__).parents[2]
@@ -235,3 +239,44 @@ def test_users_of_redis_have_the_documented_rights_and_ping(prepare):
     worker, trainer = re.findall(r"^(~games.*)$", documented, re.MULTILINE)
     assert set(prepare.RIGHTS["worker"].split()) == {*worker.split(), "-@all", "+ping"}
     assert set(prepare.RIGHTS["trainer"].split()) == {*trainer.split(), "-@all", "+ping"}
+
+
+def test_prepare_gives_each_service_the_certificate_that_compose_tells_it_of(prepare, tmp_path, monkeypatch):
+    told = {
+        name: Tls(*(Path(service["environment"][f"ZEROFLEET_TLS_{what}"]) for what in ("CA", "IDENTITY")))
+        for name, service in read("compose.tls.yml")["services"].items()
+        if name != "prepare"
+    }
+    assert set(told) == {"inference_server", "gatekeeper", "trainer", "selfplay_worker"}
+    for tls in told.values():
+        prepare.certify(tmp_path)  # again and again, as at every start
+        assert tls.ca.parent == tls.identity
+        identity = tmp_path / tls.identity.relative_to("/run/credentials")
+        material = Tls(identity / "ca.crt", identity).load()
+        assert material.key is not None
+        assert {path.stat().st_mode & 0o777 for path in identity.iterdir()} == {0o400}
+    first = material
+    monkeypatch.setattr(prepare, "RENEW_BEFORE", timedelta(days=400))
+    prepare.certify(tmp_path)
+    renewed = Tls(identity / "ca.crt", identity).load()
+    assert renewed.roots == first.roots
+    assert renewed.chain != first.chain
+
+
+def test_the_key_of_the_authority_is_in_no_service():
+    for name, service in read("compose.tls.yml")["services"].items():
+        assert any("authority" in volume for volume in service.get("volumes", [])) == (name == "prepare")
+    owned = re.search(r"install -d -m 0750 -o zerofleet .*?\nENV", (ROOT / "Dockerfile").read_text(), re.DOTALL)
+    assert "/run/credentials/authority" in owned[0]
+
+
+def test_a_server_has_the_names_by_which_compose_and_kubernetes_reach_it():
+    """The authority's default names, against the addresses that services are told."""
+    told = [
+        address
+        for path in (ROOT / "docker-compose.yml", *(ROOT / "deploy/kubernetes").rglob("*.yaml"))
+        for pair in re.findall(r"ZEROFLEET_(?:INFERENCE|GATEKEEPER)_ADDRESS(?:, value)?: \"?([\w./:-]+)", path.read_text())
+        for address in [pair]
+    ]
+    assert len(told) >= 8
+    assert {host_and_port(address)[0] for address in told} <= {name for names in SERVERS.values() for name in names}
