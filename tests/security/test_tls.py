@@ -21,6 +21,7 @@ from tls_peers import echoing, make_certificates
 
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.evaluators.channels import open_channel as open_evaluator_channel
 from zerofleet.grpc_errors import error_from
 from zerofleet.security import channels
 from zerofleet.security.channels import open_channel
@@ -349,3 +350,14 @@ def test_nobody_connects_or_listens_but_in_the_one_place_for_each():
         if raw.search(path.read_text(encoding="utf-8"))
     }
     assert found == {"zerofleet/security/channels.py", "zerofleet/security/ports.py"}
+
+
+async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
+    """As the gatekeeper asks each replica of the inference server by its address."""
+    async with echoing(certificates.tls("elsewhere")) as address:
+        name = f"dns:///elsewhere.example:{address.rpartition(':')[2]}"
+        tls = certificates.tls("client")
+        async with open_evaluator_channel(address, tls, known_as=name) as channel:
+            assert await channel.unary_unary("/any.Echo/Say")(b"hello", timeout=20) == b"hello"
+        assert await why_unreachable(address, tls, known_as=name) is None
+        assert "does not name other.example" in await why_unreachable(address, tls, known_as="other.example:8001")
