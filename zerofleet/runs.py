@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from zerofleet.run_paths import RunPaths
 __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "read_header"]
 
 RUN_SCHEMA = 1
+_PRIVATE = 0o700
 
 
 class RunHeader(BaseModel):
@@ -77,7 +79,7 @@ class RunDirectory:
                 atomic_publish(paths.header, header.model_dump_json(by_alias=True, indent=2) + "\n")
             for directory in (paths.models, paths.replay, paths.gatekeeper, paths.logs, paths.metrics, paths.services):
                 directory.mkdir(exist_ok=True)
-            paths.sockets.mkdir(mode=0o700, exist_ok=True)
+            _make_private(paths.sockets)
         except BaseException:
             os.close(lock)
             raise
@@ -94,6 +96,15 @@ class RunDirectory:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _make_private(directory: Path) -> None:
+    """Make the directory of the sockets, or close it to everybody else: whoever reaches a socket may call what it serves."""
+    directory.mkdir(mode=_PRIVATE, exist_ok=True)
+    found = directory.lstat()
+    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+        raise RunDirectoryError(f"{directory} is not a directory of this user's (owner {found.st_uid}); remove it")
+    directory.chmod(_PRIVATE)
 
 
 def read_header(root: Path) -> RunHeader:
