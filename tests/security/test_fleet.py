@@ -85,27 +85,28 @@ def fleet(tmp_path):
     with RunDirectory.create_or_open(tmp_path / "run", MODEL, {}, preset="tiny", seed=1) as run:
         store = ModelStore(run.paths.models)
         torch.manual_seed(0)
-        version = export_network(store, game, Network(game.spec(), chosen.network), chosen.network, lineage=Lineage())
-        store.write_champion(MODEL, version, epoch=1, reason="the only one")
+        for _ in range(2):
+            export_network(store, game, Network(game.spec(), chosen.network), chosen.network, lineage=Lineage())
+        store.write_champion(MODEL, 1, epoch=1, reason="the first one")
     authority = Authority(tmp_path / "certs")
     for name in (*SERVERS, *CLIENTS):
-        authority.issue(name, SERVERS.get(name, ()), days=2)
+        authority.issue(name, SERVERS.get(name, ()), days=30)
     tokens = {role: secrets.token_hex(16) for role in ("worker", "trainer", "evaluator", "operator")}
     (tmp_path / "tokens").write_text("".join(f"{role}: {token}\n" for role, token in tokens.items()))
     return Fleet(tmp_path, tmp_path / "certs", tokens)
 
 
+@pytest.mark.timeout(600)
 async def test_a_fleet_serves_promotes_and_plays_over_mutual_tls_with_tokens(fleet):
     async with (
-        asyncio.timeout(240),
+        asyncio.timeout(560),
         fleet.service("inference_server", "operator", "--address", "127.0.0.1:0") as inference,
         fleet.service("gatekeeper", "operator", "--address", "127.0.0.1:0", "--inference-address", inference) as gatekeeper,
         fleet.service("selfplay_worker", "worker", "--inference-address", inference, "--gatekeeper-address", gatekeeper),
         contextlib.aclosing(open_stream(f"sqlite:///{fleet.root}/run/games.db", name="games")) as stream,
     ):
         async with GatekeeperClient(gatekeeper, token=fleet.tokens["operator"], tls=fleet.tls("operator")) as client:
-            champion = await client.promote(MODEL, 1, reason="once more")
-            assert (champion.version, champion.reason) == (1, "once more")
+            assert (await client.promote(MODEL, 2, reason="by hand")).version == 2
         while not (entries := await stream.consume(consumer="reader", limit=1, block_s=1.0)):
             pass
         assert entries
@@ -114,15 +115,25 @@ async def test_a_fleet_serves_promotes_and_plays_over_mutual_tls_with_tokens(fle
 
 
 async def _commands_reach_it(fleet, inference, gatekeeper):
-    for words in (("evaluate", MODEL, "--address", inference), ("models", "list", MODEL, "--address", gatekeeper)):
+    """Commands show token and certificate, and so do the processes they start; none starts a server of its own."""
+    run, players = ("--run-dir", str(fleet.root / "run")), ("champion", "random", "--game", MODEL, "--games", "4")
+    commands = {
+        ("evaluate", MODEL, "--address", inference): "evaluator",
+        ("models", "list", MODEL, "--address", gatekeeper): "evaluator",
+        ("match", *players, "--simulations", "2", *run): "evaluator",
+        ("tournament", *players, "--simulations", "2", "--workers", "2", *run): "evaluator",
+        ("models", "rollback", MODEL, "--reason", "by hand", *run): "operator",
+    }
+    for words, role in commands.items():
+        impossible = {"ZEROFLEET_MAX_VERSIONS": "0"}  # for a server that a command would start
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", START, *words, "--json"),
-            env=fleet.environment("operator", "operator"),
+            env=fleet.environment("operator", role) | impossible,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stderr=asyncio.subprocess.PIPE,
         )
-        said, _ = await child.communicate()
-        assert child.returncode == 0, said.decode()
+        said, wrong = await child.communicate()
+        assert child.returncode == 0, (words, wrong.decode())
         assert json.loads(said)
 
 

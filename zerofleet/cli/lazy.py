@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,7 @@ def load(name: str, command: Command) -> Any:
     """Import a command and return it in the form that parses arguments and runs."""
     module_name, _, attribute = command.target.partition(":")
     found = getattr(importlib.import_module(module_name), attribute)
+    _log_to_standard_error()
     if not isinstance(found, typer.Typer):
         single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
         single.command(name, epilog=_examples(command.examples))(found)
@@ -89,6 +91,13 @@ def load(name: str, command: Command) -> Any:
     if loaded.epilog is None:
         loaded.epilog = _examples(command.examples)
     return loaded
+
+
+def _log_to_standard_error() -> None:
+    """Keep standard output for results: what our modules log in a command goes beside it."""
+    structlog = sys.modules.get("structlog")  # commands that log nothing start without it
+    if structlog is not None and not structlog.is_configured():
+        structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 def _placeholder() -> None:
