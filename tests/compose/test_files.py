@@ -275,8 +275,10 @@ def test_a_server_has_the_names_by_which_compose_and_kubernetes_reach_it():
     told = [
         address
         for path in (ROOT / "docker-compose.yml", *(ROOT / "deploy/kubernetes").rglob("*.yaml"))
-        for pair in re.findall(r"ZEROFLEET_(?:INFERENCE|GATEKEEPER)_ADDRESS(?:, value)?: \"?([\w./:-]+)", path.read_text())
+        for pair in re.findall(
+            r"ZEROFLEET_(?:INFERENCE|CONTROL|GATEKEEPER)_ADDRESS(?:, value)?: \"?([\w./:-]+)", path.read_text()
+        )
         for address in [pair]
     ]
-    assert len(told) >= 8
+    assert len(told) >= 9
     assert {host_and_port(address)[0] for address in told} <= {name for names in SERVERS.values() for name in names}

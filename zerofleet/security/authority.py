@@ -36,7 +36,7 @@ CLOCK_SKEW = timedelta(minutes=5)  # machines whose clocks are late accept a new
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 SERVERS: Mapping[str, tuple[str, ...]] = {
-    "inference_server": ("inference", "inference-server", *_LOCAL),
+    "inference_server": ("inference", "inference-server", "inference-control", *_LOCAL),
     "gatekeeper": ("gatekeeper", *_LOCAL),
 }
 """Services that listen, with the names by which compose, Kubernetes and this machine reach them."""
