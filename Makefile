@@ -11,7 +11,7 @@ OVERLOAD_ARGS ?=
 SWAP_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check triton test images compose-test soak promises overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check sbom triton test images compose-test soak promises overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -81,6 +81,17 @@ wheel-test: venv ## build the wheel and run the fast tests against it, away from
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	cp -r tests docs pyproject.toml build/wheel/
 	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy $(TEST_ARGS)
+
+# The tool has an environment of its own; what it lists is .venv, of which the runtime packages are kept.
+sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (CycloneDX), and docs/licences.md
+	mkdir -p build/sbom
+	test -x build/sbom/venv/bin/python || $(PYTHON) -m venv build/sbom/venv
+	build/sbom/venv/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	build/sbom/venv/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --validate \
+		-o build/sbom/environment.cdx.json $(BIN)/python
+	$(BIN)/python deploy/sbom/licences.py --sbom build/sbom/environment.cdx.json build/sbom/zerofleet.cdx.json
+	$(BIN)/python deploy/sbom/licences.py
+	$(BIN)/python deploy/sbom/images.py build/sbom
 
 bench: venv ## measure this machine
 	$(BIN)/zerofleet bench search
