@@ -20,6 +20,7 @@ last, pinned buffers, copies that do not block.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ from inference_server.queueing import Answers
 from inference_server.settings import Precision
 from inference_server.tensors import Contract
 from zerofleet.allocator import keep_freed_memory
-from zerofleet.errors import ConfigurationError, CorruptModel
+from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
 from zerofleet.manifests import Manifest, check_golden
 
 __all__ = ["TorchBackend", "TorchModule"]
@@ -41,6 +42,7 @@ __all__ = ["TorchBackend", "TorchModule"]
 log = structlog.get_logger()
 
 _NUMPY_TYPES = {"FP16": np.float16, "FP32": np.float32}
+_NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum supported version for reading is \d+")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor settles after two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
@@ -129,6 +131,10 @@ class TorchBackend:
             return module, module.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError, OSError) as error:
             text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+            if newer := _NEWER_FILE.search(str(error)):
+                raise VersionSkew(
+                    f"model {manifest.model} version {manifest.version}: {newer[0]}; upgrade this server"
+                ) from error
             raise CorruptModel(f"model {manifest.model} version {manifest.version} cannot be run: {text}") from error
 
 

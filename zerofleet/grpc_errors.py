@@ -87,18 +87,33 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith("/grpc."):
             return handler  # health and reflection come with grpc and speak for themselves
-        codec = {"request_deserializer": handler.request_deserializer, "response_serializer": handler.response_serializer}
+        # Requests are read inside the guard: grpc would tell the caller in its own words what the reader raised.
+        read, write = _reader(handler, handler_call_details.method), handler.response_serializer
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary), **codec)
+            return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary, read), response_serializer=write)
         if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(_guard_stream(handler.unary_stream), **codec)
+            return grpc.unary_stream_rpc_method_handler(_guard_stream(handler.unary_stream, read), response_serializer=write)
         return handler
 
 
-def _guard_unary(behaviour: Callable[..., Awaitable[Any]]) -> Any:
-    async def call(request: Any, context: Any) -> Any:
+def _reader(handler: Any, method: str) -> Callable[[bytes], Any]:
+    """Return what reads the requests of a handler; it raises `InvalidRequest` for bytes that are none."""
+
+    def read(data: bytes) -> Any:
+        if handler.request_deserializer is None:
+            return data
         try:
-            return await behaviour(request, context)
+            return handler.request_deserializer(data)
+        except Exception as error:
+            raise InvalidRequest(f"the bytes of the request are no message of {method}") from error
+
+    return read
+
+
+def _guard_unary(behaviour: Callable[..., Awaitable[Any]], read: Callable[[bytes], Any]) -> Any:
+    async def call(data: bytes, context: Any) -> Any:
+        try:
+            return await behaviour(read(data), context)
         except grpc.aio.AbortError:
             raise
         except Exception as error:
@@ -107,10 +122,10 @@ def _guard_unary(behaviour: Callable[..., Awaitable[Any]]) -> Any:
     return call
 
 
-def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]]) -> Any:
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]], read: Callable[[bytes], Any]) -> Any:
+    async def call(data: bytes, context: Any) -> AsyncIterator[Any]:
         try:
-            async for reply in behaviour(request, context):
+            async for reply in behaviour(read(data), context):
                 yield reply
         except grpc.aio.AbortError:
             raise

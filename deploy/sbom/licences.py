@@ -3,7 +3,7 @@
     python deploy/sbom/licences.py                         write docs/licences.md anew from what is installed
     python deploy/sbom/licences.py --sbom IN.json OUT.json  keep the runtime components of a CycloneDX document
 
-What counts is everything that `dependencies` of pyproject.toml bring in; in the bill of materials also what the extras but `dev`
+What counts is everything that `dependencies` of pyproject.toml bring in; in the bill of materials also what extras but `dev`
 do, as far as they are installed. A licence must be one of `ALLOWED`; a package without a known one is an error, not a gap.
 """
 

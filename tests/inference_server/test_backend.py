@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from inference_server.settings import ServerSettings
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.encodings import sample_positions
-from zerofleet.errors import ConfigurationError, CorruptModel
+from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
 from zerofleet.manifests import Golden
 from zerofleet.presets import NetworkSettings
 
@@ -162,6 +163,16 @@ def test_a_truncated_file_is_refused(backend, exported, tmp_path, keep):
     (tmp_path / "cut.pt").write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
     with pytest.raises(CorruptModel, match="cannot be run"):
         backend.load(tmp_path / "cut.pt", manifest, max_batch=1)
+
+
+def test_a_file_of_a_newer_torch_is_a_version_skew_that_names_both(backend, exported, tmp_path):
+    path, manifest = exported
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "newer.pt", "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            new.writestr(entry, b"999\n" if entry.filename.endswith("/version") else content)
+    with pytest.raises(VersionSkew, match=r"version 999.*supported version for reading is \d+"):
+        backend.load(tmp_path / "newer.pt", manifest, max_batch=1)
 
 
 def test_a_device_or_precision_that_is_not_there_is_named():

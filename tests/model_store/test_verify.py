@@ -130,6 +130,51 @@ def test_weights_that_are_not_finite_are_refused(store, files, manifest, bad):
         store.verify(MODEL, 1)
 
 
+class Payload:
+    """Whoever unpickles it makes a directory."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def _array_of_objects(payload: Payload) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.array([payload], dtype=object), allow_pickle=True)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["model.pt", "weights.safetensors"])
+@pytest.mark.parametrize("form", ["pickle", "array of objects", "pickle in a zip"])
+def test_code_in_the_place_of_data_is_refused_and_never_run(store, files, manifest, tmp_path, name, form):
+    payload = Payload(tmp_path / "was_run")
+    content = {
+        "pickle": pickle.dumps(payload),
+        "array of objects": _array_of_objects(payload),
+        "pickle in a zip": _zip(**{"model__data.pkl": pickle.dumps(payload), "model__version": b"3"}),
+    }[form]
+    store.publish(MODEL, {**files(), name: content}, manifest)
+    with pytest.raises(CorruptModel):
+        store.verify(MODEL, 1)
+    with pytest.raises(CorruptModel):
+        store.write_champion(MODEL, 1, epoch=1, reason="")
+    assert not payload.path.exists()
+    assert store.champion(MODEL) is None
+
+
+def test_a_version_directory_without_its_files_is_never_champion(store, files, manifest):
+    store.publish(MODEL, files(), manifest)
+    store.write_champion(MODEL, 1, epoch=1, reason="first")
+    (store.root / MODEL / "2").mkdir()
+    with pytest.raises(CorruptModel, match="missing"):
+        store.verify(MODEL, 2)
+    with pytest.raises(CorruptModel, match="missing"):
+        store.write_champion(MODEL, 2, epoch=2, reason="empty")
+    assert store.champion(MODEL).version == 1
+
+
 def test_weights_that_are_no_safetensors_are_refused(store, files, manifest):
     store.publish(MODEL, {**files(), "weights.safetensors": b"\xff" * 64}, manifest)
     with pytest.raises(CorruptModel, match="cannot be read as safetensors"):
