@@ -41,6 +41,7 @@ from zerofleet.health import HealthService
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
+from zerofleet.runs import require_run
 from zerofleet.security.credentials import plain, token_table
 from zerofleet.security.interceptors import RoleInterceptor
 from zerofleet.security.limits import server_limits
@@ -148,6 +149,7 @@ async def open_gatekeeper(
 
 async def serve(service: Service, settings: GatekeeperSettings) -> None:
     """Be the service until the process is asked to end; see `zerofleet.lifecycle`."""
+    await asyncio.to_thread(require_run, settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset)
     async with open_gatekeeper(settings) as gatekeeper:
         service.on_drain("calls", lambda: gatekeeper.drain(settings.grace_s / 2))
         service.ready(gatekeeper.address)

@@ -31,6 +31,7 @@ from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.lifecycle import Service
 from zerofleet.naming import model_name
 from zerofleet.run_paths import RunPaths
+from zerofleet.runs import require_run
 from zerofleet.security.credentials import plain
 from zerofleet.streams import GameStream, open_stream
 from zerofleet.warm_start import game_of
@@ -51,6 +52,7 @@ async def serve(service: Service, settings: TrainerSettings) -> None:
     Raises what `open_training` raises; `ConfigurationError` for an extra that is not installed.
     Cancellation: the step under way is lost; nothing that was stored is.
     """
+    await asyncio.to_thread(require_run, settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset)
     game = settings.build_game()
     model = model_name(game)
     loop = asyncio.get_running_loop()

@@ -19,14 +19,15 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from games.core import make
-from zerofleet.errors import RunDirectoryError
+from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.files import atomic_publish, try_lock
 from zerofleet.run_paths import RunPaths
 
-__all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "read_header"]
+__all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "read_header", "require_run"]
 
 RUN_SCHEMA = 1
 _PRIVATE = 0o700
+_OF_NO_RUN = {"lock", "lost+found"}  # what an empty directory may hold; the second is the file system's, on a new volume
 
 
 class RunHeader(BaseModel):
@@ -76,7 +77,7 @@ class RunDirectory:
                 header = _check_same(root, read_header(root), wanted, preset)
             else:
                 header = wanted
-                atomic_publish(paths.header, header.model_dump_json(by_alias=True, indent=2) + "\n")
+                _publish(paths, header)
             for directory in (paths.models, paths.replay, paths.gatekeeper, paths.logs, paths.metrics, paths.services):
                 directory.mkdir(exist_ok=True)
             _make_private(paths.sockets)
@@ -132,6 +133,28 @@ def read_header(root: Path) -> RunHeader:
         raise RunDirectoryError(f"{path}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}; restore the file") from error
 
 
+def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset: str) -> RunHeader:
+    """Return the header of the run that a service keeps its part of in `root`; write it where there is none yet.
+
+    For services that are started one by one, each with a volume of its own. Raises `RunDirectoryError` when the directory
+    holds a run of another game or version, `Unavailable` when the disk refuses.
+    """
+    paths = RunPaths(root)
+    wanted = _new_header(game, parameters, preset, None)
+    if paths.header.exists():
+        return _check_same(root, read_header(root), wanted, None)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _publish(paths, wanted)
+    except OSError as error:
+        raise Unavailable(f"cannot write {paths.header}: {error}") from error
+    return wanted
+
+
+def _publish(paths: RunPaths, header: RunHeader) -> None:
+    atomic_publish(paths.header, header.model_dump_json(by_alias=True, indent=2) + "\n")
+
+
 def _new_header(game: str, parameters: Mapping[str, str], preset: str, seed: int | None) -> RunHeader:
     built = make(game, **parameters)
     defaults = make(game)._asdict()
@@ -172,7 +195,7 @@ def _title(header: RunHeader) -> str:
 def _check_empty(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise RunDirectoryError(f"{root} is a file; --run-dir takes a directory")
-    if root.is_dir() and any(entry.name != "lock" for entry in root.iterdir()):
+    if root.is_dir() and any(entry.name not in _OF_NO_RUN for entry in root.iterdir()):
         raise RunDirectoryError(f"{root} is not empty and is no run directory (no run.json); choose another --run-dir")
 
 

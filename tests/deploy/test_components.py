@@ -25,8 +25,8 @@ WITHOUT_MODELS = [
     {
         "target": {"kind": "CronJob", "name": "backup"},
         "patch": """
-- {op: test, path: /spec/jobTemplate/spec/template/spec/containers/0/volumeMounts/6/name, value: models}
-- {op: remove, path: /spec/jobTemplate/spec/template/spec/containers/0/volumeMounts/6}
+- {op: test, path: /spec/jobTemplate/spec/template/spec/containers/0/volumeMounts/7/name, value: models}
+- {op: remove, path: /spec/jobTemplate/spec/template/spec/containers/0/volumeMounts/7}
 - {op: test, path: /spec/jobTemplate/spec/template/spec/volumes/5/name, value: models}
 - {op: remove, path: /spec/jobTemplate/spec/template/spec/volumes/5}
 """,
@@ -153,7 +153,7 @@ def test_a_backup_reads_what_a_run_directory_has_and_writes_nothing_of_it(compos
     _parse(command)
     paths = RunPaths(Path(command[2]))
     mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
-    for part in (paths.replay, paths.metrics, paths.gatekeeper, paths.models):
+    for part in (paths.header, paths.replay, paths.metrics, paths.gatekeeper, paths.models):
         assert mounts[str(part)]["readOnly"] is True
         assert mounts[str(part)].get("subPath", part.name) == part.name
     assert "readOnly" not in mounts[command[command.index("--to") + 1]]

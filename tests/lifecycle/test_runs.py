@@ -8,7 +8,7 @@ import pytest
 
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.errors import RunDirectoryError
-from zerofleet.runs import RunDirectory, RunPaths, read_header
+from zerofleet.runs import RunDirectory, RunPaths, read_header, require_run
 
 
 def make_run(root: Path) -> None:
@@ -106,3 +106,17 @@ def test_sockets_of_a_deep_run_directory_stay_short_enough(tmp_path: Path) -> No
     assert len(deep.inference_address.removeprefix("unix:")) <= 100
     assert deep.sockets == RunPaths(tmp_path / ("d" * 120)).sockets
     assert RunPaths(tmp_path / "r").sockets == tmp_path / "r" / "sockets"
+
+
+def test_a_service_with_a_volume_of_its_own_says_there_which_run_it_is_of(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    header = require_run(tmp_path, "tic_tac_toe", {}, preset="tiny")
+    assert require_run(tmp_path, "tic_tac_toe", {}, preset="laptop") == header == read_header(tmp_path)
+    with pytest.raises(RunDirectoryError, match="is a run of tic_tac_toe, not of connect_four"):
+        require_run(tmp_path, "connect_four", {}, preset="tiny")
+
+
+def test_a_new_volume_is_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    make_run(tmp_path)
+    assert read_header(tmp_path).seed == 5

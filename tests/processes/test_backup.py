@@ -50,7 +50,7 @@ async def test_a_run_that_was_backed_up_while_it_went_on_is_restored_and_goes_on
     tmp_path: Path,
 ) -> None:
     taken: list[tuple[Path, set[str]]] = []
-    async with start_run() as run:
+    async with start_run(timeout_s=400.0) as run:
         for pattern in ("candidate 1 promoted", r"candidate \d+ (promoted|rejected) against"):
             await run.until(pattern)
             before = published(run.paths)
@@ -68,7 +68,7 @@ async def test_a_run_that_was_backed_up_while_it_went_on_is_restored_and_goes_on
 
     shutil.rmtree(run.paths.root)
     restore_backup(taken[-1][0], run.paths.root)
-    async with start_run() as again:
+    async with start_run(timeout_s=400.0) as again:
         await again.until(r"candidate \d+ (promoted|rejected) against")
         text = await again.end()
     assert again.process.returncode == 0, text
