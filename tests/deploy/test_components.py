@@ -10,17 +10,35 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from manifests import COMPONENTS, KUBERNETES, OVERLAYS, VERSIONS, jobs, of_kind, validate, workloads
+from manifests import (
+    COMPONENTS,
+    KUBERNETES,
+    OVERLAYS,
+    SERVICES,
+    VERSIONS,
+    addresses,
+    container,
+    environment,
+    jobs,
+    label_of,
+    of_kind,
+    pods,
+    validate,
+    workloads,
+)
 from typer.main import get_command
 
 from selfplay_worker.settings import WorkerSettings
 from zerofleet import metrics
 from zerofleet.cli.app import app
 from zerofleet.run_paths import RunPaths
+from zerofleet.security.authority import SERVERS
 from zerofleet.streams.base import StreamSettings
 
 SCALERS = ("autoscaling-hpa", "autoscaling-keda")
 OPTIONS = [path.name for path in COMPONENTS if path.name not in {"triton", "accelerators"}]
+# Triton takes certificates by arguments of its own.
+CHOICES = [(path.name, option) for path in OVERLAYS for option in OPTIONS if (path.name, option) != ("gpu", "tls")]
 WITHOUT_MODELS = [
     {
         "target": {"kind": "CronJob", "name": "backup"},
@@ -34,8 +52,7 @@ WITHOUT_MODELS = [
 ]
 
 
-@pytest.mark.parametrize("overlay", [path.name for path in OVERLAYS])
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(("overlay", "option"), CHOICES)
 def test_every_option_is_valid_on_every_overlay(composed, overlay: str, option: str) -> None:
     patches = WITHOUT_MODELS if (overlay, option) == ("multi-node", "backup") else []
     documents = composed(overlay, option, patches=patches)
@@ -44,6 +61,30 @@ def test_every_option_is_valid_on_every_overlay(composed, overlay: str, option: 
     assert {each["metadata"]["namespace"] for each in documents} == {"zerofleet"}
     for job in jobs(documents).values():
         assert _claims(job) <= _known_claims(documents)
+
+
+@pytest.mark.parametrize("overlay", ["local", "multi-node"])
+def test_with_tls_every_service_has_a_certificate_of_its_own_and_probes_that_need_none(composed, overlay: str) -> None:
+    documents = composed(overlay, "tls")
+    secrets = set()
+    for name, cls in SERVICES.items():
+        variables = environment(documents, name)
+        each = container(documents, name)
+        mounts = {mount["name"]: mount["mountPath"] for mount in each["volumeMounts"]}
+        assert variables["ZEROFLEET_TLS_IDENTITY"] == mounts["tls"]
+        assert Path(variables["ZEROFLEET_TLS_CA"]) == Path(mounts["tls"]) / "ca.crt"
+        secrets |= {
+            volume["secret"]["secretName"] for volume in pods(documents)[name]["spec"]["volumes"] if volume["name"] == "tls"
+        }
+        assert {"tls_ca", "tls_identity"} <= set(cls.model_fields)
+        for probe, path in (("startupProbe", None), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")):
+            assert each[probe]["httpGet"]["port"] == "metrics"
+            assert path in (None, each[probe]["httpGet"]["path"])
+    assert secrets == {f"zerofleet-tls-{name}" for name in SERVICES}
+    # The names by which a server is reached stand in its certificate.
+    for name in ("selfplay-worker", "trainer", "gatekeeper"):
+        for service, _ in addresses(documents, name):
+            assert service == "redis" or service in SERVERS[label_of(documents, service).replace("-", "_")]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
