@@ -69,6 +69,13 @@ class Batcher:
         """Rows that wait for the device."""
         return self._queue.rows
 
+    @property
+    def full(self) -> str | None:
+        """Why a request would be refused just now, None while there is room."""
+        if not self._queue.refusing:
+            return None
+        return f"{self._queue.rows} positions wait for the device; try again later"
+
     async def evaluate(self, module: Module, states: np.ndarray, legal: np.ndarray, *, expires_s: float) -> Answer:
         """Return the answer to one request of uint8 [B, packed_bytes] and int16 [B, L].
 

@@ -47,6 +47,10 @@ class DataPlane:
         """Return whether anything can be asked: some model is served and the server is not draining."""
         return bool(self.registry.models()) and not self.draining
 
+    def full(self) -> str | None:
+        """Return why a request would be refused just now, None while there is room."""
+        return self._batcher.full
+
     def find(self, model: str, version: str = "") -> ServedVersion:
         """Return a served version by its names on the wire, the newest for an empty version.
 

@@ -24,6 +24,8 @@ from zerofleet.errors import Overloaded
 
 __all__ = ["Answer", "Answers", "BatchReport", "Module", "RequestQueue", "Ticket"]
 
+# Of the bound: how much must be free before requests are taken again once one did not fit.
+ROOM_SHARE = 8
 # Of max_batch. On a CPU an eighth of 1024 already reaches 93 % of the best speed, so waiting for more only idles.
 SMALL_SHARE = 8
 
@@ -92,10 +94,18 @@ class RequestQueue:
         self._groups: dict[tuple[Module, bool], Group] = {}  # in order of their next turn
         self.rows = 0
         """Rows that wait."""
+        self._refusing = False
+
+    @property
+    def refusing(self) -> bool:
+        """Whether a request did not fit and there is still little room: further ones need not even be looked at."""
+        self._refusing = self._refusing and self.rows > self._max_rows - self._max_rows // ROOM_SHARE
+        return self._refusing
 
     def put(self, ticket: Ticket) -> None:
         """Queue a request; raises `Overloaded` when it does not fit. An empty queue takes any request."""
         if self.rows and self.rows + len(ticket) > self._max_rows:
+            self._refusing = True
             raise Overloaded(
                 f"{self.rows} positions wait for the device, {len(ticket)} more exceed {self._max_rows}; try again later"
             )

@@ -16,6 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from inference_server import evaluation, kserve
+from inference_server.admission import AdmissionInterceptor
 from inference_server.analysis import Analyst
 from inference_server.backend import TorchBackend
 from inference_server.batcher import Batcher
@@ -102,7 +103,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
         token_table(settings.tokens), admin_token=plain(settings.token), on_refused=lambda: _count_refused("token")
     )
     server = grpc.aio.server(
-        interceptors=[CallMetrics(), guard, ErrorInterceptor()],
+        interceptors=[AdmissionInterceptor(plane.full), CallMetrics(), guard, ErrorInterceptor()],
         options=_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_calls,
     )

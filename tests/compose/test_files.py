@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import aclosing
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from zerofleet.runs import read_header
 from zerofleet.security.authority import SERVERS
 from zerofleet.security.diagnosis import host_and_port
 from zerofleet.security.tls import Tls
+from zerofleet.streams import open_stream
 from zerofleet.streams import redis as redis_stream
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +37,15 @@ def read(name):
     return yaml.load((ROOT / name).read_text(), _Loader)
 
 
+def load(name, path):
+    """Load a module by the path of its file."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+streams = load("streams_of_tests", "tests/streams/conftest.py")
 COMPOSE = read("docker-compose.yml")
 SERVICES = COMPOSE["services"]
 TRITON = read("compose.triton.yml")["services"]["triton"]
@@ -47,10 +59,7 @@ LABELS = {"title", "description", "source", "revision", "version", "created", "l
 
 @pytest.fixture
 def prepare():
-    spec = importlib.util.spec_from_file_location("prepare", ROOT / "deploy/docker/prepare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("prepare", "deploy/docker/prepare.py")
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -282,3 +291,32 @@ def test_a_server_has_the_names_by_which_compose_and_kubernetes_reach_it():
     ]
     assert len(told) >= 9
     assert {host_and_port(address)[0] for address in told} <= {name for names in SERVERS.values() for name in names}
+
+
+@pytest.mark.slow
+async def test_what_the_trainer_took_out_of_the_stream_stays_out_when_redis_starts_again(prepare, tmp_path):
+    passwords = {user: f"password of {user}" for user in ("trainer", "worker", "probe")}
+    (tmp_path / "users.acl").write_text(prepare.users(passwords))
+    for user, password in passwords.items():
+        (tmp_path / user).write_text(password)
+    with tempfile.TemporaryDirectory(prefix="zf-") as short:
+        server = streams.RedisServer(Path(short), "--aclfile", str(tmp_path / "users.acl"))
+
+        def stream(user):
+            return open_stream(f"unix://{user}@{server.socket}?password_file={tmp_path / user}", name="games")
+
+        try:
+            server.start()
+            async with aclosing(stream("worker")) as worker, aclosing(stream("trainer")) as trainer:
+                for number in range(6):
+                    await worker.publish(f"{number:032x}", b"a game")
+                found = await trainer.consume(consumer="trainer", limit=4, block_s=5.0)
+                await trainer.acknowledge([delivery.entry_id for delivery in found[:3]])
+                await trainer.dead_letter(found[3], reason="moves")
+            server.kill()
+            server.start()
+            async with aclosing(stream("trainer")) as trainer:
+                stats = await trainer.stats()
+                assert (stats.length, stats.dead) == (2, 1)
+        finally:
+            server.kill()

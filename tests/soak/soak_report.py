@@ -13,7 +13,7 @@ from soak_memory import Sample, Slope, slope
 
 from zerofleet.files import atomic_publish
 
-WARM_UP_S = 90.0
+WARM_UP_S = 180.0  # models of a dozen versions have come and gone, the replay window is full again
 LIMIT_MIB_PER_MIN = 1.0
 COLOURS = ("#0b6e99", "#c0562b", "#4c8b3f", "#7a5195", "#8a6d1d")
 
