@@ -122,8 +122,8 @@ def _target_running(kind: str, folder: Path, *, guarded: bool = False) -> Iterat
     if kind == "zerofleet":
         started = zerofleet_running(store.root, folder / "log", *(["--token", TOKEN] if guarded else []))
     else:
-        guarded = "model-repository,model-config,shared-memory,trace,logging"  # as deploy/triton/triton.sh has it
-        restricted = f"--grpc-restricted-protocol={guarded}:x-zerofleet-token={TOKEN}"
+        protocols = "model-repository,model-config,shared-memory,trace,logging"  # as deploy/triton/triton.sh has it
+        restricted = f"--grpc-restricted-protocol={protocols}:x-zerofleet-token={TOKEN}"
         started = triton_server.running(store.root, folder / "log", *([restricted] if guarded else []))
     with started as address:
         yield Target(kind, address, store)

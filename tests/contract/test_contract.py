@@ -14,6 +14,7 @@ from tritonclient.grpc import service_pb2_grpc
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.channels import open_channel
+from zerofleet.evaluators.replicas import ReplicaControl
 
 pytestmark = pytest.mark.slow
 V1, V2 = ModelVersion(1), ModelVersion(2)
@@ -149,6 +150,20 @@ async def test_a_broken_candidate_is_refused_and_the_old_version_goes_on(target)
                 await control.serve(model.name, [1, 9])
             await load.more_answers()
         assert (await control.loaded())[model.name] == [1]
+        await control.unload(model.name)
+
+
+async def test_each_replica_of_a_name_is_told_what_to_serve_and_a_dead_one_is_passed_over(target):
+    model = target.model("connect_four", rows=5, columns=5)
+    model.publish()
+    name = f"ipv4:{target.address},127.0.0.1:1"
+    async with ReplicaControl(name, store=target.store.root, absence_s=0.0) as control:
+        await control.serve(model.name, [1])
+        assert await control.ready(model.name, 1)
+        with pytest.raises(ModelNotFound, match="no version 9"):
+            await control.serve(model.name, [1, 9])
+        assert await control.ready(model.name, 1)
+    async with target.control() as control:
         await control.unload(model.name)
 
 
