@@ -1,0 +1,147 @@
+"""What a cluster shows to the world: nothing but what a user needs, on loopback, and never without a password."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+import yaml
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+ROOT = Path(__file__).parents[2]
+COMPOSE_FILES = sorted([*ROOT.glob("*compose*.yml"), *ROOT.glob("deploy/**/*compose*.yml")])
+PASSWORDS = {"worker": "w" * 32, "trainer": "t" * 32, "probe": "p" * 32}
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads the tags of compose, which change how files are laid over each other, for the values that they carry."""
+
+
+def _carried(loader: yaml.SafeLoader, node: yaml.Node) -> object:
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return loader.construct_mapping(node, deep=True) if isinstance(node, yaml.MappingNode) else None
+
+
+for tag in ("!reset", "!override"):
+    _Loader.add_constructor(tag, _carried)
+
+
+def compose_services() -> Iterator[tuple[str, str, dict]]:
+    for path in COMPOSE_FILES:
+        for name, service in yaml.load(path.read_text(), _Loader).get("services", {}).items():
+            yield path.name, name, service or {}
+
+
+def test_every_published_port_of_every_compose_file_is_on_loopback():
+    assert COMPOSE_FILES
+    published = [(file, name, str(port)) for file, name, service in compose_services() for port in service.get("ports", [])]
+    assert published
+    assert [entry for entry in published if not entry[2].startswith("127.0.0.1:")] == []
+
+
+def test_redis_is_published_nowhere_and_no_service_is_on_the_network_of_the_host():
+    for file, name, service in compose_services():
+        assert name != "redis" or not service.get("ports"), file
+        assert service.get("network_mode") in {None, "none"}, f"{file}: {name}"
+        assert not service.get("privileged"), f"{file}: {name}"
+
+
+def test_no_compose_file_holds_a_secret():
+    for path in COMPOSE_FILES:
+        for line in path.read_text().splitlines():
+            found = re.search(r"(?:PASSWORD|TOKENS?|SECRET|KEY)(?!_*FILE): *(\S+)", line)
+            assert found is None or found[1].startswith(("${", "#", '"${')), f"{path.name}: {line.strip()}"
+
+
+@pytest.fixture(scope="module")
+def users() -> str:
+    spec = importlib.util.spec_from_file_location("prepare", ROOT / "deploy/docker/prepare.py")
+    prepare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(prepare)
+    return prepare.users(PASSWORDS)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, users) -> Iterator[Path]:
+    """The socket of a Redis with the configuration and the users of the cluster."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.fail("redis-server is not installed; this test needs a real one (Debian: apt-get install redis-server)")
+    directory = tmp_path_factory.mktemp("redis")
+    (directory / "users.acl").write_text(users)
+    here = {"dir": str(directory), "aclfile": str(directory / "users.acl"), "port": "0"}
+    lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
+    given = [f"{word} {here[word]}" if (word := line.partition(" ")[0]) in here else line for line in lines]
+    (directory / "redis.conf").write_text("\n".join(given) + "\n")
+    socket = Path("/tmp") / f"zf-{directory.parent.name[-20:]}-{directory.name}.sock"  # a path of a socket must be short
+    command = [program, str(directory / "redis.conf"), "--unixsocket", str(socket)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "eady to accept connections" in line:
+                break
+        else:
+            pytest.fail("redis-server did not start:\n" + "".join(said))
+        yield socket
+        process.kill()
+    socket.unlink(missing_ok=True)
+
+
+def client(server: Path, user: str | None = None, password: str | None = None) -> redis.Redis:
+    return redis.Redis(unix_socket_path=str(server), username=user, password=password, retry=Retry(NoBackoff(), 0))
+
+
+@pytest.mark.parametrize(
+    ("user", "password"), [(None, None), ("default", ""), ("worker", "wrong"), ("trainer", PASSWORDS["worker"])]
+)
+def test_nobody_without_the_right_password_gets_a_word_out_of_redis(server, user, password):
+    with client(server, user, password) as stranger:
+        for command in (["PING"], ["KEYS", "*"], ["XADD", "games", "*", "a", "b"], ["CONFIG", "GET", "*"], ["ACL", "LIST"]):
+            with pytest.raises((redis.AuthenticationError, redis.exceptions.NoPermissionError)):
+                stranger.execute_command(*command)
+
+
+def test_a_worker_adds_games_and_may_do_nothing_else(server):
+    with client(server, "worker", PASSWORDS["worker"]) as worker:
+        assert worker.xadd("games", {"uid": "u", "payload": b"p"})
+        assert worker.xlen("games") >= 1
+        for command in (
+            ["XADD", "other", "*", "a", "b"],
+            ["XRANGE", "games", "-", "+"],
+            ["XTRIM", "games", "MAXLEN", "0"],
+            ["DEL", "games"],
+            ["FLUSHALL"],
+            ["EVAL", "return 1", "0"],
+            ["CONFIG", "SET", "dir", "/tmp"],
+            ["SAVE"],
+            ["SHUTDOWN"],
+            ["REPLICAOF", "attacker", "6379"],
+        ):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                worker.execute_command(*command)
+
+
+def test_a_trainer_reads_games_and_cannot_administer(server):
+    with client(server, "trainer", PASSWORDS["trainer"]) as trainer:
+        for command in (["FLUSHALL"], ["CONFIG", "GET", "*"], ["DEL", "games"], ["ACL", "LIST"]):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                trainer.execute_command(*command)
+        with pytest.raises(redis.exceptions.ResponseError):
+            trainer.eval("return redis.call('FLUSHALL')", 0)
+
+
+def test_a_value_far_larger_than_a_game_is_not_taken_in(server):
+    with client(server, "worker", PASSWORDS["worker"]) as worker:
+        assert worker.xadd("games", {"uid": "u", "payload": bytes(1 << 20)})
+        with pytest.raises((redis.ResponseError, redis.ConnectionError)):
+            worker.xadd("games", {"uid": "u", "payload": bytes(8 << 20)})
+        assert worker.xlen("games") >= 1
