@@ -29,7 +29,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unu
         self._handled = metrics.GRPC_HANDLED.labels(*_LABELS, grpc.StatusCode.RESOURCE_EXHAUSTED.name)
         self._refused = metrics.INFERENCE_REFUSED.labels(reason="overload")
         # A handler of a stream of requests: grpc reads none of it before the handler asks.
-        self._refusal = grpc.stream_unary_rpc_method_handler(self._refuse)
+        self._refusal: Any = grpc.stream_unary_rpc_method_handler(self._refuse)
 
     async def intercept_service(
         self,
