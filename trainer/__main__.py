@@ -1,19 +1,29 @@
-"""`python -m trainer`: run the trainer; `--help` lists its settings."""
+"""`python -m trainer`: run the trainer; `--help` lists its settings. Under torchrun it is one of several ranks."""
 
 from __future__ import annotations
 
 import sys
 
+from trainer.follower import follow, settings_of_follower
+from trainer.ranks import place_in
 from trainer.service import serve
 from trainer.settings import TrainerSettings
-from zerofleet.lifecycle import run_service
-from zerofleet.settings import load_settings
+from zerofleet.errors import ConfigurationError
+from zerofleet.lifecycle import EXIT_REFUSED, run_service
+from zerofleet.settings import inherited_environment, load_settings
 
 
 def main() -> int:
     """Run the trainer with the settings of the command line and the environment; return its exit code."""
     settings = load_settings(TrainerSettings, sys.argv[1:])
-    return run_service(lambda service: serve(service, settings), settings)
+    try:
+        place = place_in(inherited_environment())
+    except ConfigurationError as error:
+        sys.stderr.write(f"{TrainerSettings.SERVICE}: {error}\n")
+        return EXIT_REFUSED
+    if place.rank == 0:
+        return run_service(lambda service: serve(service, settings, place), settings)
+    return run_service(lambda service: follow(service, settings, place), settings_of_follower(settings, place))
 
 
 if __name__ == "__main__":

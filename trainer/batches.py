@@ -6,6 +6,7 @@ Axes: B batch, C planes, H x W cells, A actions, L most legal actions, P players
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,12 +16,39 @@ from games.compiled import compiled
 from games.core import GameSpec
 from trainer.samples import Samples
 
-__all__ = ["Batch", "BatchMaker"]
+__all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "to_rows"]
+
+
+class Whole(NamedTuple):
+    """Counts of a whole batch, of which a process may have a part: losses are means over the whole."""
+
+    positions: int
+    with_opponents: int
+    """Positions of which it is known what others chose in the same round."""
+    with_plies_left: int
+    """Positions of which it is known how long the game went on."""
+
+    @classmethod
+    def of(cls, samples: Samples) -> Self:
+        """Count samples that are a whole batch."""
+        return cls(len(samples), int((samples.opponents >= 0).any(axis=1).sum()), int((samples.plies_left >= 0).sum()))
+
+
+class Drawn(NamedTuple):
+    """Samples on their way into a batch, or a part of them."""
+
+    samples: Samples
+    turns: np.ndarray  # int64 [B], which symmetry turns each
+    whole: Whole
+
+    def part(self, begin: int, end: int) -> Drawn:
+        """Return the samples from `begin` to before `end`."""
+        return Drawn(Samples(*(array[begin:end] for array in self.samples.arrays)), self.turns[begin:end], self.whole)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one step trains on."""
+    """What one step trains on, or a process's part of it."""
 
     planes: Tensor  # float32 [B, C, H, W]
     legal: Tensor  # int64 [B, L], padded with -1
@@ -28,12 +56,14 @@ class Batch:
     value: Tensor  # float32 [B, P]
     opponents: Tensor  # int64 [B, P - 1], -1 where nobody chose in the same round
     plies_left: Tensor  # float32 [B], -1 where not known
+    whole: Whole
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device, planes in channels-last layout, which CPUs and GPUs convolve faster."""
         planes = self.planes.to(device, memory_format=torch.channels_last, non_blocking=True)
         others = (self.legal, self.policy, self.value, self.opponents, self.plies_left)
-        return Batch(planes, *(tensor.to(device, non_blocking=True) for tensor in others))
+        legal, policy, value, opponents, plies_left = (tensor.to(device, non_blocking=True) for tensor in others)
+        return Batch(planes, legal, policy, value, opponents, plies_left, self.whole)
 
 
 class BatchMaker:
@@ -48,10 +78,20 @@ class BatchMaker:
         actions = np.stack([image[1] for image in images]).astype(np.int16)
         self._actions = np.pad(actions, ((0, 0), (0, 1)), constant_values=-1)  # [K, A+1]; index -1 gives -1
 
-    def make(self, samples: Samples, rng: np.random.Generator | None) -> Batch:
-        """Return the batch of all `samples`, each turned by its own random symmetry; `rng` None turns none."""
+    def turn(self, samples: Samples, rng: np.random.Generator | None) -> Drawn:
+        """Draw a symmetry for each of `samples`, which are a whole batch; `rng` None turns none."""
         count = len(samples)
         turns = np.zeros(count, np.int64) if rng is None else rng.integers(len(self._cells), size=count)
+        return Drawn(samples, turns, Whole.of(samples))
+
+    def make(self, samples: Samples, rng: np.random.Generator | None) -> Batch:
+        """Return the batch of all `samples`, each turned by its own random symmetry; `rng` None turns none."""
+        return self.build(self.turn(samples, rng))
+
+    def build(self, drawn: Drawn) -> Batch:
+        """Return what was drawn as the network takes it."""
+        samples, turns, whole = drawn
+        count = len(samples)
         planes = np.empty((count, *self._planes), np.float32)
         _unpack(samples.states, turns, self._cells, planes.reshape(count, self._planes[0], -1))
         legal = self._actions[turns[:, None], samples.legal].astype(np.int64)
@@ -62,7 +102,26 @@ class BatchMaker:
             torch.from_numpy(np.ascontiguousarray(samples.value)),
             torch.from_numpy(self._actions[turns[:, None], samples.opponents].astype(np.int64)),
             torch.from_numpy(np.ascontiguousarray(samples.plies_left)),
+            whole,
         )
+
+
+def to_rows(drawn: Drawn) -> np.ndarray:
+    """Return what was drawn as bytes, uint8 [B, n], a row for each sample; `n` is the same for all samples of a game."""
+    arrays = (*drawn.samples.arrays, drawn.turns)
+    flat = (np.ascontiguousarray(array).reshape(len(drawn.turns), -1) for array in arrays)
+    return np.concatenate([array.view(np.uint8) for array in flat], axis=1)
+
+
+def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole) -> Drawn:
+    """Return what `to_rows` was given, or the part of it that these rows are."""
+    samples, turns = Samples.empty(spec, len(rows)), np.empty(len(rows), np.int64)
+    begin = 0
+    for array in (*samples.arrays, turns):
+        width = array.nbytes // max(1, len(rows))
+        array.reshape(len(rows), -1).view(np.uint8)[:] = rows[:, begin : begin + width]
+        begin += width
+    return Drawn(samples, turns, whole)
 
 
 @compiled

@@ -25,10 +25,11 @@ import games
 from games.core import Game
 from trainer.learner import Learner
 from trainer.network import new_network
+from trainer.ranks import choose_device
 from trainer.samples import Samples, extract
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
-from trainer.start import choose_device, open_training
+from trainer.start import open_training
 from trainer.training import Training
 from trainer.window import SampleWindow
 from zerofleet import logs

@@ -8,6 +8,7 @@ A learner restored from a checkpoint takes the same steps, bit by bit, as one th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -30,10 +31,9 @@ from zerofleet.encodings import encoder_fingerprint
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.files import TEMPORARY_SUFFIX, sync_directory
 from zerofleet.manifests import NetworkDict, StoredFile, parse
-from zerofleet.model_checks import describe_file
 from zerofleet.presets import NetworkSettings
 
-__all__ = ["Accounts", "Checkpoint", "load_latest", "restore", "save"]
+__all__ = ["Accounts", "Checkpoint", "load_latest", "pack", "restore", "save", "unpack"]
 
 CHECKPOINT_SCHEMA = 1
 _TENSORS = "state.safetensors"
@@ -96,20 +96,9 @@ def save(directory: Path, game: Game, network: NetworkSettings, learner: Learner
     staging = directory / f"{number:08d}{TEMPORARY_SUFFIX}"
     try:
         staging.mkdir()
-        _write(staging / _TENSORS, save_safetensors(_tensors(learner)))
-        checkpoint = Checkpoint(
-            game=game.spec().name,
-            parameters={name: str(value) for name, value in game._asdict().items()},
-            encoder=encoder_fingerprint(game),
-            network=network.model_dump(),
-            optimizer=learner.settings.optimizer,
-            learner=learner.state,
-            average_updates=learner.average.updates,
-            generator=_read_generator(learner.rng),
-            accounts=accounts,
-            tensors=describe_file(staging / _TENSORS),
-        )
-        _write(staging / _COUNTS, json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode())
+        counts, tensors = pack(game, network, learner, accounts)
+        _write(staging / _TENSORS, tensors)
+        _write(staging / _COUNTS, counts)
         sync_directory(staging)
         crash_point("trainer_checkpoint_before_rename")
         staging.rename(directory / f"{number:08d}")
@@ -120,6 +109,33 @@ def save(directory: Path, game: Game, network: NetworkSettings, learner: Learner
     for old in _numbers(directory)[:-_KEPT]:
         shutil.rmtree(directory / f"{old:08d}")
     return directory / f"{number:08d}"
+
+
+def pack(game: Game, network: NetworkSettings, learner: Learner, accounts: Accounts) -> tuple[bytes, bytes]:
+    """Return the content of a checkpoint's two files: JSON and safetensors."""
+    tensors = save_safetensors(_tensors(learner))
+    checkpoint = Checkpoint(
+        game=game.spec().name,
+        parameters={name: str(value) for name, value in game._asdict().items()},
+        encoder=encoder_fingerprint(game),
+        network=network.model_dump(),
+        optimizer=learner.settings.optimizer,
+        learner=learner.state,
+        average_updates=learner.average.updates,
+        generator=_read_generator(learner.rng),
+        accounts=accounts,
+        tensors=StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors)),
+    )
+    return json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode(), tensors
+
+
+def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Checkpoint, dict[str, Tensor]]:
+    """Read what `pack` has made. Raises `CorruptModel` when it was changed, `VersionSkew` for another schema."""
+    checkpoint = parse(Checkpoint, counts, where=f"{where}/{_COUNTS}", schemas=[CHECKPOINT_SCHEMA])
+    found = StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors))
+    if found != checkpoint.tensors:
+        raise CorruptModel(f"{where}/{_TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
+    return checkpoint, load_safetensors(tensors)
 
 
 def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
@@ -133,15 +149,7 @@ def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
     latest = directory / f"{numbers[-1]:08d}"
     advice = f"remove {latest} to go on from {'the one before' if len(numbers) > 1 else 'the newest stored model'}"
     try:
-        checkpoint = parse(
-            Checkpoint, (latest / _COUNTS).read_bytes(), where=str(latest / _COUNTS), schemas=[CHECKPOINT_SCHEMA]
-        )
-        found = describe_file(latest / _TENSORS)
-        if found != checkpoint.tensors:
-            raise CorruptModel(
-                f"{latest / _TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash"
-            )
-        return checkpoint, load_safetensors((latest / _TENSORS).read_bytes())
+        return unpack((latest / _COUNTS).read_bytes(), (latest / _TENSORS).read_bytes(), where=str(latest))
     except VersionSkew:
         raise
     except (CorruptModel, OSError, SafetensorError) as error:

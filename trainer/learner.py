@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from games.core import GameSpec
-from trainer.batches import Batch, BatchMaker
+from trainer.batches import Batch, BatchMaker, Drawn
 from trainer.loss import Losses, compute_losses
 from trainer.network import Network
 from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer
+from trainer.ranks import Ranks
 from trainer.window import SampleWindow
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import TrainSettings
@@ -66,7 +67,9 @@ class Learner:
         *,
         seed: int,
         device: torch.device | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
+        """`ranks`: who trains this network together; nobody else unless given."""
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.settings = settings
@@ -76,6 +79,8 @@ class Learner:
         self.average = WeightAverage(self.network, settings.average_decay)
         self.rng = np.random.default_rng(seed)
         self._seed = seed
+        self._ranks = ranks or Ranks()
+        self._view = self._ranks.view(self.network)
         self._maker = BatchMaker(spec)
         self._buffers = [buffer for _, buffer in self.network.named_buffers()]
         self._good_buffers = [buffer.clone() for buffer in self._buffers]
@@ -93,17 +98,26 @@ class Learner:
         return max(0, int(budget // self.settings.batch_size))
 
     def step(self) -> StepReport:
-        """Train on one batch. A gradient that is not finite changes nothing but the count of skipped steps.
+        """Draw a batch and train on it, together with the other ranks if there are any; see `train_on`."""
+        drawn = self._maker.turn(self.window.draw(self.settings.batch_size, self.rng), self.rng)
+        with self._ranks.turn():
+            return self.train_on(self._ranks.share(drawn))
 
+    def train_on(self, drawn: Drawn) -> StepReport:
+        """Train on a batch of which this is the part of this rank; every rank has to.
+
+        A gradient that is not finite changes nothing but the count of skipped steps, on any rank.
         Raises `CorruptModel` when too many steps in a row are skipped: the network has diverged.
         """
-        batch = self._draw(self.settings.batch_size, self.rng)
+        batch = self._maker.build(drawn).to(self.device)
         rate = learning_rate(self.settings, self.state.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         losses = self._losses(batch)
         self.optimizer.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
+        figures = torch.stack([losses.total, losses.policy, losses.value, *losses.extra.values()]).detach()
+        self._ranks.sum_step([p.grad for p in self.network.parameters() if p.grad is not None], figures)
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip).item()
         self.state.step += 1
         finite = np.isfinite(norm)
@@ -111,9 +125,9 @@ class Learner:
             self._take_step()
         else:
             self._skip_step(norm)
-        extra = {name: loss.item() for name, loss in losses.extra.items()}
+        total, policy, value, *extra = figures.tolist()
         return StepReport(
-            losses.total.item(), losses.policy.item(), losses.value.item(), norm, rate, skipped=not finite, extra=extra
+            total, policy, value, norm, rate, skipped=not finite, extra=dict(zip(losses.extra, extra, strict=True))
         )
 
     def candidate(self) -> Network:
@@ -132,7 +146,7 @@ class Learner:
 
     def _losses(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
-            logits, value, extra = self.network(batch.planes)
+            logits, value, extra = self._view(batch.planes)
         settings = self.settings
         return compute_losses(
             logits.float(),

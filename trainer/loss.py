@@ -20,7 +20,7 @@ _UNLISTED = -1e30  # a logit whose probability is 0; minus infinity would make 0
 
 
 class Losses(NamedTuple):
-    """Scalars, each a mean over the batch."""
+    """Scalars, each a mean over the whole batch; of a part of it, what the part adds to that mean."""
 
     total: Tensor
     policy: Tensor
@@ -62,8 +62,9 @@ def compute_losses(
     extra heads answer: `opponents` logits float32 [B, A], `plies_left` a share float32 [B, 1]. Their losses enter the total
     with `extra_weights`, 1 unless given.
     """
-    policy_loss = -(batch.policy * log_policy(logits, batch.legal, policy_activation)).sum(dim=1).mean()
-    value_loss = (value - batch.value).square().mean()
+    positions = batch.whole.positions
+    policy_loss = -(batch.policy * log_policy(logits, batch.legal, policy_activation)).sum() / positions
+    value_loss = (value - batch.value).square().sum() / (positions * value.shape[1])
     total = policy_loss + value_weight * value_loss
     terms = {"opponents": _opponents_loss, "plies_left": _plies_left_loss}
     losses = {name: terms[name](answer, batch) for name, answer in (extra or {}).items()}
@@ -77,11 +78,11 @@ def _opponents_loss(logits: Tensor, batch: Batch) -> Tensor:
     listed = batch.opponents >= 0
     chosen = torch.log_softmax(logits, dim=1).gather(1, batch.opponents.clamp(min=0)).masked_fill(~listed, 0.0)
     count = listed.sum(dim=1)
-    return -(chosen.sum(dim=1) / count.clamp(min=1)).sum() / (count > 0).sum().clamp(min=1)
+    return -(chosen.sum(dim=1) / count.clamp(min=1)).sum() / max(1, batch.whole.with_opponents)
 
 
 def _plies_left_loss(answer: Tensor, batch: Batch) -> Tensor:
     """Return the squared error of the share of the game that is left, where that is known."""
     known = batch.plies_left >= 0
     error = (answer.squeeze(1) - batch.plies_left).masked_fill(~known, 0.0)
-    return error.square().sum() / known.sum().clamp(min=1)
+    return error.square().sum() / max(1, batch.whole.with_plies_left)

@@ -15,18 +15,22 @@ from contextlib import aclosing, suppress
 from typing import TypeVar
 
 import structlog
+import torch
 
 from trainer.candidates import Submitter
 from trainer.fleet import Fleet
+from trainer.follower import invitation
 from trainer.history import History, open_history
 from trainer.intake import Intake
 from trainer.judge import Judge
+from trainer.process_group import ProcessGroup, open_ranks
+from trainer.ranks import ALONE, Place, Ranks, choose_device
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
 from zerofleet import metrics
 from zerofleet.crashpoints import crash_point
-from zerofleet.errors import Unavailable
+from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.lifecycle import Service
 from zerofleet.naming import model_name
@@ -46,13 +50,24 @@ log = structlog.get_logger()
 Result = TypeVar("Result")
 
 
-async def serve(service: Service, settings: TrainerSettings) -> None:
-    """Train until the process is asked to end.
+async def serve(service: Service, settings: TrainerSettings, place: Place = ALONE) -> None:
+    """Train until the process is asked to end; with the other ranks where `place` is one among several.
 
-    Raises what `open_training` raises; `ConfigurationError` for an extra that is not installed.
+    Raises what `open_training` raises; `ConfigurationError` for an extra that is not installed; `Unavailable` when another
+    rank is lost.
     Cancellation: the step under way is lost; nothing that was stored is.
     """
     await asyncio.to_thread(require_run, settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset)
+    device = choose_device(settings.device, place)
+    if settings.train.batch_size < place.size:
+        raise ConfigurationError(
+            f"a batch of {settings.train.batch_size} cannot be divided among {place.size} ranks; raise train.batch_size"
+        )
+    async with open_ranks(place, device, timeout_s=settings.rank_timeout_s, on_asked_to_end=service.stopping.set) as ranks:
+        await _serve(service, settings, device, ranks)
+
+
+async def _serve(service: Service, settings: TrainerSettings, device: torch.device, ranks: Ranks) -> None:
     game = settings.build_game()
     model = model_name(game)
     loop = asyncio.get_running_loop()
@@ -67,8 +82,10 @@ async def serve(service: Service, settings: TrainerSettings) -> None:
             wandb_project=settings.wandb_project,
             run_name=settings.run_dir.name,
         )
-        training = await loop.run_in_executor(learner_thread, open_training, settings, game)
+        training = await loop.run_in_executor(learner_thread, lambda: open_training(settings, game, device=device, ranks=ranks))
         try:
+            if isinstance(ranks, ProcessGroup):
+                await loop.run_in_executor(learner_thread, lambda: ranks.invite(invitation(training)))
             async with (
                 GatekeeperClient(settings.gatekeeper_address, token=plain(settings.token), tls=settings.tls) as gatekeeper,
                 aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,

@@ -47,6 +47,9 @@ class TrainerSettings(ServiceSettings):
     """Of the first network's weights and of every batch."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network is trained; auto takes a GPU where there is one."""
+    rank_timeout_s: float = Field(default=120.0, gt=0)
+    """With torchrun: seconds after which a process of the trainer that neither answers nor ends is given up, and all end. It
+    covers the start as well, and the compilation of the first step."""
     intake_games: int = Field(default=64, ge=1)
     """Games taken from the stream, stored and acknowledged at once."""
     intake_wait_s: float = Field(default=1.0, gt=0, le=2.0)

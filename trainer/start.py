@@ -13,22 +13,26 @@ from games.core import Game
 from trainer.checkpoint import Accounts, load_latest, restore
 from trainer.learner import Learner
 from trainer.network import new_network
+from trainer.ranks import Ranks, choose_device
 from trainer.replay import Mark, Replay
 from trainer.settings import TrainerSettings
 from trainer.training import Training
 from zerofleet.allocator import keep_freed_memory
-from zerofleet.errors import ConfigurationError, VersionSkew
+from zerofleet.errors import VersionSkew
 from zerofleet.model_checks import WEIGHTS_FILE
 from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.run_paths import RunPaths
 
-__all__ = ["choose_device", "open_training"]
+__all__ = ["open_training"]
 
 
-def open_training(settings: TrainerSettings, game: Game) -> Training:
+def open_training(
+    settings: TrainerSettings, game: Game, *, device: torch.device | None = None, ranks: Ranks | None = None
+) -> Training:
     """Open every store of a run and return its training, with at least one version published unless a warm start comes first.
 
+    `device`: what the settings say unless given. `ranks`: who trains together; nobody else unless given.
     Raises `CorruptModel` for a damaged checkpoint or model, `VersionSkew` for one of another game or network,
     `RunDirectoryError` when another trainer is at work, `Unavailable` when the disk refuses.
     """
@@ -43,7 +47,13 @@ def open_training(settings: TrainerSettings, game: Game) -> Training:
     try:
         network = new_network(game.spec(), settings.network, seed=settings.seed)
         learner = Learner(
-            game.spec(), network, settings.train, replay.window, seed=settings.seed, device=choose_device(settings.device)
+            game.spec(),
+            network,
+            settings.train,
+            replay.window,
+            seed=settings.seed,
+            device=device or choose_device(settings.device),
+            ranks=ranks,
         )
         training = Training(
             game, settings, store=store, replay=replay, learner=learner, accounts=accounts, checkpoints=checkpoints
@@ -61,14 +71,6 @@ def open_training(settings: TrainerSettings, game: Game) -> Training:
         replay.close()
         raise
     return training
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device a setting means; raises `ConfigurationError` when there is no such one."""
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise ConfigurationError("device is set to cuda, but torch sees no GPU here; set it to cpu or auto")
-    return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
 def _begin(training: Training, game: Game) -> None:

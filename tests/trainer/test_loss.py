@@ -7,19 +7,21 @@ import math
 import pytest
 import torch
 
-from trainer.batches import Batch
+from trainer.batches import Batch, Whole
 from trainer.loss import compute_losses
 
 
 def batch(legal, policy, value, opponents=None, plies_left=None):
     count = len(legal)
+    opponents, plies_left = opponents or [[-1]] * count, plies_left or [-1.0] * count
     return Batch(
         torch.zeros(count, 1, 1, 1),
         torch.tensor(legal),
         torch.tensor(policy),
         torch.tensor(value),
-        torch.tensor(opponents or [[-1]] * count),
-        torch.tensor(plies_left or [-1.0] * count),
+        torch.tensor(opponents),
+        torch.tensor(plies_left),
+        Whole(count, sum(max(row) >= 0 for row in opponents), sum(share >= 0 for share in plies_left)),
     )
 
 

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from trainer.checkpoint import load_latest
+from trainer.ranks import choose_device
 from trainer.settings import TrainerSettings
-from trainer.start import choose_device, open_training
+from trainer.start import open_training
 from zerofleet.errors import ConfigurationError
 from zerofleet.game_log import GameLog
 from zerofleet.model_store import ModelStore

@@ -1,0 +1,130 @@
+"""Follower: a rank that helps rank 0 with its steps, and has no stream, no store and no gatekeeper.
+
+It becomes a copy of rank 0's learner, settings included, by a checkpoint sent over the wire, and stays one: every step it adds
+the gradients of its part of the batch, and what comes of all parts is the same on every rank.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+import torch
+
+from games import core
+from games.core import Game
+from trainer.checkpoint import pack, restore, unpack
+from trainer.learner import Learner
+from trainer.network import new_network
+from trainer.process_group import Order, ProcessGroup
+from trainer.ranks import Place, choose_device
+from trainer.settings import TrainerSettings
+from trainer.training import Training
+from trainer.window import SampleWindow
+from zerofleet.allocator import keep_freed_memory
+from zerofleet.errors import InvalidRequest
+from zerofleet.lifecycle import Service
+from zerofleet.presets import NetworkSettings, TrainSettings
+
+__all__ = ["Follower", "follow", "invitation", "settings_of_follower"]
+
+log = structlog.get_logger()
+
+
+def settings_of_follower(settings: TrainerSettings, place: Place) -> TrainerSettings:
+    """Return the settings of a rank beside rank 0: what is one process's alone is left to the first of each machine."""
+    return settings.model_copy(update={"announce": None, "metrics_port": 0 if place.local_rank else settings.metrics_port})
+
+
+def invitation(training: Training) -> list[bytes]:
+    """Return what makes another process a copy of a learner: settings, and the two files of a checkpoint."""
+    game, settings, learner = training.game, training.settings, training.learner
+    parameters = {name: str(value) for name, value in game._asdict().items()}
+    shared = {
+        "game": game.spec().name,
+        "parameters": parameters,
+        "network": settings.network.model_dump(),
+        "train": settings.train.model_dump(),
+        "seed": settings.seed,
+    }
+    return [json.dumps(shared).encode(), *pack(game, settings.network, learner, training.accounts)]
+
+
+async def follow(service: Service, settings: TrainerSettings, place: Place) -> None:
+    """Help rank 0 until it ends. A process that is asked to end tells rank 0, and goes on until all end.
+
+    Raises `Unavailable` when another rank is lost, `VersionSkew` when rank 0 runs other code.
+    Cancellation: the step under way fails on every rank.
+    """
+    loop = asyncio.get_running_loop()
+    device = choose_device(settings.device, place)
+    torch.set_num_threads(settings.train.threads)
+    keep_freed_memory()
+    ended = asyncio.Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="learner") as thread:
+        group = await loop.run_in_executor(thread, lambda: ProcessGroup.join(place, device, timeout_s=settings.rank_timeout_s))
+
+        async def leave() -> None:
+            group.leaving = True
+            await ended.wait()
+
+        service.on_drain("follower", leave)
+        service.ready()
+        try:
+            await loop.run_in_executor(thread, Follower(group, device).run)
+        finally:
+            ended.set()
+            group.leave()
+
+
+class Follower:
+    """Carries out the orders of rank 0; synchronous, for one thread."""
+
+    def __init__(self, group: ProcessGroup, device: torch.device) -> None:
+        self._group = group
+        self._device = device
+        self._game: Game | None = None
+        self.learner: Learner | None = None
+
+    def run(self) -> None:
+        """Carry out orders until the last one. Raises what `follow` raises."""
+        while self.obey():
+            pass
+
+    def obey(self) -> bool:
+        """Carry out one order; returns whether there will be another."""
+        order, numbers = self._group.next_order()
+        if order is Order.JOIN:
+            self._join(self._group.receive_texts(numbers[:3]))
+        elif order is Order.STEP:
+            self._step(numbers)
+        else:
+            self._group.answer()
+        return order is not Order.END
+
+    def _join(self, texts: list[bytes]) -> None:
+        """Become a copy of rank 0's learner."""
+        shared = json.loads(texts[0])
+        game = core.make(shared["game"], **shared["parameters"])
+        network = NetworkSettings.model_validate(shared["network"])
+        train = TrainSettings.model_validate(shared["train"])
+        learner = Learner(
+            game.spec(),
+            new_network(game.spec(), network, seed=shared["seed"]),
+            train,
+            SampleWindow(game.spec(), train),
+            seed=shared["seed"],
+            device=self._device,
+            ranks=self._group,
+        )
+        restore(learner, game, network, *unpack(texts[1], texts[2], where="rank 0"))
+        self._game, self.learner = game, learner
+        place = self._group.place
+        log.info("follower.joined", rank=place.rank, ranks=place.size, device=str(self._device), step=learner.state.step)
+
+    def _step(self, numbers: list[int]) -> None:
+        if self._game is None or self.learner is None:
+            raise InvalidRequest("rank 0 orders a step before it has sent its learner")
+        self.learner.train_on(self._group.receive_part(self._game.spec(), numbers))

@@ -1,0 +1,261 @@
+"""Process group: ranks that train one network together, over torch.distributed (gloo between CPUs, nccl between GPUs).
+
+Rank 0 gives orders; the others wait for one, carry it out with rank 0, and wait for the next.
+
+    WAIT   say that you are there        whenever nothing else was ordered for a while
+    JOIN   become a copy of my learner   once, before the first step
+    STEP   train on your part of a batch
+    END    end as asked
+
+Everything is done by all ranks or fails on all: a rank that died or hangs is noticed by the others within the time-out,
+every one of them raises `Unavailable` and ends, and torchrun starts them anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+from enum import IntEnum
+from typing import Self
+
+import numpy as np
+import structlog
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from games.core import GameSpec
+from trainer.batches import Drawn, Whole, from_rows, to_rows
+from trainer.meeting import meet
+from trainer.network import Network
+from trainer.norms import with_global_norms
+from trainer.ranks import Place, Ranks
+from zerofleet.errors import Unavailable
+
+__all__ = ["Order", "ProcessGroup", "open_ranks", "part_of"]
+
+BEAT_EVERY_S = 2.0  # how long a rank that was asked to end may wait until rank 0 knows
+BEATS_PER_TIMEOUT = 4
+_HEADER = 6  # an order and up to five numbers
+
+log = structlog.get_logger()
+
+
+class Order(IntEnum):
+    """What rank 0 wants of the others."""
+
+    WAIT = 0
+    JOIN = 1
+    STEP = 2
+    END = 3
+
+
+def part_of(count: int, rank: int, size: int) -> tuple[int, int]:
+    """Return the first and the end of the rows of a batch that a rank trains on; parts differ by one row at most."""
+    return rank * count // size, (rank + 1) * count // size
+
+
+class ProcessGroup(Ranks):
+    """This process among several."""
+
+    def __init__(self, place: Place, *, timeout_s: float) -> None:
+        self.place = place
+        self.size = place.size
+        self.beat_every_s = min(BEAT_EVERY_S, timeout_s / BEATS_PER_TIMEOUT)
+        self.leaving = False
+        """Set when this rank was asked to end: rank 0 hears of it with the next order."""
+        self._timeout_s = timeout_s
+        self._turn = threading.Lock()
+        self._ordered_at = time.monotonic()
+        self._flat: Tensor | None = None
+
+    @classmethod
+    def join(cls, place: Place, device: torch.device, *, timeout_s: float) -> Self:
+        """Meet the other ranks; returns when all are there. Raises `Unavailable` after the time-out."""
+        group = cls(place, timeout_s=timeout_s)
+        backend = "gloo"
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+            backend = "cpu:gloo,cuda:nccl"
+        timeout = timedelta(seconds=timeout_s)
+        with group._together("meeting"):
+            store, _, _ = next(rendezvous("env://", place.rank, place.size, timeout=timeout))
+            own = meet(store, place, timeout_s=timeout_s)
+            dist.init_process_group(backend, store=own, rank=place.rank, world_size=place.size, timeout=timeout)
+        return group
+
+    def leave(self) -> None:
+        """Close the connections."""
+        with suppress(RuntimeError):  # they may be broken, which is why one leaves
+            dist.destroy_process_group()
+
+    # What rank 0 does.
+
+    def invite(self, texts: Sequence[bytes]) -> None:
+        """Send the others what makes them copies of this learner (`trainer.follower`)."""
+        with self.turn():
+            self._order(Order.JOIN, *map(len, texts))
+            with self._together("sending the learner"):
+                for text in texts:
+                    dist.broadcast(torch.frombuffer(bytearray(text), dtype=torch.uint8), src=0)
+
+    def beat(self) -> None:
+        """Order the others to wait, if nothing was ordered for a while, and see that they are there."""
+        with self.turn():
+            if time.monotonic() - self._ordered_at >= self.beat_every_s / 2:
+                self._order(Order.WAIT)
+                self.answer()
+
+    def end(self) -> None:
+        """Let every rank end."""
+        with self.turn():
+            self._order(Order.END)
+            self.answer()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """See `Ranks.turn`."""
+        with self._turn:
+            yield
+
+    def share(self, drawn: Drawn) -> Drawn:
+        """See `Ranks.share`; inside `turn`."""
+        rows, count = to_rows(drawn), len(drawn.turns)
+        self._order(Order.STEP, *drawn.whole, rows.shape[1])
+        parts = [self._padded(rows[slice(*part_of(count, rank, self.size))], count) for rank in range(self.size)]
+        with self._together("sending a batch"):
+            dist.scatter(torch.empty_like(parts[0]), parts, src=0)
+        begin, end = part_of(count, 0, self.size)
+        return drawn.part(begin, end)
+
+    # What the others do.
+
+    def next_order(self) -> tuple[Order, list[int]]:
+        """Wait for an order; rank 0 gives one several times within the time-out."""
+        header = torch.zeros(_HEADER, dtype=torch.int64)
+        with self._together("waiting for rank 0"):
+            dist.broadcast(header, src=0)
+        kind, *numbers = header.tolist()
+        return Order(kind), numbers
+
+    def receive_texts(self, sizes: Sequence[int]) -> list[bytes]:
+        """Carry out `JOIN`: return the texts of those sizes."""
+        texts = [torch.empty(size, dtype=torch.uint8) for size in sizes]
+        with self._together("receiving the learner"):
+            for text in texts:
+                dist.broadcast(text, src=0)
+        return [text.numpy().tobytes() for text in texts]
+
+    def receive_part(self, spec: GameSpec, numbers: Sequence[int]) -> Drawn:
+        """Begin to carry out `STEP`: return this rank's part of the batch."""
+        whole, width = Whole(*numbers[:3]), numbers[3]
+        begin, end = part_of(whole.positions, self.place.rank, self.size)
+        part = torch.empty(self._most_rows(whole.positions), width, dtype=torch.uint8)
+        with self._together("receiving a batch"):
+            dist.scatter(part, src=0)
+        return from_rows(part.numpy()[: end - begin], spec, whole)
+
+    # What all do together.
+
+    def view(self, network: Network) -> Network:
+        """See `Ranks.view`."""
+        return with_global_norms(network, self)
+
+    def sum_step(self, gradients: Sequence[Tensor], figures: Tensor) -> None:
+        """See `Ranks.sum_step`: one message for everything, since networks are small and latency is what costs."""
+        tensors = [*gradients, figures, figures.new_tensor([float(self.leaving)])]
+        sizes = [tensor.numel() for tensor in tensors]
+        if self._flat is None or len(self._flat) != sum(sizes):
+            self._flat = figures.new_empty(sum(sizes))
+        pieces = torch.split(self._flat, sizes)
+        views = [piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors, strict=True)]
+        torch._foreach_copy_(views, tensors)
+        self.add_up(self._flat)
+        torch._foreach_copy_(tensors, views)
+        self.asked_to_end = self.asked_to_end or bool(tensors[-1] > 0)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """See `Exchange.gather`."""
+        everyone = tensor.new_empty(self.size, *tensor.shape)
+        with self._together("gathering moments"):
+            dist.all_gather(list(everyone), tensor.contiguous())
+        return everyone
+
+    def add_up(self, tensor: Tensor) -> None:
+        """See `Exchange.add_up`."""
+        with self._together("adding up"):
+            dist.all_reduce(tensor)
+
+    def answer(self) -> None:
+        """Carry out `WAIT` and `END`: say that one is there, and whether one was asked to end."""
+        said = torch.tensor([float(self.leaving)])
+        self.add_up(said)
+        self.asked_to_end = self.asked_to_end or bool(said > 0)
+
+    def _order(self, kind: Order, *numbers: int) -> None:
+        header = torch.tensor([kind, *numbers, *[0] * (_HEADER - 1 - len(numbers))], dtype=torch.int64)
+        with self._together("giving an order"):
+            dist.broadcast(header, src=0)
+        self._ordered_at = time.monotonic()
+
+    def _most_rows(self, count: int) -> int:
+        return -(-count // self.size)
+
+    def _padded(self, rows: np.ndarray, count: int) -> Tensor:
+        """Return rows as a message; all messages of a batch have the same length."""
+        padded = np.zeros((self._most_rows(count), rows.shape[1]), np.uint8)
+        padded[: len(rows)] = rows
+        return torch.from_numpy(padded)
+
+    @contextmanager
+    def _together(self, what: str) -> Iterator[None]:
+        """Turn the failure of a common action into one that says who noticed it, and what happens now."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise Unavailable(
+                f"rank {self.place.rank} of {self.size} lost another one while {what}: {str(error).splitlines()[0]}; a rank "
+                f"that neither answers nor ends is waited for {self._timeout_s:g} s (rank_timeout_s). All ranks end now; "
+                "torchrun --max-restarts starts them again from the last checkpoint"
+            ) from error
+
+
+@asynccontextmanager
+async def open_ranks(
+    place: Place, device: torch.device, *, timeout_s: float, on_asked_to_end: Callable[[], None]
+) -> AsyncIterator[Ranks]:
+    """Be rank 0 of the ranks while the block runs; with nobody else, nothing happens.
+
+    `on_asked_to_end` is called when another rank was asked to end. When the block ends as it should, all ranks end; when it
+    raises, the others notice that this one is gone. A rank that is lost ends the block with `Unavailable`.
+    Cancellation: as when the block raises.
+    """
+    if place.size == 1:
+        yield Ranks()
+        return
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, thread_name_prefix="ranks") as thread:
+        group = await loop.run_in_executor(thread, lambda: ProcessGroup.join(place, device, timeout_s=timeout_s))
+        log.info("ranks.gathered", ranks=place.size, device=str(device))
+
+        async def beat() -> None:
+            while True:
+                await loop.run_in_executor(thread, group.beat)
+                if group.asked_to_end:
+                    on_asked_to_end()
+                await asyncio.sleep(group.beat_every_s)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                beating = tasks.create_task(beat())
+                yield group
+                beating.cancel()
+            await loop.run_in_executor(thread, group.end)
+        finally:
+            group.leave()
