@@ -26,6 +26,7 @@ from gatekeeper.ladder import Ladder
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
+from gatekeeper.pruning import Pruner
 from gatekeeper.referee import Referee
 from gatekeeper.servicer import GatekeeperServicer
 from gatekeeper.serving import Control, Serving
@@ -69,19 +70,22 @@ class RunningGatekeeper:
     ladder: Ladder
     ledger: Ledger
     serving: Serving
+    pruner: Pruner
     evaluator: Evaluator
     health: HealthService
     grpc: grpc.aio.Server
 
     async def run(self) -> None:
-        """Decide on candidates and play the ladder for ever. Raises `StaleEpoch` when another gatekeeper has taken over.
+        """Decide on candidates, play the ladder and prune the store for ever.
 
+        Raises `StaleEpoch` when another gatekeeper has taken over.
         Cancellation: a match under way goes on at the next start.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pointer.until_lost())
             group.create_task(self.arbiter.run())
             group.create_task(self.serving.run())
+            group.create_task(self.pruner.run())
             group.create_task(self.ladder.run(self.evaluator))
             group.create_task(self._follow())
 
@@ -138,10 +142,13 @@ async def open_gatekeeper(
             plays_matches=settings.gate.mode != "off",
         )
         ladder = Ladder(game, settings, ledger=ledger, pointer=pointer, idle=arbiter.idle, make_agent=make_agent)
+        pruner = Pruner(store, settings.models, ledger=ledger, pointer=pointer, serving=serving, disk=disk)
         servicer = GatekeeperServicer(ledger=ledger, pointer=pointer, arbiter=arbiter, ladder=ladder)
         server, health_servicer, address = await _listen(settings, servicer)
         try:
-            yield RunningGatekeeper(address, pointer, arbiter, ladder, ledger, serving, watched, health_servicer, server)
+            yield RunningGatekeeper(
+                address, pointer, arbiter, ladder, ledger, serving, pruner, watched, health_servicer, server
+            )
         finally:
             pointer.close()
             await server.stop(None)

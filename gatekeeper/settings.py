@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from zerofleet.presets import GateSettings
+from zerofleet.presets import GateSettings, ModelSettings
 from zerofleet.run_paths import RunPaths
 from zerofleet.security.credentials import require_tokens
 from zerofleet.settings import ServiceSettings
@@ -19,10 +19,12 @@ class GatekeeperSettings(ServiceSettings):
     """Decides which model version is the champion, and keeps the rating ladder."""
 
     SERVICE: ClassVar[str] = "gatekeeper"
-    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("gate",)
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("gate", "models")
 
     gate: GateSettings
     """How a candidate becomes champion."""
+    models: ModelSettings
+    """Which versions stay in the model store."""
     address: str
     """Where to listen: host:port (port 0 takes a free one) or unix:/path; the run directory's socket by default."""
     inference_address: str

@@ -136,6 +136,7 @@ GATE_QUEUE = _gauge("zerofleet_gate_queue_candidates", "Candidates that wait for
 CHAMPION_VERSION = _gauge("zerofleet_champion_version", "Version of the champion; 0 before the first", by=(GATEKEEPER,))
 CHAMPION_ELO = _gauge("zerofleet_champion_elo", "Rating of the champion; the random agent has 0", by=(GATEKEEPER,))
 LADDER_ELO = _gauge("zerofleet_ladder_elo", "Rating of a classical rung", "rung", by=(GATEKEEPER,))
+MODELS_PRUNED = _counter("zerofleet_models_pruned_total", "Versions deleted as nobody needs them", by=(GATEKEEPER,))
 MODEL_INFO = _gauge("zerofleet_model_info", "1 for the champion", "version", "sha256", by=(GATEKEEPER,))
 MODEL_AGE = _gauge("zerofleet_model_age_seconds", "Time since the champion was promoted", by=(GATEKEEPER,))
 

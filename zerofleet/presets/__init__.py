@@ -14,6 +14,7 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.presets.parts import (
     GateSettings,
     InferenceSettings,
+    ModelSettings,
     NetworkSettings,
     Preset,
     SelfPlaySettings,
@@ -27,6 +28,7 @@ __all__ = [
     "PRESETS",
     "GateSettings",
     "InferenceSettings",
+    "ModelSettings",
     "NetworkSettings",
     "Preset",
     "SelfPlaySettings",

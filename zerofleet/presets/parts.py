@@ -10,7 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from zerofleet.search.settings import SearchSettings
 from zerofleet.warm_start import WarmStartSettings
 
-__all__ = ["GateSettings", "InferenceSettings", "NetworkSettings", "Preset", "SelfPlaySettings", "TrainSettings"]
+__all__ = [
+    "GateSettings",
+    "InferenceSettings",
+    "ModelSettings",
+    "NetworkSettings",
+    "Preset",
+    "SelfPlaySettings",
+    "TrainSettings",
+]
 
 
 class _Part(BaseModel):
@@ -102,7 +110,7 @@ class TrainSettings(_Part):
     """Share by which the samples of a run grow between two candidates, at least: progress is by orders of magnitude, and a
     candidate that saw hardly more than the champion is a wasted match. 0 keeps `samples_per_candidate` for ever."""
     threads: int = Field(default=1, ge=1)
-    """CPU threads of the learner."""
+    """CPU threads of the learner; with torchrun, of each of its processes."""
 
 
 class SelfPlaySettings(_Part):
@@ -150,6 +158,15 @@ class GateSettings(_Part):
     """Deepest search among the rungs of the game."""
 
 
+class ModelSettings(_Part):
+    """Which versions stay in the model store, besides champions of all times and candidates that wait for a decision."""
+
+    keep: int = Field(default=100, ge=0)
+    """Newest versions that stay, whatever became of them; 0 deletes nothing, ever."""
+    keep_every: int = Field(default=0, ge=0)
+    """Of older versions, those whose number is a multiple of this stay as history; 0 keeps none of them."""
+
+
 class InferenceSettings(_Part):
     """The inference server."""
 
@@ -171,5 +188,6 @@ class Preset(_Part):
     train: TrainSettings = TrainSettings()
     selfplay: SelfPlaySettings = SelfPlaySettings()
     gate: GateSettings = GateSettings()
+    models: ModelSettings = ModelSettings()
     inference: InferenceSettings = InferenceSettings()
     warm_start: WarmStartSettings = WarmStartSettings()

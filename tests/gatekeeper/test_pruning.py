@@ -1,0 +1,171 @@
+"""Pruning: what nobody needs goes, whole or not at all; what somebody may need stays."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gatekeeper.pruning import superfluous
+from zerofleet import metrics
+from zerofleet.crashpoints import VARIABLE
+from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.model_store import ModelStore
+from zerofleet.presets import ModelSettings
+
+MODEL = "tic_tac_toe"
+
+
+def test_the_newest_and_every_nth_and_the_needed_stay():
+    versions = list(range(1, 13))
+    assert superfluous(versions, {2, 5}, ModelSettings(keep=3)) == [1, 3, 4, 6, 7, 8, 9]
+    assert superfluous(versions, (), ModelSettings(keep=3, keep_every=4)) == [1, 2, 3, 5, 6, 7, 9]
+    assert superfluous(versions, (), ModelSettings(keep=12)) == []
+    assert superfluous(versions, (), ModelSettings(keep=20)) == []
+    assert superfluous(versions, (), ModelSettings(keep=1)) == versions[:-1]
+
+
+def test_with_0_nothing_is_ever_superfluous():
+    assert superfluous(list(range(1, 1000)), (), ModelSettings(keep=0)) == []
+
+
+def publish(models, count):
+    for _ in range(count):
+        models.publish()
+
+
+async def test_champions_of_all_times_stay_and_others_go(models, open_gate):
+    publish(models, 7)
+    for epoch, version in enumerate((1, 3, 4, 3), start=1):
+        models.store.write_champion(MODEL, version, epoch=epoch, reason="again" if epoch == 4 else "promoted")
+    async with open_gate(mode="off") as gate:
+        assert await keep(gate, 1).prune() == [2, 5, 6]
+        assert models.store.versions(MODEL) == [1, 3, 4, 7]
+        assert not list((models.store.root / MODEL).glob(".*.tmp"))
+        assert (await gate.client.rollback(MODEL, reason="worse")).version == 4
+
+
+async def test_a_rejected_version_is_known_by_its_verdict_after_it_has_gone(models, open_gate):
+    async with open_gate(mode="off") as gate:
+        for _ in range(3):
+            await gate.offer()
+        await gate.client.submit(MODEL, 1, models.store.manifest_sha256(MODEL, 1))
+        publish(models, 2)
+        assert await keep(gate, 1).prune() == [4]
+        assert [candidate.version for candidate in gate.ledger.candidates()] == [1, 2, 3]
+
+
+def keep(gate, newest, every=0):
+    """Return the gate's pruner with another setting."""
+    gate.gatekeeper.pruner._settings = ModelSettings(keep=newest, keep_every=every)
+    return gate.gatekeeper.pruner
+
+
+async def test_candidates_that_wait_and_versions_that_are_served_stay(models, open_gate, inference):
+    publish(models, 6)
+    models.store.write_champion(MODEL, 1, epoch=1, reason="first")
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(version):
+        reached.set()
+        await go_on.wait()
+
+    inference.on_evaluate = hold
+    async with open_gate() as gate:
+        await gate.client.submit(MODEL, 3, models.store.manifest_sha256(MODEL, 3))
+        await reached.wait()  # 3 is in its match
+        await gate.client.submit(MODEL, 4, models.store.manifest_sha256(MODEL, 4))
+        before = metrics.MODELS_PRUNED._value.get()
+        assert await keep(gate, 1).prune() == [2, 5]
+        assert models.store.versions(MODEL) == [1, 3, 4, 6]
+        assert metrics.MODELS_PRUNED._value.get() == before + 2
+        async with gate.gatekeeper.serving.including(6):
+            models.publish()
+            assert 6 in models.store.versions(MODEL)
+            assert await keep(gate, 1).prune() == []
+        go_on.set()
+        await gate.settled(4)
+
+
+async def test_a_version_promoted_while_others_are_deleted_stays(models, open_gate):
+    publish(models, 4)
+    models.store.write_champion(MODEL, 1, epoch=1, reason="first")
+    async with open_gate() as gate:
+        async with gate.pointer.command():
+            pruning = asyncio.create_task(keep(gate, 1).prune())
+            promoting = asyncio.create_task(gate.arbiter.promote(3, reason="by hand"))
+            await gate.gatekeeper.pruner._disk.run(lambda: None)
+            await asyncio.sleep(0)
+        gone, champion = await asyncio.gather(pruning, promoting, return_exceptions=True)
+        versions = models.store.versions(MODEL)
+        if isinstance(champion, ModelNotFound):  # it had gone before its turn
+            assert 3 in gone
+            assert gate.pointer.champion.version == 1
+        else:
+            assert 3 in versions
+        assert gate.pointer.champion.version in versions
+
+
+async def test_a_store_that_refuses_ends_nothing_and_is_tried_again(models, open_gate, monkeypatch):
+    publish(models, 4)
+    models.store.write_champion(MODEL, 4, epoch=1, reason="first")
+    delete, refusals, done = (
+        ModelStore.delete,
+        iter([Unavailable("the store is away"), OSError(30, "Read-only")]),
+        asyncio.Event(),
+    )
+
+    def refuse_twice(self, model, version):
+        if error := next(refusals, None):
+            raise error
+        delete(self, model, version)
+        if version == 2:
+            loop.call_soon_threadsafe(done.set)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(ModelStore, "delete", refuse_twice)
+    monkeypatch.setattr("gatekeeper.pruning.EVERY_S", 0.001)
+    async with open_gate() as gate:
+        keep(gate, 2)
+        work = asyncio.create_task(gate.gatekeeper.pruner.run())
+        async with asyncio.timeout(30):
+            await done.wait()
+        work.cancel()
+        assert models.store.versions(MODEL) == [3, 4]
+
+
+KILLED_WHILE_DELETING = """
+import os, shutil, signal, sys
+from pathlib import Path
+from zerofleet.model_store import ModelStore
+shutil.rmtree = lambda path, **_: [next(Path(path).iterdir()).unlink(), os.kill(os.getpid(), signal.SIGKILL)]
+ModelStore(Path(sys.argv[1])).delete("tic_tac_toe", 3)
+"""
+
+
+@pytest.mark.slow
+def test_killed_half_way_through_a_deletion_no_half_version_is_seen_and_the_rest_goes_with_the_next_publication(models):
+    publish(models, 3)
+    command = [sys.executable, "-c", KILLED_WHILE_DELETING, str(models.store.root)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == -9
+    assert models.store.versions(MODEL) == [1, 2]
+    assert [path.name for path in (models.store.root / MODEL).glob(".*.tmp")] != []
+    with pytest.raises(ModelNotFound):
+        models.store.verify(MODEL, 3)
+    assert models.publish()[0] == 4
+    assert list((models.store.root / MODEL).glob(".*.tmp")) == []
+
+
+@pytest.mark.slow
+def test_a_gatekeeper_killed_between_two_deletions_goes_on_with_them(tmp_path, models):
+    publish(models, 6)
+    models.store.write_champion(MODEL, 6, epoch=5, reason="first")
+    command = [sys.executable, "-m", "gatekeeper", "--run-dir", str(tmp_path), "--game", MODEL, "--preset", "tiny"]
+    for kill, left in ((2, [2, 3, 4, 5, 6]), (2, [3, 4, 5, 6]), (2, [4, 5, 6])):
+        environment = {**os.environ, VARIABLE: f"gatekeeper_before_prune:{kill}", "ZEROFLEET_MODELS__KEEP": "2"}
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
+        assert done.returncode == -9, done.stderr
+        assert models.store.versions(MODEL) == left
+        for version in left:
+            models.store.verify(MODEL, version)
