@@ -26,7 +26,7 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ROLLBACK, ChampionPointer, previous_version
 from gatekeeper.referee import ChampionChanged, Referee
 from gatekeeper.serving import Serving
-from zerofleet import metrics
+from zerofleet import metrics, tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import (
     CorruptModel,
@@ -80,6 +80,8 @@ class Arbiter:
         self._model = ledger.model
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self._work = asyncio.Event()
+        self._traces: dict[int, str] = {}
+        """By version, the trace a candidate was offered in; forgotten when it is settled, and by a restart."""
         self.idle = asyncio.Event()
         """Set while no candidate waits for a decision."""
 
@@ -98,8 +100,11 @@ class Arbiter:
             )
         candidate = await self._ledger.submit(version, manifest_sha256)
         if not candidate.status.settled:
+            if traceparent := tracing.traceparent():
+                self._traces[version] = traceparent
             self.idle.clear()
             self._work.set()
+        log.info("candidate.offered", version=version, status=candidate.status)
         return candidate
 
     async def promote(self, version: int, *, reason: str) -> Champion:
@@ -138,7 +143,8 @@ class Arbiter:
                 await self._rest()
                 continue
             try:
-                await self._decide(version)
+                with tracing.follow("gate", parent=self._traces.get(version, ""), version=version):
+                    await self._decide(version)
             except PASSING as error:
                 log.warning("decision.delayed", version=version, error=str(error))
                 await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
@@ -191,12 +197,22 @@ class Arbiter:
             decision = Decision(True, "first champion" if champion is None else "promoted without a match")
             if champion is not None and self._plays_matches:
                 await self._ledger.set_status(version, CandidateStatus.PLAYING)
-                decision = await self._referee.judge(version, champion, self._evaluator)
+                decision = await self._match(version, champion)
             if decision.first_wins:
                 await self._succeed(version, champion, decision.reason)
             crash_point("gatekeeper_before_verdict")
             status = CandidateStatus.PROMOTED if decision.first_wins else CandidateStatus.REJECTED
             await self._settle(version, status, decision.reason)
+
+    async def _match(self, version: int, champion: Champion) -> Decision:
+        """Have a candidate play the champion. The thousands of evaluations of a match are not recorded."""
+        with tracing.child("gate.match", version=version, champion=champion.version) as span:
+            with tracing.paused():
+                decision = await self._referee.judge(version, champion, self._evaluator)
+            span.note(passes=decision.first_wins, reason=decision.reason)
+            if (report := self._referee.report_of(version)) is not None:
+                span.note(wins=report.wins, draws=report.draws, losses=report.losses, llr=report.log_likelihood_ratio)
+        return decision
 
     async def _succeed(self, version: int, champion: Champion | None, reason: str) -> None:
         """Make a candidate the successor of the champion it was measured against, and of no other."""
@@ -204,7 +220,9 @@ class Arbiter:
             if self._pointer.epoch != (champion.epoch if champion else 0):
                 raise ChampionChanged
             crash_point("gatekeeper_before_promotion")
-            await self._pointer.write(version, reason=reason)
+            with tracing.child("gate.promote", version=version) as span:
+                written = await self._pointer.write(version, reason=reason)
+                span.note(epoch=written.epoch, reason=reason)
 
     async def _crown(self, version: int, *, reason: str) -> Champion:
         """Check a version, have it loaded where the inference server can be reached, and point to it."""
@@ -218,7 +236,8 @@ class Arbiter:
 
     async def _check(self, version: int) -> None:
         """Verify a version's files. Raises `CorruptModel`, `ModelNotFound`."""
-        await self._disk.run(partial(self._store.verify, self._model, version, game=self._game))
+        with tracing.child("gate.check", version=version):
+            await self._disk.run(partial(self._store.verify, self._model, version, game=self._game))
 
     async def _requeue(self, version: int) -> None:
         """Let a candidate begin again, as the champion changed during its match; unless it is that champion."""
@@ -248,6 +267,8 @@ class Arbiter:
         crash_point("gatekeeper_after_verdict")
         metrics.GATE_VERDICTS.labels(verdict=status.value).inc()
         log.info("candidate.settled", version=version, status=status.value, reason=reason)
+        tracing.current().note(status=status.value)
+        self._traces.pop(version, None)
         await self._close_matches(version, rated=status is CandidateStatus.PROMOTED)
 
     async def _close_matches(self, version: int, *, rated: bool) -> None:

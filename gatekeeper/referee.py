@@ -66,7 +66,7 @@ class Referee:
         terms, gate = self._terms(version, champion), self._settings.gate
         board = await self._ledger.open_match(terms, "gate")
         self._show(version, board)
-        log.info("match.begun", match=terms.match_id, known_results=len(board.results()))
+        log.info("match.begun", version=version, match=terms.match_id, known_results=len(board.results()))
         settings = MatchSettings(
             simulations=gate.simulations,
             slots=min(self._settings.match_slots, gate.max_pairs * terms.games_per_group),
@@ -74,8 +74,9 @@ class Referee:
         )
         record = partial(self._record, version, champion, board)
         outcome = await play_match(board, self._rule, evaluator, settings=settings, make_agent=self._make_agent, record=record)
-        log.info("match.decided", match=terms.match_id, passes=outcome.decision.first_wins, reason=outcome.decision.reason)
-        return outcome.decision
+        decision = outcome.decision
+        log.info("match.decided", version=version, match=terms.match_id, passes=decision.first_wins, reason=decision.reason)
+        return decision
 
     def report_of(self, version: int) -> MatchReport | None:
         """Return where a candidate's open match stands, None when it has none."""

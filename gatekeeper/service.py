@@ -38,6 +38,7 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
+from zerofleet.grpc_requests import RequestInterceptor
 from zerofleet.health import HealthService
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
@@ -182,7 +183,7 @@ async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) ->
 
 async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) -> tuple[grpc.aio.Server, HealthService, str]:
     server = grpc.aio.server(
-        interceptors=[CallMetrics(), RoleInterceptor(token_table(settings.tokens)), ErrorInterceptor()],
+        interceptors=[RequestInterceptor(), CallMetrics(), RoleInterceptor(token_table(settings.tokens)), ErrorInterceptor()],
         options=[
             *server_limits(receive_bytes=MAX_REQUEST_BYTES, send_bytes=MAX_MESSAGE_BYTES),
             ("grpc.so_reuseport", 0),  # a second gatekeeper on the same port is a mistake

@@ -14,6 +14,7 @@ from typing import Protocol
 import structlog
 
 from gatekeeper.pointer import ChampionPointer
+from zerofleet import tracing
 from zerofleet.errors import ZerofleetError
 from zerofleet.promotions import recent_versions
 
@@ -56,7 +57,8 @@ class Serving:
         """
         self._needed.update(versions)
         try:
-            await self.apply()
+            with tracing.child("gate.load", kind="client", versions=[str(version) for version in versions]):
+                await self.apply()
             yield
         finally:
             self._needed.subtract(versions)

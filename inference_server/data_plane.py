@@ -15,7 +15,7 @@ from inference_server.batcher import Batcher
 from inference_server.queueing import Answer
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
-from zerofleet import metrics
+from zerofleet import metrics, tracing
 from zerofleet.errors import ModelNotFound, Overloaded
 from zerofleet.naming import parse_version, require_model_name
 
@@ -81,6 +81,9 @@ class DataPlane:
             wanted = served.contract.require_outputs(outputs)
             states, legal = served.contract.read(tensors)
             answer = await self.evaluate(served, states, legal, patience_s=patience_s)
+            if span := tracing.current():
+                span.note(model=served.manifest.model, version=served.version, positions=len(states))
+                span.note(queue_s=round(answer.queue_s, 6), compute_s=round(answer.compute_s, 6))
         except Exception:
             served.statistics.failure.add(time.monotonic() - began_s)
             raise

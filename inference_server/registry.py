@@ -22,7 +22,7 @@ from games.core import Game
 from inference_server.queueing import Answers, BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
-from zerofleet import metrics
+from zerofleet import metrics, tracing
 from zerofleet.errors import InvalidRequest, ModelNotFound, VersionSkew, ZerofleetError
 from zerofleet.manifests import Manifest
 from zerofleet.model_checks import MODEL_FILE
@@ -193,7 +193,8 @@ class Registry:
 
     async def _load(self, model: str, version: int) -> ServedVersion:
         try:
-            served = await asyncio.get_running_loop().run_in_executor(self._executor, self._load_now, model, version)
+            with tracing.child("model.load", model=model, version=version):
+                served = await asyncio.get_running_loop().run_in_executor(self._executor, self._load_now, model, version)
         except ZerofleetError as error:
             metrics.MODEL_LOADS.labels(model=model, outcome="refused").inc()
             log.error("model.refused", model=model, version=version, error=str(error))

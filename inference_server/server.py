@@ -28,6 +28,7 @@ from zerofleet import metrics
 from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
+from zerofleet.grpc_requests import RequestInterceptor
 from zerofleet.health import HealthService
 from zerofleet.lifecycle import Service
 from zerofleet.model_store import ModelStore
@@ -103,7 +104,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
         token_table(settings.tokens), admin_token=plain(settings.token), on_refused=lambda: _count_refused("token")
     )
     server = grpc.aio.server(
-        interceptors=[AdmissionInterceptor(plane.full), CallMetrics(), guard, ErrorInterceptor()],
+        interceptors=[AdmissionInterceptor(plane.full), RequestInterceptor(), CallMetrics(), guard, ErrorInterceptor()],
         options=_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent_calls,
     )

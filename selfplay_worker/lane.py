@@ -19,6 +19,7 @@ from selfplay_worker.openings import random_opening
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.stopping import Stop
+from selfplay_worker.traces import BlockTraces
 from zerofleet import metrics
 from zerofleet.search import Leaves, SearchBlock, SearchCounters
 
@@ -51,6 +52,7 @@ class Lane:
         self._block = block
         self._crew = crew
         self._games: dict[int, Ticket] = {}  # by slot
+        self._traces = BlockTraces()
         self._version = 0  # the adopted version this lane has acted on
         self._counted = SearchCounters(0, 0, 0)
         self._cached = metrics.EVALUATIONS.labels(source="cache")
@@ -72,7 +74,7 @@ class Lane:
             await self._step()
             self._collect()
         for slot in list(self._games):
-            self._crew.ledger.abandon(self._games.pop(slot), "drain")
+            self._give_up(slot, "drain")
 
     async def _step(self) -> None:
         """Search until leaves wait, have them evaluated, take in the answers. Stopped in between, the leaves still wait."""
@@ -80,7 +82,8 @@ class Lane:
         self._count()
         answers = None
         async with self._crew.stop.interruptible():
-            answers = await self._crew.evaluator.answers(leaves)
+            with self._traces.request(len(leaves.batch)):
+                answers = await self._crew.evaluator.answers(leaves)
         if answers is not None:
             await self._in_thread(self._block.absorb, answers.policy, answers.value, answers.heads)
             if answers.gone:
@@ -106,7 +109,11 @@ class Lane:
         for slot, ticket in list(self._games.items()):
             if ticket.version != self._crew.adopted.version:
                 self._block.abandon(slot)
-                self._crew.ledger.abandon(self._games.pop(slot), reason)
+                self._give_up(slot, reason)
+
+    def _give_up(self, slot: int, reason: str) -> None:
+        self._traces.end(slot)
+        self._crew.ledger.abandon(self._games.pop(slot), reason)
 
     def _fill(self) -> None:
         """Begin a game in every idle slot."""
@@ -115,12 +122,14 @@ class Lane:
             opening = random_opening(self._block.game, seed=ticket.seed, most_plies=self._crew.opening_plies)
             self._block.begin(slot, seed=ticket.seed, versions=[self._version] * self._seats, opening=opening)
             self._games[slot] = ticket
+            self._traces.begin(slot, ticket)
 
     def _collect(self) -> None:
         """Hand finished games to the publisher; learn from them when to resign."""
         finished = self._block.finished()
         for slot in finished:
             played = self._block.take(slot)
+            self._traces.end(slot)
             self._crew.publisher.hand_over(self._crew.ledger.finish(self._games.pop(slot), played))
         if finished and self._crew.resignation.enabled:
             self._block.set_resign_threshold(self._crew.resignation.threshold())

@@ -15,7 +15,7 @@ import structlog
 
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
-from zerofleet import metrics
+from zerofleet import metrics, tracing
 from zerofleet.records import encode_record, new_uid
 from zerofleet.search import PlayedGame
 
@@ -34,6 +34,7 @@ class Ticket:
     seed: int  # in [0, 2^63), so that it fits signed and unsigned words alike
     uid: str
     version: int  # model version it began with
+    span: tracing.Span = tracing.NO_SPAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class FinishedGame:
     payload: bytes
     when_published: Callable[[], None] | None = None
     """Called once the stream has it."""
+    traceparent: str = ""
+    """Of the game's span, where it has one."""
 
 
 class Ledger:
@@ -59,12 +62,17 @@ class Ledger:
         """Return the ticket of a new game."""
         number = self._resignation.started()
         metrics.GAMES_ACTIVE.inc()
+        uid = new_uid(self._run_seed, self._worker, number, self._incarnation)
         return Ticket(
             number=number,
             seed=game_seed(self._run_seed, self._worker, self._incarnation, number),
-            uid=new_uid(self._run_seed, self._worker, number, self._incarnation),
+            uid=uid,
             version=version,
+            span=self._span(uid, version) if tracing.chosen(uid) else tracing.NO_SPAN,
         )
+
+    def _span(self, uid: str, version: int) -> tracing.Span:
+        return tracing.begin("game", game_uid=uid, worker=self._worker, version=version)
 
     def finish(self, ticket: Ticket, played: PlayedGame) -> FinishedGame:
         """Close a game that was played to its end; return what the stream shall have."""
@@ -72,13 +80,19 @@ class Ledger:
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
         log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
-        return FinishedGame(ticket.uid, encode_record(played, worker_id=self._worker, uid=ticket.uid))
+        ticket.span.note(plies=len(played.moves), outcome=outcome_of(played.scores))
+        ticket.span.end()
+        payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
+        return FinishedGame(ticket.uid, payload, traceparent=ticket.span.traceparent)
 
     def abandon(self, ticket: Ticket, reason: str) -> None:
         """Close a game that will not be finished. `reason`: stale, version_gone or drain."""
         self._resignation.abandoned(ticket.number)
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_ABANDONED.labels(reason=reason).inc()
+        log.debug("game.abandoned", game_uid=ticket.uid, version=ticket.version, reason=reason)
+        ticket.span.note(abandoned=reason)
+        ticket.span.end()
 
 
 def game_seed(run_seed: int, worker: str, incarnation: int, number: int) -> int:

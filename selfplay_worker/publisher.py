@@ -13,7 +13,7 @@ from collections import deque
 import structlog
 
 from selfplay_worker.ledger import FinishedGame
-from zerofleet import metrics
+from zerofleet import metrics, tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.streams import GameStream
@@ -22,6 +22,7 @@ __all__ = ["Publisher"]
 
 FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
+NAMED = 20  # games of a line at most
 
 log = structlog.get_logger()
 
@@ -60,7 +61,9 @@ class Publisher:
             while True:
                 await self._arrived.wait()
                 while self._waiting:
-                    await self._publish(self._waiting[0])
+                    game = self._waiting[0]
+                    with tracing.follow("game.publish", parent=game.traceparent, kind="producer", game_uid=game.uid):
+                        await self._publish(game)
                     self._waiting.popleft()
                     metrics.PUBLISH_QUEUE.set(len(self._waiting))
                     async with self._changed:
@@ -69,7 +72,9 @@ class Publisher:
         finally:
             if self._waiting:
                 metrics.GAMES_ABANDONED.labels(reason="unpublished").inc(len(self._waiting))
-                log.error("publisher.games_lost", games=len(self._waiting), why="the stream did not take them in time")
+                uids = [game.uid for game in self._waiting]
+                why = "the stream did not take them in time"
+                log.error("publisher.games_lost", games=len(uids), game_uids=uids[:NAMED], why=why)
 
     async def _publish(self, game: FinishedGame) -> None:
         """Try until the stream has the game. A second copy after an uncertain failure is harmless: the uid is the same."""
@@ -81,7 +86,7 @@ class Publisher:
                 await self._stream.publish(game.uid, game.payload)
             except (Unavailable, Overloaded) as error:
                 if not away:
-                    log.warning("stream.away", error=str(error), waiting_games=len(self._waiting))
+                    log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=game.uid)
                 away = True
                 await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
                 pause_s = min(MAX_PAUSE_S, pause_s * 2)

@@ -7,6 +7,7 @@ import random
 
 import structlog
 
+from zerofleet import tracing
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.model_store import ModelStore
@@ -34,11 +35,12 @@ class Submitter:
         self._model = model
         self._rng = rng
         self._version = 0
+        self._traceparent = ""
         self._offered = asyncio.Event()
 
-    def offer(self, version: int) -> None:
-        """Have a published version submitted; repeating a submission is harmless."""
-        self._version = version
+    def offer(self, version: int, traceparent: str = "") -> None:
+        """Have a published version submitted, as a part of the trace it was made in; repeating a submission is harmless."""
+        self._version, self._traceparent = version, traceparent
         self._offered.set()
 
     async def run(self) -> None:
@@ -46,7 +48,8 @@ class Submitter:
         while True:
             await self._offered.wait()
             self._offered.clear()
-            await self._submit()
+            with tracing.follow("candidate.submit", parent=self._traceparent, kind="client", version=self._version):
+                await self._submit()
 
     async def _submit(self) -> None:
         """Submit the newest version, again and again while the gatekeeper is away."""

@@ -18,6 +18,7 @@ import structlog
 
 from trainer.judge import Judge, Verdicts
 from trainer.replay import Replay
+from trainer.traces import intake_spans
 from zerofleet import metrics
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import Overloaded, Unavailable
@@ -86,18 +87,23 @@ class Intake:
         when it comes again.
         """
         loop = asyncio.get_running_loop()
-        verdicts = await loop.run_in_executor(self._executor, self._judge.judge, deliveries)
-        crash_point("trainer_before_write")
-        await self._keep(verdicts)
-        crash_point("trainer_after_write_before_ack")
-        await self._settle(verdicts)
-        crash_point("trainer_after_ack")
+        with intake_spans(deliveries) as spans:
+            verdicts = await loop.run_in_executor(self._executor, self._judge.judge, deliveries)
+            spans.judged(verdicts)
+            crash_point("trainer_before_write")
+            await self._keep(verdicts)
+            crash_point("trainer_after_write_before_ack")
+            spans.event("kept")
+            await self._settle(verdicts)
+            crash_point("trainer_after_ack")
         metrics.RECORDS_ACCEPTED.inc(len(verdicts.accepted))
         metrics.RECORDS_DUPLICATE.inc(verdicts.duplicates)
         return verdicts
 
     async def _keep(self, verdicts: Verdicts) -> None:
         """Store the accepted games, however long the disk is full. A closing process gives up: they stay pending."""
+        for repeated in verdicts.repeated:
+            log.info("intake.duplicate", game_uid=repeated.uid, deliveries=repeated.deliveries)
         if not verdicts.accepted:
             return
         loop = asyncio.get_running_loop()
@@ -112,6 +118,8 @@ class Intake:
                 pause_s = await self._pause(pause_s)
                 continue
             self._on_samples()
+            for game in verdicts.accepted:
+                log.debug("intake.kept", game_uid=game.uid)
             return
 
     async def _settle(self, verdicts: Verdicts) -> None:
@@ -120,8 +128,10 @@ class Intake:
             for refusal in verdicts.refused:
                 metrics.RECORDS_REJECTED.labels(reason=refusal.reason).inc()
                 level = log.error if refusal.reason == "conflict" else log.warning
-                level("intake.refused", reason=refusal.reason, text=refusal.text)
+                uid = refusal.delivery.uid
+                level("intake.refused", game_uid=uid, reason=refusal.reason, text=refusal.text)
                 await self._stream.dead_letter(refusal.delivery, reason=f"{refusal.reason}: {refusal.text}")
+                log.info("intake.dead_letter", game_uid=uid, deliveries=refusal.delivery.deliveries)
             if verdicts.settled:
                 await self._stream.acknowledge(verdicts.settled)
         except Unavailable as error:

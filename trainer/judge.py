@@ -39,10 +39,16 @@ class Verdicts:
     """What became of a number of deliveries."""
 
     accepted: list[AcceptedGame] = field(default_factory=list)
-    duplicates: int = 0
+    repeated: list[Delivery] = field(default_factory=list)
+    """Games that were stored already."""
     refused: list[Refusal] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
     """Stream entries that may be acknowledged once the accepted games are on disk."""
+
+    @property
+    def duplicates(self) -> int:
+        """How many games were stored already."""
+        return len(self.repeated)
 
 
 class Judge:
@@ -84,7 +90,7 @@ class Judge:
                     verdicts.accepted.append(self._accept(delivery, newest))
                     fresh[delivery.uid] = delivery.payload
                 elif known in (delivery.payload, _UNREADABLE) or (_is_of_agents(known) and _is_of_agents(delivery.payload)):
-                    verdicts.duplicates += 1
+                    verdicts.repeated.append(delivery)
                 else:
                     raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
                 verdicts.settled.append(delivery.entry_id)
@@ -124,7 +130,7 @@ class Judge:
             played, search_value_share=self._settings.search_value_share, policy_target=self._settings.policy_target
         )
         self._ages.note(claimed, len(samples))
-        return AcceptedGame(delivery.uid, delivery.payload, samples)
+        return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
 
     def _require_young(self, version: int) -> None:
         """Refuse a game whose newest model is older than those of the window; agents have none, and are as good as ever."""

@@ -7,7 +7,7 @@ hundred games remembers how many samples came before, so that a restart reads on
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -22,9 +22,10 @@ from zerofleet.game_log import GameLog
 from zerofleet.presets import TrainSettings
 from zerofleet.records import decode_record, validate
 
-__all__ = ["AcceptedGame", "Mark", "Replay"]
+__all__ = ["AcceptedGame", "Mark", "Replay", "TracedGame"]
 
 MARK_EVERY_GAMES = 256
+MOST_TRACED = 128  # links of one span, by OpenTelemetry's default
 _SPEAK_EVERY_S = 5.0
 
 log = structlog.get_logger()
@@ -36,6 +37,16 @@ class AcceptedGame(NamedTuple):
     uid: str
     payload: bytes
     samples: Samples
+    traceparent: str = ""
+    """Of the span it was published in; empty for most."""
+
+
+class TracedGame(NamedTuple):
+    """A game whose trace goes on in the candidate that it teaches."""
+
+    uid: str
+    traceparent: str
+    arrived_ns: int  # since 1970
 
 
 class Mark(NamedTuple):
@@ -55,6 +66,7 @@ class Replay:
         self._settings = settings
         self._marks = list(marks) or [Mark(0, 0)]
         self.window = SampleWindow(game.spec(), settings, first=self._marks[0].samples)
+        self._traced: deque[TracedGame] = deque(maxlen=MOST_TRACED)  # both threads use it, by single operations
 
     @classmethod
     def open(cls, directory: Path, game: Game, settings: TrainSettings, marks: Sequence[Mark] = ()) -> Self:
@@ -92,6 +104,12 @@ class Replay:
         self.log.append([(game.uid, game.payload) for game in games])
         for number, game in enumerate(games, start=index):
             self._add(number, game.samples)
+            if game.traceparent:
+                self._traced.append(TracedGame(game.uid, game.traceparent, time.time_ns()))
+
+    def take_traced(self) -> list[TracedGame]:
+        """Return the traced games that were kept since the last call, the newest of them if there were many."""
+        return [self._traced.popleft() for _ in range(len(self._traced))]
 
     def read(self, payload: bytes) -> Samples:
         """Return the samples of a record; raises `RecordRejected`."""

@@ -202,7 +202,7 @@ class Conductor:
             return
         crash_point("trainer_after_checkpoint_before_submit")
         if version:
-            self._submitter.offer(version)
+            self._submitter.offer(version, self._training.traces.traceparent)
 
     async def _wait_for_samples(self) -> None:
         """Wait until new samples or the end come, or it is time for a report or a checkpoint."""

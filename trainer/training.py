@@ -17,6 +17,7 @@ from trainer.learner import Learner, StepReport
 from trainer.network import Network
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
+from trainer.traces import CandidateTraces
 from zerofleet import metrics
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import CorruptModel, Unavailable
@@ -87,6 +88,7 @@ class Training:
         self.learner = learner
         self.accounts = accounts
         self.figures = Figures()
+        self.traces = CandidateTraces()
         self.game = game
         self._model = model_name(game)
         self._checkpoints = checkpoints
@@ -99,6 +101,7 @@ class Training:
         while time.monotonic() - began < seconds and not stopping():
             if self.learner.steps_allowed() == 0 or self.candidate_due:
                 break
+            self.traces.stepping(self.learner.state.step)
             report = self.learner.step()
             self.figures.add(report, batch)
             metrics.TRAIN_STEPS.inc()
@@ -167,7 +170,10 @@ class Training:
         """
         began = time.monotonic()
         try:
-            version = self.publish(self.learner.candidate() if self.learner.state.samples_trained else self._untrained())
+            with self.traces.export(self.replay.take_traced(), self.learner.state.step) as export:
+                network = self.learner.candidate() if self.learner.state.samples_trained else self._untrained()
+                version = self.publish(network)
+                export.published(version)
         except CorruptModel as error:
             if self.warm_starting:
                 raise  # there is nothing to go on with

@@ -8,6 +8,7 @@ from typing import Self
 import grpc
 
 from zerofleet.errors import Unavailable, ZerofleetError
+from zerofleet.grpc_requests import outgoing
 from zerofleet.security.diagnosis import why_unreachable
 from zerofleet.security.tls import PLAIN, Tls
 from zerofleet.security.tokens import token_metadata
@@ -32,9 +33,14 @@ class ChannelClient:
     ) -> None:
         self.target = target
         self._channel = channel
-        self._metadata = token_metadata(token)
+        self._token_metadata = token_metadata(token)
         self._tls = tls
         self._known_as = known_as
+
+    @property
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        """What a call says beside its message: the token, and on whose behalf it is made."""
+        return outgoing(self._token_metadata)
 
     async def __aenter__(self) -> Self:
         return self

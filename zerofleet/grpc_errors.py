@@ -26,6 +26,7 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
+from zerofleet.grpc_requests import request_id_of
 
 __all__ = ["ErrorInterceptor", "code_of", "error_from"]
 
@@ -72,7 +73,10 @@ def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
     cls = _ERRORS.get(code, ZerofleetError)
     if cls is Unavailable:
         return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
-    return cls(details or f"{target} answered {code.name}")
+    text = details or f"{target} answered {code.name}"
+    if cls is ZerofleetError and (request_id := request_id_of(failure)):
+        text += f" (request {request_id})"
+    return cls(text)
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]

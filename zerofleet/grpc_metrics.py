@@ -1,22 +1,23 @@
-"""Counting the calls of a gRPC server under the names of py-grpc-prometheus, unary and streaming alike."""
+"""Counting the calls of a gRPC server under the names of py-grpc-prometheus, of every service and shape."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any
 
 import grpc
 
 from zerofleet import metrics
+from zerofleet.grpc_handlers import around, rpc_type
 
 __all__ = ["CallMetrics"]
 
 
 class CallMetrics(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Counts every call and its time. Stands outermost, so that it sees the status that leaves."""
+    """Counts every call and its time. Stands before whatever may refuse one, so that it sees the status that leaves."""
 
     async def intercept_service(
         self,
@@ -26,48 +27,44 @@ class CallMetrics(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignor
         """Wrap the handler of one call; called by grpc."""
         handler = await continuation(handler_call_details)
         if handler is None:
-            return None
+            return None  # a method that nobody has: a label for each would be a client's to choose
         _, service, method = handler_call_details.method.split("/", 2)
-        codec = {"request_deserializer": handler.request_deserializer, "response_serializer": handler.response_serializer}
-        if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(_unary(handler.unary_unary, ("UNARY", service, method)), **codec)
-        if handler.unary_stream is not None and not service.startswith("grpc."):  # health's Watch is no generator
-            labels = ("SERVER_STREAMING", service, method)
-            return grpc.unary_stream_rpc_method_handler(_stream(handler.unary_stream, labels), **codec)
-        return handler
+        calls = _Calls((rpc_type(handler), service, method))
+        return around(handler, lambda context: _Counted(calls, context))
 
 
-def _unary(behaviour: Callable[..., Awaitable[Any]], labels: tuple[str, str, str]) -> Any:
-    async def call(request: Any, context: Any) -> Any:
-        with _counted(labels, context):
-            return await behaviour(request, context)
+class _Calls:
+    """The metrics of one method."""
 
-    return call
+    __slots__ = ("handling", "labels", "started")
 
-
-def _stream(behaviour: Callable[..., AsyncIterator[Any]], labels: tuple[str, str, str]) -> Any:
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        with _counted(labels, context):
-            async for reply in behaviour(request, context):
-                yield reply
-
-    return call
+    def __init__(self, labels: tuple[str, str, str]) -> None:
+        self.labels = labels
+        self.started = metrics.GRPC_STARTED.labels(*labels)
+        self.handling = metrics.GRPC_HANDLING.labels(*labels)
 
 
-@contextmanager
-def _counted(labels: tuple[str, str, str], context: Any) -> Iterator[None]:
-    metrics.GRPC_STARTED.labels(*labels).inc()
-    began_s = time.monotonic()
-    code = "UNKNOWN"
-    try:
-        yield
-        code = "OK"
-    except (asyncio.CancelledError, GeneratorExit):
-        code = "CANCELLED"
-        raise
-    except grpc.aio.AbortError:
-        code = grpc.StatusCode(context.code()).name
-        raise
-    finally:
-        metrics.GRPC_HANDLING.labels(*labels).observe(time.monotonic() - began_s)
-        metrics.GRPC_HANDLED.labels(*labels, code).inc()
+class _Counted:
+    """One call, from its start to the status that it leaves with."""
+
+    __slots__ = ("_began_s", "_calls", "_context")
+
+    def __init__(self, calls: _Calls, context: Any) -> None:
+        self._calls = calls
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._calls.started.inc()
+        self._began_s = time.monotonic()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._calls.handling.observe(time.monotonic() - self._began_s)
+        metrics.GRPC_HANDLED.labels(*self._calls.labels, _code(error, self._context)).inc()
+
+
+def _code(error: BaseException | None, context: Any) -> str:
+    if error is None:
+        return "OK"
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return "CANCELLED"
+    return str(grpc.StatusCode(context.code()).name) if isinstance(error, grpc.aio.AbortError) else "UNKNOWN"

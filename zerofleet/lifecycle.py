@@ -32,7 +32,7 @@ from typing import Any
 import structlog
 
 from games.errors import GameError
-from zerofleet import logs, metrics
+from zerofleet import logs, metrics, tracing
 from zerofleet.errors import ZerofleetError
 from zerofleet.files import atomic_publish
 from zerofleet.probes import Answer, ProbeServer
@@ -122,6 +122,7 @@ def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSet
     if settings.parent_pid and not _end_with(settings.parent_pid):
         return EXIT_FAILED
     code = asyncio.run(serve_until_drained(main, settings))
+    tracing.close()
     gc.freeze()  # what lives now is left to the kernel: collecting a process with torch in it takes over a second
     return code
 
@@ -134,6 +135,7 @@ async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settin
     service = Service(settings)
     code = EXIT_OK
     try:
+        tracing.configure(service.name, settings.trace_sample)
         probes = ProbeServer(_paths(service), tokens={"/metrics": plain(settings.metrics_token)})
         await probes.start(settings.metrics_host, settings.metrics_port)
         service.metrics_port = probes.port

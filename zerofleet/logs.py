@@ -5,6 +5,9 @@
 
 JSON lines in containers and files, coloured columns on a terminal. Lines of other libraries go through the same
 renderer. Never log tensors, tokens or whole records.
+
+Names of fields are the same everywhere: `game_uid` of a game, `version` of a model, `request_id` and `rpc` in whatever is
+logged while a call is answered, `trace_id` and `span_id` in whatever is logged inside a recorded span.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from typing import Any
 
 import structlog
 
+from zerofleet import requests, tracing
 from zerofleet.settings import LogFormat
 
-__all__ = ["configure"]
+__all__ = ["configure", "placed"]
 
 
 def configure(level: str, format: LogFormat, service: str) -> None:
@@ -31,6 +35,7 @@ def configure(level: str, format: LogFormat, service: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _naming(service),
+        placed,
     ]
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -45,6 +50,11 @@ def configure(level: str, format: LogFormat, service: str) -> None:
     root.setLevel(level.upper())
     for chatty in ("asyncio", "numba", "grpc"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+def placed(_logger: Any, _method: str, event: Any) -> Any:
+    """Add to a line which call is being answered and which span is recorded, where there is one."""
+    return {**event, **requests.log_fields(), **tracing.log_fields()}
 
 
 def _naming(service: str) -> Any:

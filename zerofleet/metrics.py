@@ -17,7 +17,7 @@ from prometheus_client.core import Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-__all__ = ["CONTENT_TYPE", "exposition", "names"]
+__all__ = ["CONTENT_TYPE", "declared", "exposition", "names"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -162,9 +162,15 @@ def exposition(service: str) -> bytes:
 
 def names(service: str) -> tuple[str, ...]:
     """Return the names of the metrics of a service as declared (a counter with its `_total`), sorted."""
-    found: set[str] = set()
+    return tuple(sorted(declared(service)))
+
+
+def declared(service: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return kind (counter, gauge, histogram) and labels of the metrics of a service, by name."""
+    found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for services, metric in _table:
         if service in services:
             suffix = "_total" if isinstance(metric, Counter) else ""
-            found.update(family.name + suffix for family in metric.describe())
-    return tuple(sorted(found))
+            for family in metric.describe():
+                found[family.name + suffix] = (family.type, tuple(metric._labelnames))
+    return found

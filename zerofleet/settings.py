@@ -107,6 +107,9 @@ class ServiceSettings(BaseSettings):
     """Least level that is logged."""
     log_format: LogFormat = "auto"
     """json for machines, console for people, auto: console on a terminal and json elsewhere."""
+    trace_sample: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of the games whose traces workers begin; needs the extra `traces`. Any value above 0 has the other services go on
+    with those, and 0 records nothing. The OTEL_* variables say where traces are sent."""
 
     @classmethod
     def settings_customise_sources(cls, settings_cls: type[BaseSettings], *_: Any, **sources: Any) -> tuple[Any, ...]:

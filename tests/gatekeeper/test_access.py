@@ -1,9 +1,16 @@
+import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from gatekeeper.service import open_gatekeeper
 from zerofleet.errors import ConfigurationError, ModelNotFound, PermissionRefused
 from zerofleet.gatekeeper_client import GatekeeperClient
+from zerofleet.grpc_requests import REQUEST_ID, outgoing
+from zerofleet.logs import placed
+from zerofleet.security.tokens import token_metadata
 from zerofleet.settings import read_settings
+from zerofleet.wire import gatekeeper_pb2 as wire
+from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
 MODEL = "tic_tac_toe"
 TOKENS = {role: role.ljust(24, "x") for role in ("worker", "trainer", "evaluator", "operator")}
@@ -52,3 +59,26 @@ def test_tokens_that_make_no_table_are_a_wrong_setting_and_stay_hidden(settings_
     with pytest.raises(ConfigurationError, match="tokens: line 1 of the tokens names no role") as caught:
         read_settings(type(settings_of()), [], {"ZEROFLEET_TOKENS_FILE": str(tmp_path / "tokens")})
     assert "swordfish" not in str(caught.value)
+
+
+async def test_the_operators_call_has_one_name_here_and_at_the_inference_server(guarded, models, inference):
+    asked_under = []
+    serve = inference.serve
+
+    async def note(game_name, versions):
+        asked_under.append(dict(outgoing(())).get(REQUEST_ID))
+        await serve(game_name, versions)
+
+    inference.serve = note
+    version, _ = models.publish()
+    channel = grpc.aio.insecure_channel(guarded)
+    async with channel:
+        request = wire.PromoteRequest(game=MODEL, version=version, reason="mine")
+        metadata = (*token_metadata(TOKENS["operator"]), (REQUEST_ID, "change-42"))
+        call = stubs.GatekeeperStub(channel).Promote(request, metadata=metadata, timeout=20)
+        with capture_logs([placed]) as lines:
+            assert (await call).version == version
+        assert dict(await call.trailing_metadata())[REQUEST_ID] == "change-42"
+    assert asked_under == ["change-42"]
+    (changed,) = [line for line in lines if line["event"] == "champion.changed"]
+    assert (changed["request_id"], changed["version"]) == ("change-42", version)

@@ -12,6 +12,7 @@ import pytest
 from fake_network import MODEL, expected_value, infer_request, refusal, until
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from structlog.testing import capture_logs
 from tritonclient.grpc import service_pb2 as messages
 
 from inference_server import kserve
@@ -23,6 +24,7 @@ from zerofleet.evaluation_client import EvaluationClient
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.logs import placed
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -448,3 +450,16 @@ async def test_a_socket_in_use_is_named_and_a_stale_one_is_replaced(tmp_path, st
         with pytest.raises(ConfigurationError, match="another server listens"):
             async with open_server(settings, loader):
                 raise AssertionError("it took the socket over")
+
+
+async def test_an_answer_and_a_refusal_name_the_request(wire, positions):
+    request = infer_request(*positions)
+    call = wire.stub.ModelInfer(request, metadata=(("x-request-id", "job-1"),), timeout=60)
+    await call
+    assert dict(await call.trailing_metadata())["x-request-id"] == "job-1"
+    request.model_version = "7"
+    with capture_logs([placed]) as lines, pytest.raises(grpc.aio.AioRpcError) as refused:
+        await wire.stub.ModelInfer(request, metadata=(("x-request-id", "job-2"),), timeout=60)
+    assert dict(refused.value.trailing_metadata())["x-request-id"] == "job-2"
+    (line,) = [line for line in lines if line["event"] == "rpc.refused"]
+    assert (line["request_id"], line["code"]) == ("job-2", "NOT_FOUND")

@@ -51,3 +51,50 @@ def test_the_page_holds_the_declared_names_and_the_process(service: str) -> None
 
 def test_a_service_does_not_show_the_metrics_of_another() -> None:
     assert "zerofleet_train_steps_total" not in metrics.exposition("selfplay_worker").decode()
+
+
+# The names, kinds and labels that were agreed on beforehand, and who has them.
+AGREED = """
+    selfplay_worker  counter   zerofleet_games_finished_total{game,outcome}
+    selfplay_worker  counter   zerofleet_selfplay_moves_total
+    selfplay_worker  counter   zerofleet_evaluations_total{source}
+    gatekeeper       counter   zerofleet_evaluations_total{source}
+    selfplay_worker  histogram zerofleet_eval_batch_size
+    gatekeeper       histogram zerofleet_eval_batch_size
+    selfplay_worker  histogram zerofleet_eval_latency_seconds
+    gatekeeper       histogram zerofleet_eval_latency_seconds
+    trainer          counter   zerofleet_records_rejected_total{reason}
+    trainer          counter   zerofleet_records_duplicate_total
+    trainer          gauge     zerofleet_stream_lag_entries
+    trainer          gauge     zerofleet_stream_pending_entries
+    trainer          gauge     zerofleet_stream_oldest_pending_seconds
+    trainer          counter   zerofleet_train_steps_total
+    trainer          gauge     zerofleet_train_loss{head}
+    trainer          gauge     zerofleet_replay_samples
+    trainer          gauge     zerofleet_samples_reused_ratio
+    gatekeeper       counter   zerofleet_gate_games_total{result}
+    gatekeeper       gauge     zerofleet_gate_llr
+    gatekeeper       gauge     zerofleet_model_info{version,sha256}
+    gatekeeper       gauge     zerofleet_model_age_seconds
+    gatekeeper       gauge     zerofleet_champion_elo
+    inference_server counter   grpc_server_started_total{grpc_type,grpc_service,grpc_method}
+    gatekeeper       counter   grpc_server_started_total{grpc_type,grpc_service,grpc_method}
+    inference_server counter   grpc_server_handled_total{grpc_type,grpc_service,grpc_method,grpc_code}
+    gatekeeper       counter   grpc_server_handled_total{grpc_type,grpc_service,grpc_method,grpc_code}
+    inference_server histogram grpc_server_handling_seconds{grpc_type,grpc_service,grpc_method}
+    gatekeeper       histogram grpc_server_handling_seconds{grpc_type,grpc_service,grpc_method}
+"""
+
+
+@pytest.mark.parametrize("line", AGREED.strip().splitlines(), ids=lambda line: " ".join(line.split()))
+def test_a_service_has_the_metric_that_was_agreed_on(line: str) -> None:
+    service, kind, text = line.split()
+    name, _, labels = text.rstrip("}").partition("{")
+    assert (kind, tuple(labels.split(",")) if labels else ()) == metrics.declared(service)[name]
+
+
+@pytest.mark.parametrize("service", sorted(GOLDEN))
+def test_names_say_their_unit_and_labels_no_single_game(service: str) -> None:
+    for name, (kind, labels) in metrics.declared(service).items():
+        assert name.endswith("_total") == (kind == "counter")
+        assert not {"uid", "game_uid", "request_id", "trace_id", "worker", "worker_id"} & set(labels)

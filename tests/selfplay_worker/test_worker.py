@@ -4,18 +4,28 @@ import asyncio
 import functools
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
-from zerofleet import metrics
+from zerofleet import metrics, tracing
 from zerofleet.lifecycle import Service, serve_until_drained
 from zerofleet.records import decode_record, validate
+from zerofleet.tracing_sdk import OtlpRecorder
+
+
+@pytest.fixture(autouse=True)
+def _traces_off_again() -> Iterator[None]:
+    yield
+    tracing.install(None, 0.0)
 
 
 def changed(settings: WorkerSettings, **values: Any) -> WorkerSettings:
@@ -281,3 +291,28 @@ async def test_games_begin_with_random_plies_that_are_no_samples(
     played = [validate(decode_record(payload)) for payload in stream.published.values()]
     first_searched = {int(record.search.ply[0]) for record in played}
     assert first_searched == {0, 1, 2, 3}
+
+
+async def test_sampled_games_are_recorded_and_play_as_they_would_have(
+    game: Game, settings: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
+) -> None:
+    exporter, found = InMemorySpanExporter(), []
+    for share in (0.0, 0.3):
+        stream, promotions = make_stream(), make_promotions()
+        tracing.install(OtlpRecorder("selfplay_worker", SimpleSpanProcessor(exporter)) if share else None, share)
+        promotions.promote(1)
+        async with working(game, changed(settings, selfplay={"lanes": 1}), evaluator, stream, promotions):
+            await stream.until(40)
+        found.append({uid: tuple(decode_record(payload).moves) for uid, payload in stream.published.items()})
+    assert all(found[0][uid] == found[1][uid] for uid in found[0].keys() & found[1].keys())
+    spans = exporter.get_finished_spans()
+    games = {span.context.trace_id: dict(span.attributes or {}) for span in spans if span.name == "game"}
+    finished = {str(about["zerofleet.game_uid"]) for about in games.values() if "zerofleet.outcome" in about}
+    assert 0 < len(finished) < len(found[1])
+    assert {span.context.trace_id for span in spans} == set(games)
+    published = {(span.attributes or {})["zerofleet.game_uid"] for span in spans if span.name == "game.publish"}
+    assert published == finished & found[1].keys()
+    asked = Counter(span.context.trace_id for span in spans if span.name == "evaluate")
+    for trace_id, about in games.items():
+        assert asked[trace_id] <= int(about["zerofleet.requests"]).bit_length()
+    assert sum(len(span.links) for span in spans if span.name == "evaluate") > 0

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from trainer.intake import Intake
 from trainer.judge import Judge
@@ -235,3 +236,18 @@ async def test_a_trainer_killed_at_a_named_point_counts_every_game_once(tmp_path
     stats = await stream.stats()
     assert (stats.length, stats.dead) == (0, 0)
     await stream.aclose()
+
+
+async def test_every_line_about_a_game_names_it(intake, stream, record, bad_records):
+    bad_uid, bad = bad_records["moves"]
+    good_uid, good = record(2)
+    for uid, payload in ((good_uid, good), (good_uid, good), (bad_uid, bad)):
+        await stream.publish(uid, payload)
+    with capture_logs() as lines:
+        await take_all(intake, stream)
+    assert [(line["event"], line["game_uid"]) for line in lines if line["event"].startswith("intake.")] == [
+        ("intake.duplicate", good_uid),
+        ("intake.kept", good_uid),
+        ("intake.refused", bad_uid),
+        ("intake.dead_letter", bad_uid),
+    ]

@@ -76,6 +76,7 @@ class Delivery:
     uid: str
     payload: bytes
     deliveries: int  # this one included; more than 1 after a crash
+    traceparent: str = ""  # of the span it was published in; empty when that was not recorded, or published by an older worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class GameStream(Protocol):
     async def publish(self, uid: str, payload: bytes) -> None:
         """Add a game; it survives a crash of this process once this returns. Waits while the stream is full.
 
+        What names the current span of `zerofleet.tracing` travels beside it.
         Raises `InvalidRequest` when the payload is above `MAX_PAYLOAD_BYTES` or the uid is no sensible name.
         Cancellation: the game may or may not be in the stream; publish it again.
         """

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from zerofleet import tracing
 from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings, StreamStats, require_publishable
 
 __all__ = ["MemoryStream"]
@@ -19,6 +20,7 @@ class _Entry:
     uid: str
     payload: bytes
     published_at_s: float
+    traceparent: str
     consumer: str | None = None
     delivered_at_s: float = 0.0
     deliveries: int = 0
@@ -55,7 +57,7 @@ class MemoryStream:
         store = self._store
         async with store.changed:
             await store.changed.wait_for(lambda: len(store.entries) < store.settings.high_water)
-            store.entries[str(next(store.ids))] = _Entry(uid, payload, store.clock())
+            store.entries[str(next(store.ids))] = _Entry(uid, payload, store.clock(), tracing.traceparent())
             store.changed.notify_all()
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
@@ -98,7 +100,7 @@ class MemoryStream:
         entry = self._store.entries[entry_id]
         entry.consumer, entry.delivered_at_s = consumer, now_s
         entry.deliveries += 1
-        return Delivery(entry_id, entry.uid, entry.payload, entry.deliveries)
+        return Delivery(entry_id, entry.uid, entry.payload, entry.deliveries, entry.traceparent)
 
     def _until_idle_s(self) -> float:
         """Return the seconds until some delivered entry counts as idle."""

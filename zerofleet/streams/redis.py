@@ -1,6 +1,7 @@
 """A game stream in Redis: a stream with one consumer group, by redis-py's asyncio client.
 
-    games         the entries: fields `uid`, `payload`; one consumer group, created at id 0
+    games         the entries: fields `uid`, `payload`, and `traceparent` of a game that is traced; one consumer group,
+                  created at id 0
     games:dead    dead letters: the entry's fields, `reason`, `deliveries`; the oldest go beyond `dead_limit`
 
 Nothing is trimmed: XTRIM and MAXLEN would take unread and pending entries. An acknowledged entry is deleted. It needs
@@ -26,9 +27,18 @@ from typing import Any, TypeVar
 import structlog
 from redis import exceptions as failures
 
+from zerofleet import tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable, ZerofleetError
-from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings, StreamStats, require_publishable
+from zerofleet.streams.base import (
+    MAX_UID_CHARACTERS,
+    POISON,
+    DeadLetter,
+    Delivery,
+    StreamSettings,
+    StreamStats,
+    require_publishable,
+)
 from zerofleet.streams.redis_client import connect, shown_address
 
 __all__ = ["RedisStream"]
@@ -43,7 +53,7 @@ MALFORMED = "malformed"
 """Reason of a dead letter that somebody else wrote into the stream without `uid` and `payload`."""
 
 # Entry out of the stream and among the dead, in one step and at most once. XADD comes first: it fails when Redis has no
-# memory, and then nothing has happened. KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit.
+# memory, and then nothing has happened. KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit. Returns the uid.
 BURY = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
 if #found > 0 then
@@ -51,6 +61,12 @@ if #found > 0 then
     redis.call('XDEL', KEYS[1], ARGV[1])
 end
 redis.call('XACK', KEYS[1], ARGV[2], ARGV[1])
+if #found == 0 then return nil end
+local fields = found[1][2]
+for i = 1, #fields, 2 do
+    if fields[i] == 'uid' then return fields[i + 1] end
+end
+return ''
 """
 
 AWAY = (
@@ -96,7 +112,10 @@ class RedisStream:
         while await self._length() >= self._settings.high_water:  # noqa: ASYNC110  (Redis wakes nobody when XLEN falls)
             await asyncio.sleep(random.uniform(0.5, 1.5) * self._settings.poll_s)  # noqa: S311  (jitter)
         crash_point("stream_before_publish")
-        await self._retrying(lambda: self._client.xadd(self._key, {"uid": uid, "payload": payload}))
+        entry: dict[str, str | bytes] = {"uid": uid, "payload": payload}
+        if traceparent := tracing.traceparent():
+            entry[tracing.HEADER] = traceparent
+        await self._retrying(lambda: self._client.xadd(self._key, entry))
         crash_point("stream_after_publish")
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
@@ -206,7 +225,8 @@ class RedisStream:
             if uid is None or payload is None or not uid.isascii():
                 await self._bury(entry_id, MALFORMED, counts[entry_id])
                 continue
-            deliveries.append(Delivery(entry_id, uid.decode(), payload, counts[entry_id]))
+            parent = tracing.readable(fields.get(tracing.HEADER.encode()))
+            deliveries.append(Delivery(entry_id, uid.decode(), payload, counts[entry_id], parent))
         return deliveries
 
     # -- commands --------------------------------------------------------------------------------------------------
@@ -225,7 +245,10 @@ class RedisStream:
 
     async def _bury(self, entry_id: str, reason: str, deliveries: int) -> None:
         arguments = (entry_id, self._group, reason, str(deliveries), str(self._settings.dead_limit))
-        await self._client.eval(BURY, 2, self._key, self._dead_key, *arguments)
+        uid: bytes | None = await self._client.eval(BURY, 2, self._key, self._dead_key, *arguments)
+        if uid is not None and reason in (POISON, MALFORMED):  # of any other reason our caller knows more
+            text = uid[:MAX_UID_CHARACTERS].decode(errors="replace")
+            log.error("stream.dead_letter", game_uid=text, reason=reason, deliveries=deliveries)
 
     async def _stats(self) -> StreamStats:
         async with self._client.pipeline(transaction=False) as commands:

@@ -11,11 +11,14 @@ import asyncio
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
+from zerofleet import tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings, StreamStats, require_publishable
@@ -23,6 +26,8 @@ from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings,
 __all__ = ["SqliteStream"]
 
 Result = TypeVar("Result")
+
+log = structlog.get_logger()
 
 SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 10.0
@@ -39,7 +44,8 @@ CREATE TABLE entries (
     consumer TEXT,           -- NULL until delivered
     handle TEXT,             -- which process of that consumer
     delivered_at_s REAL,
-    deliveries INTEGER NOT NULL DEFAULT 0
+    deliveries INTEGER NOT NULL DEFAULT 0,
+    traceparent TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX new_entries ON entries (stream, id) WHERE consumer IS NULL;
 CREATE INDEX pending_entries ON entries (stream, id) WHERE consumer IS NOT NULL;
@@ -53,17 +59,20 @@ CREATE TABLE dead_letters (
 );
 CREATE INDEX dead_by_stream ON dead_letters (stream, id);
 """
+# A file of before there were traces lacks the column. Adding it is no new version: older programs name the columns they use.
+ADD_TRACEPARENT = "ALTER TABLE entries ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''"
 
 PUBLISH = """
-INSERT INTO entries (stream, uid, payload, published_at_s)
-SELECT :stream, :uid, :payload, :now WHERE (SELECT count(*) FROM entries WHERE stream = :stream) < :high_water
+INSERT INTO entries (stream, uid, payload, published_at_s, traceparent)
+SELECT :stream, :uid, :payload, :now, :traceparent WHERE (SELECT count(*) FROM entries WHERE stream = :stream) < :high_water
 """
 SELECT_NEW = """
-SELECT id, uid, payload, deliveries FROM entries WHERE stream = :stream AND consumer IS NULL ORDER BY id LIMIT :limit
+SELECT id, uid, payload, deliveries, traceparent FROM entries
+WHERE stream = :stream AND consumer IS NULL ORDER BY id LIMIT :limit
 """
 # Delivered and idle, or left by an earlier process of this name. A clock that was set back also makes an entry idle.
 SELECT_LEFT = """
-SELECT id, uid, payload, deliveries FROM entries
+SELECT id, uid, payload, deliveries, traceparent FROM entries
 WHERE stream = :stream AND consumer IS NOT NULL
     AND (delivered_at_s <= :now - :idle OR delivered_at_s > :now + 1 OR (consumer = :consumer AND handle <> :handle))
 ORDER BY id LIMIT :limit
@@ -111,7 +120,8 @@ class SqliteStream:
     async def publish(self, uid: str, payload: bytes) -> None:
         """See `GameStream.publish`."""
         require_publishable(uid, payload)
-        while not await self._run(lambda: self._insert(uid, payload)):  # noqa: ASYNC110  (SQLite wakes no other process)
+        entry = {"uid": uid, "payload": payload, "traceparent": tracing.traceparent()}
+        while not await self._run(lambda: self._insert(entry)):  # noqa: ASYNC110  (SQLite wakes no other process)
             await asyncio.sleep(self._settings.poll_s)
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
@@ -192,11 +202,11 @@ class SqliteStream:
             self._connection.close()
             self._connection = None
 
-    def _insert(self, uid: str, payload: bytes) -> bool:
+    def _insert(self, entry: Mapping[str, object]) -> bool:
         """Add an entry unless the stream is full; return whether it was added."""
         crash_point("stream_before_publish")
-        values = {"uid": uid, "payload": payload, "high_water": self._settings.high_water}
-        added = self._database().execute(PUBLISH, self._common() | values).rowcount == 1
+        values = self._common() | {**entry, "high_water": self._settings.high_water}
+        added = self._database().execute(PUBLISH, values).rowcount == 1
         crash_point("stream_after_publish")
         return added
 
@@ -213,12 +223,13 @@ class SqliteStream:
         with _Transaction(database):
             for query in (SELECT_LEFT, SELECT_NEW):
                 rows = database.execute(query, where | {"limit": limit - len(deliveries)}).fetchall()
-                for entry_id, uid, payload, count in rows:
+                for entry_id, uid, payload, count, traceparent in rows:
                     if count >= self._settings.max_deliveries:
                         self._bury_in_transaction(database, entry_id, POISON)
+                        log.error("stream.dead_letter", game_uid=uid, reason=POISON, deliveries=count)
                         continue
                     database.execute(DELIVER, where | {"id": entry_id})
-                    deliveries.append(Delivery(str(entry_id), uid, payload, count + 1))
+                    deliveries.append(Delivery(str(entry_id), uid, payload, count + 1, tracing.readable(traceparent)))
         crash_point("stream_after_claim")
         return deliveries
 
@@ -284,6 +295,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     with _Transaction(connection):  # two processes may open a new file at once
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == SCHEMA_VERSION:
+            if "traceparent" not in {row[1] for row in connection.execute("PRAGMA table_info(entries)")}:
+                connection.execute(ADD_TRACEPARENT)
             return
         if version != 0 or connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
             raise RunDirectoryError(

@@ -1,0 +1,73 @@
+"""The sampled games of one block: what they wait for, and which of the block's requests get a span of their own.
+
+A request evaluates leaves of every game of the block, and a game waits for thousands of them. So of the requests made
+while a sampled game is under way, its 1st, 2nd, 4th, 8th ... are recorded: as a part of this game, with links to the other
+sampled ones of the block. The span of the game says how many there were, and how long it waited for them in all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from selfplay_worker.ledger import Ticket
+from zerofleet import tracing
+
+__all__ = ["BlockTraces"]
+
+_NOTHING = nullcontext()
+
+
+@dataclass(slots=True)
+class _Traced:
+    span: tracing.Span
+    requests: int = 0
+    waited_s: float = 0.0
+
+
+class BlockTraces:
+    """Follows the sampled games of a block, by slot."""
+
+    def __init__(self) -> None:
+        self._games: dict[int, _Traced] = {}
+
+    def begin(self, slot: int, ticket: Ticket) -> None:
+        """Follow a game that was begun in `slot`, if it is sampled."""
+        if ticket.span:
+            self._games[slot] = _Traced(ticket.span)
+
+    def end(self, slot: int) -> None:
+        """Note what the game in `slot` waited for; its ledger ends its span."""
+        if (game := self._games.pop(slot, None)) is not None:
+            game.span.note(requests=game.requests, waited_s=round(game.waited_s, 6))
+
+    def request(self, positions: int) -> AbstractContextManager[None]:
+        """Return what to wait for the answer to a request in."""
+        return self._request(positions) if self._games else _NOTHING
+
+    @contextmanager
+    def _request(self, positions: int) -> Iterator[None]:
+        games = list(self._games.values())
+        for game in games:
+            game.requests += 1
+        told = [game for game in games if tracing.is_told(game.requests)]
+        span = tracing.NO_SPAN
+        if told:
+            span = tracing.begin(
+                "evaluate",
+                parent=told[0].span.traceparent,
+                links=[game.span.traceparent for game in games if game is not told[0]],
+                kind="client",
+                positions=positions,
+                request=told[0].requests,
+            )
+        began_s = time.monotonic()
+        try:
+            with tracing.use(span):
+                yield
+        finally:
+            waited_s = time.monotonic() - began_s
+            for game in games:
+                game.waited_s += waited_s

@@ -1,0 +1,205 @@
+"""One game followed from its worker to the champion it taught, through real processes, a real Redis and OTLP."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as otlp_grpc
+
+from zerofleet.game_log import GameLog
+from zerofleet.model_store import ModelStore
+
+pytestmark = pytest.mark.slow
+
+StartRun = Callable[..., AbstractAsyncContextManager[Any]]
+
+OPERATOR_TOKEN = "operator-token-that-no-log-may-name"
+WORKER_TOKEN = "worker-token-that-no-log-may-name"
+REDIS_PASSWORD = "password-that-no-log-may-name"
+GAMES_SAMPLED = 0.1
+
+
+@dataclass(frozen=True)
+class Span:
+    """A span as it arrived."""
+
+    service: str
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    links: list[str]
+    """Trace ids of what it links to."""
+    attributes: dict[str, Any]
+    began_ns: int
+    ended_ns: int
+
+
+@dataclass
+class Collector(otlp_grpc.TraceServiceServicer):
+    """Keeps every span that is sent to it."""
+
+    spans: list[Span] = field(default_factory=list)
+    address: str = ""
+
+    async def Export(self, request: Any, context: Any) -> Any:
+        for each in request.resource_spans:
+            service = {entry.key: _value(entry.value) for entry in each.resource.attributes}["service.name"]
+            self.spans += [_span(service, span) for scope in each.scope_spans for span in scope.spans]
+        return otlp.ExportTraceServiceResponse()
+
+    def of(self, trace_id: str) -> dict[str, Span]:
+        """Return the spans of a trace, by service and name."""
+        return {f"{span.service} {span.name}": span for span in self.spans if span.trace_id == trace_id}
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    return [_value(each) for each in value.array_value.values] if kind == "array_value" else getattr(value, kind)
+
+
+def _span(service: str, span: Any) -> Span:
+    return Span(
+        service=service,
+        name=span.name,
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_id=span.parent_span_id.hex(),
+        links=[link.trace_id.hex() for link in span.links],
+        attributes={entry.key: _value(entry.value) for entry in span.attributes},
+        began_ns=span.start_time_unix_nano,
+        ended_ns=span.end_time_unix_nano,
+    )
+
+
+@asynccontextmanager
+async def collecting() -> AsyncIterator[Collector]:
+    """Listen for spans as a collector does."""
+    collector, server = Collector(), grpc.aio.server()
+    otlp_grpc.add_TraceServiceServicer_to_server(collector, server)
+    collector.address = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield collector
+    finally:
+        await server.stop(None)
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    """A real redis-server whose only user has a password."""
+    program = shutil.which("redis-server")
+    assert program, "redis-server is not installed (Debian: apt-get install redis-server)"
+    with tempfile.TemporaryDirectory(prefix="zf-") as directory:
+        socket = Path(directory) / "redis.sock"
+        words = [program, "--port", "0", "--unixsocket", str(socket), "--dir", directory, "--save", ""]
+        users = Path(directory) / "users.acl"
+        users.write_text(f"user default off\nuser fleet on >{REDIS_PASSWORD} ~* &* +@all\n")
+        with subprocess.Popen([*words, "--aclfile", str(users)], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            said = []
+            try:
+                for line in process.stdout:
+                    said.append(line)
+                    if "eady to accept connections" in line:
+                        yield f"unix://fleet:{REDIS_PASSWORD}@{socket}"
+                        return
+            finally:
+                process.kill()
+    pytest.fail("redis-server did not start:\n" + "".join(said))
+
+
+async def test_a_sampled_game_leads_to_the_champion_it_taught_and_no_log_names_a_secret(
+    start_run: StartRun, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with collecting() as collector:
+        for name, value in {
+            "ZEROFLEET_TRACE_SAMPLE": str(GAMES_SAMPLED),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.address,
+            "ZEROFLEET_STREAM_URL": redis_url,
+            "ZEROFLEET_TOKENS": f"worker: {WORKER_TOKEN}\noperator: {OPERATOR_TOKEN}\n",
+            "ZEROFLEET_TOKEN": OPERATOR_TOKEN,
+            "ZEROFLEET_LOG_LEVEL": "debug",
+        }.items():
+            monkeypatch.setenv(name, value)
+        async with start_run("--set", "gate.mode=share", "--set", "gate.share=0.1") as run:
+            await run.until(r"candidate \d+ promoted against")
+            text = await run.end()
+        assert run.process.returncode == 0, text
+        check_chain(collector, run.paths)
+        check_logs(collector, run.paths.logs, text)
+
+
+def check_chain(collector: Collector, paths: Any) -> None:
+    """Follow a promoted version back to a game, and the game forward to the version."""
+    promotion = next(span for span in collector.spans if span.name == "gate.promote" and span.attributes["zerofleet.epoch"] > 1)
+    version = promotion.attributes["zerofleet.version"]
+    store = ModelStore(paths.models)
+    assert version in {champion.version for champion in store.history("tic_tac_toe")}
+
+    candidate = collector.of(promotion.trace_id)
+    parents = {name: _parent(candidate, span) for name, span in candidate.items()}
+    submit, load = "zerofleet.v1.Gatekeeper/SubmitCandidate", "inference.GRPCInferenceService/RepositoryModelLoad"
+    wanted: dict[str, str | None] = {
+        "trainer candidate": None,
+        "trainer train.steps": "trainer candidate",
+        "trainer candidate.export": "trainer candidate",
+        "trainer candidate.submit": "trainer candidate.export",
+        f"gatekeeper {submit}": "trainer candidate.submit",
+        "gatekeeper gate": f"gatekeeper {submit}",
+        "gatekeeper gate.check": "gatekeeper gate",
+        "gatekeeper gate.load": "gatekeeper gate",
+        f"inference_server {load}": "gatekeeper gate.load",
+        "inference_server model.load": f"inference_server {load}",
+        "gatekeeper gate.match": "gatekeeper gate",
+        "gatekeeper gate.promote": "gatekeeper gate",
+    }
+    assert wanted.items() <= parents.items()
+    assert candidate["inference_server model.load"].attributes["zerofleet.version"] == version
+
+    taught = candidate["trainer candidate"].links
+    assert taught
+    game = max((collector.of(trace_id) for trace_id in taught), key=len)  # games begun together share their requests' spans
+    uid = game["selfplay_worker game"].attributes["zerofleet.game_uid"]
+    infer = "inference_server inference.GRPCInferenceService/ModelInfer"
+    assert set(game) == {
+        "selfplay_worker game",
+        "selfplay_worker evaluate",
+        infer,
+        "selfplay_worker game.publish",
+        "trainer game.intake",
+        "trainer train.first_use",
+    }
+    assert game["trainer game.intake"].attributes["zerofleet.verdict"] == "accepted"
+    assert game["trainer game.intake"].parent_id == game["selfplay_worker game.publish"].span_id
+    assert game["trainer train.first_use"].attributes["zerofleet.version"] == version
+    assert game["trainer train.first_use"].links == [promotion.trace_id]
+    assert game[infer].attributes["zerofleet.version"] == game["selfplay_worker game"].attributes["zerofleet.version"]
+    with GameLog.open(paths.replay, writer=False) as log:
+        assert log.find_index(uid) is not None
+
+
+def _parent(trace: dict[str, Span], span: Span) -> str | None:
+    return next((name for name, other in trace.items() if other.span_id == span.parent_id), None)
+
+
+def check_logs(collector: Collector, logs: Path, text: str) -> None:
+    """No secret is in what was logged or printed, nor in what was sent to the collector."""
+    said = text + "".join(path.read_text() for path in logs.iterdir()) + repr(collector.spans)
+    assert "rpc" in said
+    assert "game.published" in said
+    for secret in (OPERATOR_TOKEN, WORKER_TOKEN, REDIS_PASSWORD):
+        assert secret not in said
+    traced = {span.trace_id for span in collector.spans}
+    assert set(re.findall(r'"trace_id": "([0-9a-f]{32})"', said)) & traced

@@ -1,0 +1,91 @@
+"""What names a game's trace travels beside the game, and games without it are read as ever."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from zerofleet import tracing
+from zerofleet.streams import POISON, GameStream, RedisStream, SqliteStream
+from zerofleet.streams.sqlite import SCHEMA
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+class _Named(tracing.Span):
+    traceparent = PARENT
+
+
+class _Recorder:
+    def begin(self, name: str, **_: object) -> tracing.Span:
+        return _Named()
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing is held."""
+
+
+@pytest.fixture
+def recording() -> Iterator[None]:
+    tracing.install(_Recorder(), 1.0)
+    yield
+    tracing.install(None, 0.0)
+
+
+async def take(stream: GameStream) -> dict[str, str]:
+    return {d.uid: d.traceparent for d in await stream.consume(consumer="a", limit=100, block_s=0.0)}
+
+
+async def test_the_span_a_game_was_published_in_arrives_with_it(make_backend: Callable[..., Any], recording: None) -> None:
+    backend = make_backend()
+    stream, consumer = backend.open(), backend.open()
+    with tracing.use(tracing.begin("game.publish")):
+        await stream.publish("traced", b"x")
+    await stream.publish("plain", b"x")
+    assert await take(consumer) == {"traced": PARENT, "plain": ""}
+    await backend.age(1_000)
+    assert (await take(backend.open()))["traced"] == PARENT  # also when it is delivered again
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])  # the fake logs nothing
+async def test_a_game_that_kills_whoever_takes_it_is_named_in_the_log(make_backend: Callable[..., Any], kind: str) -> None:
+    backend = make_backend(max_deliveries=1)
+    await backend.open().publish("game-7", b"x")
+    await take(backend.open())
+    await backend.age(1_000)
+    with capture_logs() as lines:
+        assert await take(backend.open()) == {}
+    (line,) = [line for line in lines if line["event"] == "stream.dead_letter"]
+    assert (line["game_uid"], line["reason"], line["deliveries"]) == ("game-7", POISON, 1)
+
+
+async def test_a_redis_entry_with_nonsense_for_a_trace_is_a_game_like_any_other(redis_server: Any) -> None:
+    client = redis_server.client()
+    await client.xadd("odd", {"uid": "game-0", "payload": b"x", "traceparent": b"\xff00-evil"})
+    stream = RedisStream(redis_server.url, name="odd")
+    assert await take(stream) == {"game-0": ""}
+    await stream.aclose()
+    await client.aclose()
+
+
+async def test_a_file_of_before_there_were_traces_goes_on(tmp_path: Path, recording: None) -> None:
+    path = tmp_path / "games.db"
+    column = ",\n    traceparent TEXT NOT NULL DEFAULT ''"
+    assert column in SCHEMA
+    with sqlite3.connect(path) as old:
+        old.executescript(SCHEMA.replace(column, "") + "PRAGMA user_version = 1;")
+        old.execute("INSERT INTO entries (stream, uid, payload, published_at_s) VALUES ('games', 'old', x'00', 0)")
+        old.commit()
+        stream = SqliteStream(path, name="games")
+        with tracing.use(tracing.begin("game.publish")):
+            await stream.publish("new", b"x")
+        # A program of that time that has the file open goes on as well.
+        old.execute("INSERT INTO entries (stream, uid, payload, published_at_s) VALUES ('games', 'late', x'00', 0)")
+        old.commit()
+        assert await take(stream) == {"old": "", "new": PARENT, "late": ""}
+        await stream.aclose()
+    old.close()

@@ -1,0 +1,123 @@
+"""What becomes of a sampled game in the trainer, and which candidate it taught first.
+
+A candidate is a trace of its own, as thousands of games make it: its span links to the sampled games that arrived before
+its last step. In the trace of each of them a span `train.first_use` leads the other way, and names the version.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from trainer.judge import Verdicts
+from trainer.replay import TracedGame
+from zerofleet import tracing
+from zerofleet.streams import Delivery
+
+__all__ = ["CandidateTraces", "Export", "IntakeSpans", "intake_spans"]
+
+
+@contextmanager
+def intake_spans(deliveries: Sequence[Delivery]) -> Iterator[IntakeSpans]:
+    """Record the way of sampled games from the stream to the disk, until they are settled with the stream."""
+    spans = {
+        delivery.entry_id: tracing.begin(
+            "game.intake", parent=delivery.traceparent, kind="consumer", game_uid=delivery.uid, deliveries=delivery.deliveries
+        )
+        for delivery in deliveries
+        if delivery.traceparent
+    }
+    told = IntakeSpans(spans)
+    try:
+        yield told
+    except BaseException as error:
+        told.fail(error)
+        raise
+    finally:
+        told.end()
+
+
+class IntakeSpans:
+    """The spans of the sampled games among some deliveries, by entry."""
+
+    def __init__(self, spans: dict[str, tracing.Span]) -> None:
+        self._spans = {entry: span for entry, span in spans.items() if span}
+
+    def judged(self, verdicts: Verdicts) -> None:
+        """Note what becomes of each."""
+        if not self._spans:
+            return
+        became = {refusal.delivery.entry_id: refusal.reason for refusal in verdicts.refused}
+        became |= {delivery.entry_id: "duplicate" for delivery in verdicts.repeated}
+        for entry, span in self._spans.items():
+            span.note(verdict=became.get(entry, "accepted"))
+
+    def event(self, name: str) -> None:
+        """Note that something has just happened to all of them."""
+        for span in self._spans.values():
+            span.event(name)
+
+    def fail(self, error: BaseException) -> None:
+        """Note that they were not settled."""
+        for span in self._spans.values():
+            span.fail(error)
+
+    def end(self) -> None:
+        """End their spans."""
+        for span in self._spans.values():
+            span.end()
+
+
+class CandidateTraces:
+    """The trace of the candidate in the making. For the learner's thread, all but `traceparent`."""
+
+    def __init__(self) -> None:
+        self.traceparent = ""
+        """Of the newest candidate's export, for whoever offers it."""
+        self._first_step_ns = 0
+        self._steps = 0
+
+    def stepping(self, step: int) -> None:
+        """Note that steps are about to be taken, `step` having been taken before."""
+        if not self._first_step_ns:
+            self._first_step_ns, self._steps = time.time_ns(), step
+
+    @contextmanager
+    def export(self, games: Sequence[TracedGame], step: int) -> Iterator[Export]:
+        """Record the export of a candidate after `step` steps, and the steps before it."""
+        now_ns = time.time_ns()
+        began_ns, self._first_step_ns = self._first_step_ns or now_ns, 0
+        taught = [game.traceparent for game in games]
+        root = tracing.begin("candidate", links=taught, began_ns=began_ns, games=len(games))
+        with tracing.use(root):
+            if root:
+                steps = tracing.begin("train.steps", parent=root.traceparent, began_ns=began_ns, steps=step - self._steps)
+                steps.end(at_ns=now_ns)
+            with tracing.child("candidate.export", step=step) as span:
+                self.traceparent = span.traceparent
+                yield Export(root, span, games, began_ns)
+
+
+class Export:
+    """The export of a candidate, while it is under way."""
+
+    def __init__(self, root: tracing.Span, span: tracing.Span, games: Sequence[TracedGame], began_ns: int) -> None:
+        self._root = root
+        self._span = span
+        self._games = games
+        self._began_ns = began_ns
+
+    def published(self, version: int) -> None:
+        """Note the version, here and in the trace of each game."""
+        self._root.note(version=version)
+        self._span.note(version=version)
+        for game in self._games if self._root else ():
+            tracing.begin(
+                "train.first_use",
+                parent=game.traceparent,
+                links=[self._root.traceparent],
+                began_ns=max(self._began_ns, game.arrived_ns),
+                game_uid=game.uid,
+                version=version,
+            ).end()

@@ -1,0 +1,50 @@
+"""A gRPC handler with something around it: what every interceptor of ours is made of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import grpc
+
+__all__ = ["around", "rpc_type", "shape"]
+
+_SHAPES = {False: "unary", True: "stream"}  # as grpc names the handlers of one message and of many
+_TYPES = {"unary_unary": "UNARY", "unary_stream": "SERVER_STREAMING", "stream_unary": "CLIENT_STREAMING"}
+
+
+def shape(handler: Any) -> str:
+    """Return what grpc calls a handler by its messages, such as `unary_stream`."""
+    return f"{_SHAPES[handler.request_streaming]}_{_SHAPES[handler.response_streaming]}"
+
+
+def rpc_type(handler: Any) -> str:
+    """Return how metrics name the shape of a handler, such as `SERVER_STREAMING`."""
+    return _TYPES.get(shape(handler), "BIDI_STREAMING")
+
+
+def around(handler: Any, guard: Callable[[Any], AbstractContextManager[None]]) -> Any:
+    """Return a handler whose calls run inside `guard(context)`, of whatever shape it is."""
+    kind = shape(handler)
+    behaviour = getattr(handler, kind)
+
+    async def one(request: Any, context: Any) -> Any:  # also of a stream that is written with `context.write`
+        with guard(context):
+            return await behaviour(request, context)
+
+    async def several(request: Any, context: Any) -> AsyncIterator[Any]:
+        with guard(context):
+            async for reply in behaviour(request, context):
+                yield reply
+
+    return getattr(grpc, f"{kind}_rpc_method_handler")(
+        several if handler.response_streaming and _yields(behaviour) else one,
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )
+
+
+def _yields(behaviour: Any) -> bool:
+    return inspect.isasyncgenfunction(behaviour)
