@@ -1,8 +1,6 @@
 """Who may call what: every call of the table with every role, with none, and with a token that is none."""
 
 import contextlib
-import re
-from pathlib import Path
 
 import grpc
 import pytest
@@ -151,12 +149,3 @@ async def test_a_message_over_the_limit_is_refused_and_the_server_goes_on():
             await call(b"x" * (1 << 17), timeout=20)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await call(b"x", timeout=20) == b"done"
-
-
-def test_the_security_page_shows_the_table_as_it_is():
-    page = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
-    shown = {
-        method: {role for role, mark in zip(Role, re.findall(r"\| (yes|) *(?=\|)", row), strict=True) if mark}
-        for method, row in re.findall(r"^\| `(/[\w./]+)` (\|.*\|)$", page, flags=re.M)
-    }
-    assert shown == {method: set(roles) for method, roles in PERMISSIONS.items()}
