@@ -168,9 +168,11 @@ class GatekeeperClient(ChannelClient):
                     await self._channel.channel_ready()
                     return
             except TimeoutError:
-                why = str(await self.explained(Unavailable(f"{self.target} does not answer; is it running?")))
-                if why != told:
-                    log.warning("gatekeeper.unreachable", reason=why)
+                away = Unavailable(f"{self.target} does not answer; is it running?")
+                error = await self.explained(away)
+                if (why := str(error)) != told:
+                    # One that is away comes back by itself; settings of TLS that do not fit have to be changed.
+                    (log.info if error is away else log.warning)("gatekeeper.unreachable", reason=why)
                     told = why
 
     def _pause_s(self, failures: int) -> float:

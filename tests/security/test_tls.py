@@ -22,11 +22,15 @@ from tls_peers import echoing, make_certificates
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.evaluators.channels import open_channel as open_evaluator_channel
+from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.grpc_errors import error_from
 from zerofleet.security import channels
 from zerofleet.security.channels import open_channel
 from zerofleet.security.diagnosis import host_and_port, why_unreachable
+from zerofleet.security.ports import bind
 from zerofleet.security.tls import PLAIN, Tls
+from zerofleet.wire import gatekeeper_pb2 as wire
+from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
@@ -361,3 +365,35 @@ async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
             assert await channel.unary_unary("/any.Echo/Say")(b"hello", timeout=20) == b"hello"
         assert await why_unreachable(address, tls, known_as=name) is None
         assert "does not name other.example" in await why_unreachable(address, tls, known_as="other.example:8001")
+
+
+async def test_a_watcher_that_cannot_connect_says_why_and_goes_on_when_it_can(certificates, tmp_path, monkeypatch):
+    """It waits for ever otherwise, and nobody would know what for."""
+    monkeypatch.setattr("zerofleet.gatekeeper_client.TELL_AFTER_S", 0.3)
+    monkeypatch.setattr(channels, "LOOK_AGAIN_S", 0.0)
+    own = make_certificates(tmp_path / "own")
+    asked = asyncio.Event()
+
+    class Gatekeeper(stubs.GatekeeperServicer):
+        async def WatchChampion(self, request, context):
+            asked.set()
+            yield wire.Champion(game="tic_tac_toe", version=7, epoch=1)
+
+    server = grpc.aio.server()
+    stubs.add_GatekeeperServicer_to_server(Gatekeeper(), server)
+    address = bind(server, "127.0.0.1:0", certificates.tls("server"))
+    await server.start()
+    tls = Tls(tmp_path / "own" / "client" / "ca.crt", own.root / "client")
+    with capture_logs() as said:
+        async with GatekeeperClient(address, tls=tls) as client, asyncio.timeout(60):
+            watching = asyncio.ensure_future(anext(client.watch("tic_tac_toe")))
+            while not said:
+                await asyncio.wait({watching}, timeout=0.05)
+            assert not asked.is_set()
+            tls.ca.write_bytes(certificates.ca.read_bytes())
+            _exchange(certificates.root / "client", tls.identity)
+            assert (await watching).version == 7
+    await server.stop(None)
+    told = [entry["reason"] for entry in said if entry["event"] == "gatekeeper.unreachable"]
+    assert len(told) == len(set(told))  # once for each reason
+    assert "its certificate is not from an authority in" in told[0]
