@@ -33,6 +33,20 @@ def test_a_living_process_is_live(run):
     assert live_address(run, "inference_server") == "unix:/somewhere"
 
 
+@pytest.mark.parametrize(
+    ("announced", "reached"),
+    [
+        ("0.0.0.0:8002", "localhost:8002"),
+        ("[::]:8002", "localhost:8002"),
+        ("127.0.0.1:8002", "127.0.0.1:8002"),
+        ("gate.example:8002", "gate.example:8002"),
+    ],
+)
+def test_a_server_that_listens_everywhere_is_reached_by_a_name_that_its_certificate_has(run, announced, reached):
+    announce(run, os.getpid(), announced)
+    assert live_address(run, "inference_server") == reached
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1}'])
 def test_an_announcement_that_cannot_be_read_is_nobody(run, text):
     run.announce("inference_server").write_text(text)

@@ -1,7 +1,10 @@
+from pathlib import Path
+
 import pytest
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.security.credentials import client_token
+from zerofleet.security.credentials import client_tls, client_token, without_credentials
+from zerofleet.security.tls import PLAIN, Tls
 from zerofleet.security.tokens import PERMISSIONS, Role, TokenTable, roles_of
 from zerofleet.wire import evaluation_pb2, gatekeeper_pb2
 
@@ -52,3 +55,17 @@ def test_the_token_of_a_command_comes_from_a_file_before_the_variable(tmp_path):
     assert client_token({}) is None
     with pytest.raises(ConfigurationError, match=r"ZEROFLEET_TOKEN_FILE=.*absent cannot be read"):
         client_token({"ZEROFLEET_TOKEN_FILE": str(tmp_path / "absent")})
+
+
+def test_commands_take_certificates_from_the_environment():
+    assert client_tls({"ZEROFLEET_TLS_CA": "ca.crt", "ZEROFLEET_TLS_IDENTITY": "me"}) == Tls(Path("ca.crt"), Path("me"))
+    assert client_tls({"ZEROFLEET_TLS_CA": "", "ZEROFLEET_TLS_IDENTITY": ""}) == client_tls({}) == PLAIN
+    assert not PLAIN
+
+
+def test_a_service_that_a_command_keeps_to_itself_is_told_no_token():
+    secret = {f"ZEROFLEET_TOKEN{s}{file}": "x" for s in ("", "S") for file in ("", "_FILE")}
+    assert without_credentials({**secret, "PATH": "/bin", "ZEROFLEET_TOKENIZER": "y"}) == {
+        "PATH": "/bin",
+        "ZEROFLEET_TOKENIZER": "y",
+    }
