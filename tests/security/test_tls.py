@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from structlog.testing import capture_logs
 from tls_peers import echoing, make_certificates
 
+import zerofleet
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.evaluators.channels import open_channel as open_evaluator_channel
@@ -32,7 +33,7 @@ from zerofleet.security.tls import PLAIN, Tls
 from zerofleet.wire import gatekeeper_pb2 as wire
 from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
-ROOT = Path(__file__).parents[2]
+INSTALLED = Path(zerofleet.__file__).parents[1]  # the checkout, or where the wheel was unpacked
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
 
 
@@ -348,9 +349,9 @@ def test_nobody_connects_or_listens_but_in_the_one_place_for_each():
     """What is opened elsewhere would be plain whatever the settings say."""
     raw = re.compile(r"\b(insecure_channel|secure_channel|add_insecure_port|add_secure_port|InferenceServerClient)\(")
     found = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(INSTALLED))
         for room in ("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "deploy")
-        for path in (ROOT / room).rglob("*.py")
+        for path in (INSTALLED / room).rglob("*.py")
         if raw.search(path.read_text(encoding="utf-8"))
     }
     assert found == {"zerofleet/security/channels.py", "zerofleet/security/ports.py"}
