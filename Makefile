@@ -79,7 +79,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, away from
 	build/wheel/venv/bin/pip install --quiet --disable-pip-version-check --no-deps build/wheel/*.whl
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
-	cp -r tests docs pyproject.toml build/wheel/
+	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
 	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy $(TEST_ARGS)
 
 # The tool has an environment of its own; what it lists is .venv, of which the runtime packages are kept.
