@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from structlog.testing import capture_logs
-from tls_peers import echoing, make_certificates
+from tls_peers import DAYS, echoing, make_certificates
 
 import zerofleet
 from zerofleet.channel_client import ChannelClient
@@ -318,8 +318,14 @@ async def test_what_cannot_be_used_is_passed_over_and_what_held_goes_on(tmp_path
         assert await _said(address, certificates.tls("client")) == "hello"
         (certificates.root / "server" / "tls.crt").write_text("half a certifi")
         with capture_logs() as said:
+            for _ in range(3):
+                assert await _said(address, certificates.tls("client")) == "hello"
+        assert [entry["event"] for entry in said] == ["tls.not_renewed"]
+        (certificates.root / "server" / "tls.crt").unlink()
+        certificates.authority.issue("server", ["127.0.0.1"], days=DAYS)
+        with capture_logs() as said:
             assert await _said(address, certificates.tls("client")) == "hello"
-        assert "tls.not_renewed" in {entry["event"] for entry in said}
+        assert [entry["event"] for entry in said] == ["tls.renewed"]
 
 
 async def test_of_a_server_that_is_not_there_nothing_is_said_of_tls(certificates):

@@ -29,6 +29,8 @@ WARN_BEFORE = timedelta(days=14)
 
 log = structlog.get_logger()
 
+Signature = tuple[tuple[int, ...] | None, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Material:
@@ -80,8 +82,8 @@ class Tls:
         _require_identity(chain, key, self.certificate, self.key)
         return Material(roots, chain, key)
 
-    def signature(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return what changes when a file is written or exchanged."""
+    def signature(self) -> Signature:
+        """Return what changes when a file is written, exchanged or given other rights."""
         return tuple(_signature(path) for path in (self.ca, self.certificate, self.key) if path is not None)
 
 
@@ -94,18 +96,21 @@ class RenewedMaterial:
 
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
-        self._signature = tls.signature()
+        self._signature = self._refused = tls.signature()
         self.material = tls.load()
 
     def look_again(self) -> bool:
-        """Read files that have changed; returns whether there is new material. A key and a certificate that do not fit yet,
-        since only one of them has been written, are looked at the next time."""
-        if (signature := self._tls.signature()) == self._signature:
+        """Read files that have changed; returns whether there is new material.
+
+        A key and a certificate that do not fit yet, since only one of them has been written, are read when they change again.
+        """
+        if (signature := self._tls.signature()) in {self._signature, self._refused}:
             return False
         try:
             material = self._tls.load()
         except ConfigurationError as error:
             log.warning("tls.not_renewed", reason=str(error))
+            self._refused = signature  # said once
             return False
         self._signature = signature
         changed, self.material = material != self.material, material
@@ -119,12 +124,12 @@ def is_unix(address: str) -> bool:
     return address.startswith(("unix:", "unix-abstract:"))
 
 
-def _signature(path: Path) -> tuple[int, int, int] | None:
+def _signature(path: Path) -> tuple[int, ...] | None:
     try:
         found = path.stat()
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_ino, found.st_size)
+    return (found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode)
 
 
 def _read(path: Path, setting: str) -> bytes:
