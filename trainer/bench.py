@@ -23,9 +23,12 @@ import torch
 
 import games
 from games.core import Game
+from trainer.checkpoint import Accounts
+from trainer.follower import Follower, invitation
 from trainer.learner import Learner
 from trainer.network import new_network
-from trainer.ranks import choose_device
+from trainer.process_group import ProcessGroup
+from trainer.ranks import Ranks, choose_device, place_in
 from trainer.samples import Samples, extract
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
@@ -39,12 +42,14 @@ from zerofleet.presets import PRESETS
 from zerofleet.records import decode_record, encode_record, validate
 from zerofleet.records.samples import random_game
 from zerofleet.run_paths import RunPaths
+from zerofleet.settings import inherited_environment
 from zerofleet.streams import GameStream, open_stream
 
 __all__ = ["TrainFigures", "measure"]
 
 _GAMES = 256
 _WARM_UP_STEPS = 3
+_RANK_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,9 @@ class TrainFigures:
     preset: str
     device: str
     threads: int
+    """Of each process."""
+    processes: int
+    """Ranks that share each batch."""
     blocks: int
     channels: int
     batch_size: int
@@ -63,7 +71,7 @@ class TrainFigures:
     samples_per_second: float
     """Trained on, when there is no need to wait."""
     samples_per_cpu_second: float
-    """The same by the processor's clock: what a busy machine would do if it were idle."""
+    """The same by the processor's clock: what a busy machine would do if it were idle. Of rank 0, where there are several."""
     step_ms: float
     games_validated_per_second: float
     """Decoded, replayed, encoded and put into the window, on one thread."""
@@ -87,16 +95,20 @@ class TrainFigures:
     """In the window's arrays."""
 
 
-def measure(game: Game, preset: str, *, seconds: float, games_per_second: float, seed: int = 0) -> TrainFigures:
-    """Measure for `seconds` each: intake, steps, and the whole at `games_per_second`."""
-    records = _records(game, seed)
+def measure(
+    game: Game, preset: str, *, seconds: float, games_per_second: float, seed: int = 0, ranks: Ranks | None = None
+) -> TrainFigures:
+    """Measure for `seconds` each: intake, steps, and the whole at `games_per_second`; `ranks` help with the steps."""
+    ranks, records = ranks or Ranks(), _records(game, seed)
     with tempfile.TemporaryDirectory(prefix="zerofleet-bench-") as directory:
         settings = _settings(game, preset, Path(directory), seed)
         torch.set_num_threads(settings.train.threads)
         keep_freed_memory()
         window, validated, received = _fill(game, settings, records, seconds)
-        step_s, step_cpu_s = _steps(game, settings, window, seconds)
-        training, fed = asyncio.run(_whole(game, settings, records, seconds=seconds, games_per_second=games_per_second))
+        step_s, step_cpu_s = _steps(game, settings, window, seconds, ranks)
+        training, fed = asyncio.run(
+            _whole(game, settings, records, seconds=seconds, games_per_second=games_per_second, ranks=ranks)
+        )
         on_disk = sum(file.stat().st_size for file in RunPaths(settings.run_dir).replay.iterdir() if file.is_file())
     train, network, figures = settings.train, settings.network, training.figures
     elapsed_s = max(figures.busy_s + figures.wait_s, 1e-9)
@@ -105,6 +117,7 @@ def measure(game: Game, preset: str, *, seconds: float, games_per_second: float,
         preset=preset,
         device=str(choose_device(settings.device)),
         threads=train.threads,
+        processes=ranks.size,
         blocks=network.blocks,
         channels=network.channels,
         batch_size=train.batch_size,
@@ -154,11 +167,12 @@ def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: 
     return window, count / elapsed, window.total / elapsed
 
 
-def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds: float) -> tuple[float, float]:
+def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds: float, ranks: Ranks) -> tuple[float, float]:
     """Return the seconds of one step without waiting, by the clock on the wall and by the processor's."""
     network = new_network(game.spec(), settings.network, seed=settings.seed)
-    device = choose_device(settings.device)
-    learner = Learner(game.spec(), network, settings.train, window, seed=settings.seed, device=device)
+    device = choose_device(settings.device, ranks.place)
+    learner = Learner(game.spec(), network, settings.train, window, seed=settings.seed, device=device, ranks=ranks)
+    ranks.invite(invitation(game, settings, learner, Accounts()))
     for _ in range(_WARM_UP_STEPS):
         learner.step()
     count, began, cpu = 0, time.perf_counter(), time.process_time()
@@ -169,10 +183,11 @@ def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds:
 
 
 async def _whole(
-    game: Game, settings: TrainerSettings, records: list[bytes], *, seconds: float, games_per_second: float
+    game: Game, settings: TrainerSettings, records: list[bytes], *, seconds: float, games_per_second: float, ranks: Ranks
 ) -> tuple[Training, float]:
     """Run intake and learner beside a feeder; return the training, and the games published a second."""
-    training = open_training(settings, game)
+    training = open_training(settings, game, device=choose_device(settings.device, ranks.place), ranks=ranks)
+    ranks.invite(invitation(game, settings, training.learner, training.accounts))
     loop = asyncio.get_running_loop()
     with (
         ThreadPoolExecutor(1, thread_name_prefix="learner") as learner,
@@ -228,9 +243,29 @@ def main() -> int:
     logs.configure("warning", "auto", "bench")
     parameters = dict(item.partition("=")[::2] for item in given.set)
     game = games.core.make(given.game, **parameters)
-    figures = measure(game, given.preset, seconds=given.seconds, games_per_second=given.games_per_second, seed=given.seed)
-    sys.stdout.write(json.dumps(asdict(figures)) + "\n")
+    figures = _measure_here(game, given)
+    if figures is not None:
+        sys.stdout.write(json.dumps(asdict(figures)) + "\n")
     return 0
+
+
+def _measure_here(game: Game, given: argparse.Namespace) -> TrainFigures | None:
+    """Measure as one process, as rank 0 of several, or help rank 0, which alone has figures."""
+    place = place_in(inherited_environment())
+    numbers = {"seconds": given.seconds, "games_per_second": given.games_per_second, "seed": given.seed}
+    if place.size == 1:
+        return measure(game, given.preset, **numbers)
+    device = choose_device("auto", place)
+    group = ProcessGroup.join(place, device, timeout_s=_RANK_TIMEOUT_S + 3 * given.seconds)
+    try:
+        if place.rank:
+            Follower(group, device).run()
+            return None
+        figures = measure(game, given.preset, **numbers, ranks=group)
+        group.end()
+        return figures
+    finally:
+        group.leave()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -15,13 +16,12 @@ import torch
 
 from games import core
 from games.core import Game
-from trainer.checkpoint import pack, restore, unpack
+from trainer.checkpoint import Accounts, pack, restore, unpack
 from trainer.learner import Learner
 from trainer.network import new_network
 from trainer.process_group import Order, ProcessGroup
 from trainer.ranks import Place, choose_device
 from trainer.settings import TrainerSettings
-from trainer.training import Training
 from trainer.window import SampleWindow
 from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import InvalidRequest
@@ -38,18 +38,16 @@ def settings_of_follower(settings: TrainerSettings, place: Place) -> TrainerSett
     return settings.model_copy(update={"announce": None, "metrics_port": 0 if place.local_rank else settings.metrics_port})
 
 
-def invitation(training: Training) -> list[bytes]:
+def invitation(game: Game, settings: TrainerSettings, learner: Learner, accounts: Accounts) -> list[bytes]:
     """Return what makes another process a copy of a learner: settings, and the two files of a checkpoint."""
-    game, settings, learner = training.game, training.settings, training.learner
-    parameters = {name: str(value) for name, value in game._asdict().items()}
     shared = {
         "game": game.spec().name,
-        "parameters": parameters,
+        "parameters": {name: str(value) for name, value in game._asdict().items()},
         "network": settings.network.model_dump(),
         "train": settings.train.model_dump(),
         "seed": settings.seed,
     }
-    return [json.dumps(shared).encode(), *pack(game, settings.network, learner, training.accounts)]
+    return [json.dumps(shared).encode(), *pack(game, settings.network, learner, accounts)]
 
 
 async def follow(service: Service, settings: TrainerSettings, place: Place) -> None:
@@ -60,7 +58,6 @@ async def follow(service: Service, settings: TrainerSettings, place: Place) -> N
     """
     loop = asyncio.get_running_loop()
     device = choose_device(settings.device, place)
-    torch.set_num_threads(settings.train.threads)
     keep_freed_memory()
     ended = asyncio.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="learner") as thread:
@@ -70,10 +67,12 @@ async def follow(service: Service, settings: TrainerSettings, place: Place) -> N
             group.leaving = True
             await ended.wait()
 
+        def ready() -> None:
+            loop.call_soon_threadsafe(service.ready)
+
         service.on_drain("follower", leave)
-        service.ready()
         try:
-            await loop.run_in_executor(thread, Follower(group, device).run)
+            await loop.run_in_executor(thread, Follower(group, device, on_joined=ready).run)
         finally:
             ended.set()
             group.leave()
@@ -82,7 +81,9 @@ async def follow(service: Service, settings: TrainerSettings, place: Place) -> N
 class Follower:
     """Carries out the orders of rank 0; synchronous, for one thread."""
 
-    def __init__(self, group: ProcessGroup, device: torch.device) -> None:
+    def __init__(self, group: ProcessGroup, device: torch.device, *, on_joined: Callable[[], object] = lambda: None) -> None:
+        """`on_joined` is called in this thread when this rank has become a copy of rank 0."""
+        self._on_joined = on_joined
         self._group = group
         self._device = device
         self._game: Game | None = None
@@ -110,6 +111,7 @@ class Follower:
         game = core.make(shared["game"], **shared["parameters"])
         network = NetworkSettings.model_validate(shared["network"])
         train = TrainSettings.model_validate(shared["train"])
+        torch.set_num_threads(train.threads)
         learner = Learner(
             game.spec(),
             new_network(game.spec(), network, seed=shared["seed"]),
@@ -121,6 +123,7 @@ class Follower:
         )
         restore(learner, game, network, *unpack(texts[1], texts[2], where="rank 0"))
         self._game, self.learner = game, learner
+        self._on_joined()
         place = self._group.place
         log.info("follower.joined", rank=place.rank, ranks=place.size, device=str(self._device), step=learner.state.step)
 

@@ -66,7 +66,6 @@ class ProcessGroup(Ranks):
 
     def __init__(self, place: Place, *, timeout_s: float) -> None:
         self.place = place
-        self.size = place.size
         self.beat_every_s = min(BEAT_EVERY_S, timeout_s / BEATS_PER_TIMEOUT)
         self.leaving = False
         """Set when this rank was asked to end: rank 0 hears of it with the next order."""
@@ -98,7 +97,7 @@ class ProcessGroup(Ranks):
     # What rank 0 does.
 
     def invite(self, texts: Sequence[bytes]) -> None:
-        """Send the others what makes them copies of this learner (`trainer.follower`)."""
+        """See `Ranks.invite`."""
         with self.turn():
             self._order(Order.JOIN, *map(len, texts))
             with self._together("sending the learner"):

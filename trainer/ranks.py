@@ -70,9 +70,17 @@ def choose_device(name: str, place: Place = ALONE) -> torch.device:
 class Ranks:
     """What a learner does together with others. This is the case in which there are none: nothing."""
 
-    size = 1
+    place = ALONE
     asked_to_end = False
     """Whether one of the others was asked to end, so that all should."""
+
+    @property
+    def size(self) -> int:
+        """How many there are, this one included."""
+        return self.place.size
+
+    def invite(self, texts: Sequence[bytes]) -> None:
+        """Send the others what makes them copies of this learner (`trainer.follower.invitation`)."""
 
     def view(self, network: Network) -> Network:
         """Return what a learner calls in a step: the same parameters, normalised over the batch of all ranks."""

@@ -23,7 +23,7 @@ from trainer.follower import invitation
 from trainer.history import History, open_history
 from trainer.intake import Intake
 from trainer.judge import Judge
-from trainer.process_group import ProcessGroup, open_ranks
+from trainer.process_group import open_ranks
 from trainer.ranks import ALONE, Place, Ranks, choose_device
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -84,8 +84,9 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
         )
         training = await loop.run_in_executor(learner_thread, lambda: open_training(settings, game, device=device, ranks=ranks))
         try:
-            if isinstance(ranks, ProcessGroup):
-                await loop.run_in_executor(learner_thread, lambda: ranks.invite(invitation(training)))
+            if ranks.size > 1:
+                invited = invitation(game, settings, training.learner, training.accounts)
+                await loop.run_in_executor(learner_thread, ranks.invite, invited)
             async with (
                 GatekeeperClient(settings.gatekeeper_address, token=plain(settings.token), tls=settings.tls) as gatekeeper,
                 aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,

@@ -13,7 +13,6 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from trainer.network import new_network
 from trainer.process_group import ProcessGroup
 from trainer.ranks import Ranks, place_in
 from trainer.samples import Samples
+from trainer.settings import TrainerSettings
 from trainer.window import SampleWindow
 from zerofleet.encodings import sample_positions
 from zerofleet.presets import NetworkSettings, TrainSettings
@@ -116,8 +116,8 @@ def main() -> None:
         if place.rank == 0:
             learner = learner_of(case, group)
             game, network = make(case.game), NetworkSettings.model_validate(case.network)
-            told = SimpleNamespace(network=network, train=learner.settings, seed=3)
-            group.invite(invitation(SimpleNamespace(game=game, settings=told, learner=learner, accounts=Accounts())))
+            told = TrainerSettings(game=case.game, network=network, train=learner.settings, seed=3)
+            group.invite(invitation(game, told, learner, Accounts()))
             reports = work(case, learner)
             learner.candidate()  # which rank 0 makes alone
             save(directory / name, game, network, learner, Accounts())

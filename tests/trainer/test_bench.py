@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 from trainer.bench import measure
@@ -16,3 +21,16 @@ def test_the_figures_are_measured_and_agree(game):
     assert 0 <= figures.wait_share <= 1
     assert figures.reuse <= 4.0
     assert figures.fed_games_per_second > 1
+
+
+@pytest.mark.slow
+def test_two_ranks_measure_together_and_one_speaks():
+    torchrun = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = ["--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "0.2", "--games-per-second", "50"]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [*torchrun, "-m", "trainer.bench", *words], env=environment, capture_output=True, text=True, timeout=240, check=True
+    )
+    figures = json.loads(done.stdout)
+    assert figures["processes"] == 2
+    assert figures["samples_per_second"] > 0

@@ -25,6 +25,7 @@ def train(
     games_per_second: Annotated[
         float, typer.Option("--games-per-second", min=0.1, help="Games that arrive in the third measurement.")
     ] = 20.0,
+    processes: Annotated[int, typer.Option("--processes", min=1, help="Processes that share each batch, under torchrun.")] = 1,
     parameters: Parameters = None,
     seed: Seed = 0,
     save: Save = None,
@@ -38,13 +39,15 @@ def train(
     numbers = ["--seconds", str(seconds), "--games-per-second", str(games_per_second), "--seed", str(seed)]
     settings = [word for item in parameters or () for word in ("--set", item)]
     screen.note(f"measuring for about {3 * seconds:.0f} s")
-    figures = _measure(["--game", game, "--preset", preset, *numbers, *settings])
+    figures = _measure(["--game", game, "--preset", preset, *numbers, *settings], processes)
     if save:
         save_figures(save, "train", figures)
     if json:
         screen.emit_json(figures)
         return
     size = f"{figures['blocks']}x{figures['channels']}, batch {figures['batch_size']}, {figures['device']}"
+    if processes > 1:
+        size += f", {processes} processes"
     table = screen.table(
         "figure", ">value", title=f"{figures['game']}, preset {preset}: {size}, {figures['threads']} thread(s)"
     )
@@ -62,9 +65,10 @@ def train(
     screen.out().print(table)
 
 
-def _measure(arguments: list[str]) -> dict[str, Any]:
+def _measure(arguments: list[str], processes: int) -> dict[str, Any]:
     """Run the benchmark and return its figures; raises `Unavailable` with what it said when it fails."""
-    command = [sys.executable, "-m", "trainer.bench", *arguments]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if processes > 1 else []
+    command = [sys.executable, *torchrun, "-m", "trainer.bench", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines()[-3:]
