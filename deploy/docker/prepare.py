@@ -13,6 +13,8 @@ less than a month left:
 
     control/inference_server   control/gatekeeper   trainer/tls   worker/tls     who each is, and whom it trusts
     authority/operator                                                           who a person at the command line is
+
+With the word `refuse` it has the run after it end with an error: profiles that are files call it so.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import hashlib
 import os
 import secrets
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +34,12 @@ from zerofleet.security.authority import SERVERS, Authority
 from zerofleet.settings import ServiceSettings, read_settings
 
 CREDENTIALS = Path("/run/credentials")
+REFUSED = "refused"
+ADVICE = """\
+prepare: triton and gpu are files and not profiles, as they change services:
+    docker compose -f docker-compose.yml -f compose.triton.yml up
+    docker compose -f docker-compose.yml -f compose.gpu.yml up
+"""
 PLACES = {
     "inference_server": "control/inference_server",
     "gatekeeper": "control/gatekeeper",
@@ -52,8 +61,17 @@ RIGHTS = {
 """What each user of Redis may do; `zerofleet.streams.redis` says why. PING is the client's own check of an idle connection."""
 
 
-def main(credentials: Path = CREDENTIALS) -> int:
-    """Write what is missing; returns 2 when the run directory is of another game or in use."""
+def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
+    """Write what is missing; returns 2 when the run directory is of another game or in use, or was refused."""
+    settings, _ = read_settings(ServiceSettings, [], os.environ)
+    refused = settings.run_dir / REFUSED
+    if "refuse" in words:
+        refused.touch()
+        return 0
+    if refused.exists():
+        refused.unlink()
+        sys.stderr.write(ADVICE)
+        return 2
     files = {user: credentials / user / "redis" for user in ("trainer", "worker")} | {"probe": credentials / "redis" / "probe"}
     passwords = {user: _password(file) for user, file in files.items()}
     _password(credentials / "control" / "token")
@@ -61,7 +79,6 @@ def main(credentials: Path = CREDENTIALS) -> int:
     _write(credentials / "redis" / "users.acl", users(passwords))
     if (credentials / "authority").is_dir() and os.environ.get("ZEROFLEET_TLS"):
         certify(credentials)
-    settings, _ = read_settings(ServiceSettings, [], os.environ)
     try:
         RunDirectory.create_or_open(settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset).close()
     except ZerofleetError as error:
@@ -111,4 +128,4 @@ def _write(file: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -193,10 +193,20 @@ def test_compose_reads_every_combination(variant, profiles, monkeypatch):
 
 
 @pytest.mark.parametrize("profile", ["triton", "gpu"])
-def test_a_file_asked_for_as_a_profile_starts_nothing_and_says_so(profile):
+def test_a_file_asked_for_as_a_profile_is_refused_first(profile):
     services = config("--profile", profile)
     assert services["prepare"]["depends_on"]["variant"]["condition"] == "service_completed_successfully"
-    assert "-f compose.triton.yml up" in services["variant"]["entrypoint"][-1]
+    assert services["variant"]["command"] == ["refuse"]
+
+
+def test_prepare_refuses_once_after_it_was_told_to(prepare, tmp_path, monkeypatch, capsys):
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("ZEROFLEET_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("ZEROFLEET_PRESET", "tiny")
+    assert prepare.main(["refuse"], tmp_path / "credentials") == 0
+    assert prepare.main(credentials=tmp_path / "credentials") == 2
+    assert "-f compose.triton.yml up" in capsys.readouterr().err
+    assert prepare.main(credentials=tmp_path / "credentials") == 0
 
 
 def test_the_light_images_are_told_every_package_but_torch_and_charts():
@@ -225,9 +235,9 @@ def test_prepare_keeps_what_it_drew_and_tells_redis_hashes_only(prepare, tmp_pat
     def drawn():
         return {str(p.relative_to(credentials)): p.read_text() for p in credentials.rglob("*") if p.is_file()}
 
-    assert prepare.main(credentials) == 0
+    assert prepare.main(credentials=credentials) == 0
     first = drawn()
-    assert prepare.main(credentials) == 0
+    assert prepare.main(credentials=credentials) == 0
     assert drawn() == first
     assert set(first) == {
         "redis/users.acl",
@@ -240,7 +250,7 @@ def test_prepare_keeps_what_it_drew_and_tells_redis_hashes_only(prepare, tmp_pat
     assert all(first[name].strip() not in first["redis/users.acl"] for name in first if name != "redis/users.acl")
     assert (read_header(tmp_path / "run").game, read_header(tmp_path / "run").preset) == ("tic_tac_toe", "tiny")
     monkeypatch.setenv("ZEROFLEET_GAME", "connect_four")
-    assert prepare.main(credentials) == 2
+    assert prepare.main(credentials=credentials) == 2
 
 
 def test_users_of_redis_have_the_documented_rights_and_ping(prepare):
