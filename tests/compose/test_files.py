@@ -164,32 +164,22 @@ def aliases(service):
     return ((service.get("networks") or {}).get("fleet") or {}).get("aliases", [])
 
 
-FILES = {
-    "own": [],
-    "gpu": ["compose.gpu.yml"],
-    "triton": ["compose.triton.yml"],
-    "both": ["compose.gpu.yml", "compose.triton.yml"],
-}
+VARIANTS = [(), ("gpu",), ("triton",), ("gpu", "triton"), ("tls",), ("tls", "gpu")]
 
 
 @pytest.mark.parametrize("profiles", [[], ["observability"]], ids=["", "observability"])
-@pytest.mark.parametrize("variant", FILES)
-def test_compose_reads_every_combination(variant, profiles, monkeypatch):
+@pytest.mark.parametrize("variants", VARIANTS, ids="-".join)
+def test_compose_reads_every_combination(variants, profiles, monkeypatch):
     monkeypatch.delenv("COMPOSE_FILE", raising=False)
-    files = [word for name in ["docker-compose.yml", *FILES[variant]] for word in ("--file", name)]
-    services = config(*files, *(word for name in profiles for word in ("--profile", name)))
+    files = [word for name in variants for word in ("--file", f"compose.{name}.yml")]
+    services = config("--file", "docker-compose.yml", *files, *(word for name in profiles for word in ("--profile", name)))
 
-    servers = {"triton"} if "compose.triton.yml" in FILES[variant] else {"inference_server"}
-    assert set(services) == OWN - {"inference_server"} | servers | (OBSERVABILITY if profiles else set())
-    assert {name for name, service in services.items() if "inference" in aliases(service)} == servers
+    server = "triton" if "triton" in variants else "inference_server"
+    assert set(services) == OWN - {"inference_server"} | {server} | (OBSERVABILITY if profiles else set())
+    assert {name for name, service in services.items() if "inference" in aliases(service)} == {server}
     on_gpu = {name for name, s in services.items() if "devices" in s["deploy"]["resources"].get("reservations", {})}
-    assert (
-        on_gpu
-        == {"own": set(), "gpu": {"inference_server", "trainer"}, "triton": {"triton"}, "both": {"triton", "trainer"}}[variant]
-    )
-    assert services["trainer"]["environment"]["ZEROFLEET_PRESET"] == (
-        "gpu" if "compose.gpu.yml" in FILES[variant] else "laptop"
-    )
+    assert on_gpu == ({"trainer", server} if "gpu" in variants else {"triton"} & {server})
+    assert services["trainer"]["environment"]["ZEROFLEET_PRESET"] == ("gpu" if "gpu" in variants else "laptop")
 
 
 @pytest.mark.parametrize("profile", ["triton", "gpu"])
