@@ -1,8 +1,8 @@
 """The champion pointer as this process holds it: changed by one command at a time, seen by every watcher.
 
-The pointer itself is a file of the model store, written whole or not at all. Commands queue up behind one lock, so the
-champion is always what the last command said, and each change has an epoch of the lease: a gatekeeper that has been
-replaced gets `StaleEpoch` and must end.
+The pointer itself is a file of the model store, written whole or not at all, and only over the one this process knows.
+Commands queue up behind one lock, so the champion is always what the last command said, and each change has an epoch of
+the lease: a gatekeeper that has been replaced gets `StaleEpoch` and must end.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ChampionPointer:
         epoch = self._lease.next_epoch(above=self.epoch)
         crash_point("gatekeeper_after_epoch_before_champion")
         try:
-            champion = self._store.write_champion(self._model, version, epoch=epoch, reason=reason)
+            champion = self._store.write_champion(self._model, version, epoch=epoch, reason=reason, after=self.epoch)
         except Unavailable:
             # The pointer may be in place and only its history line missing; the store adds that at the next write.
             written = self._store.champion(self._model)

@@ -119,15 +119,15 @@ async def open_gatekeeper(
     `ConfigurationError` when the address is taken.
     """
     game = settings.build_game()
-    model, store = model_name(game), ModelStore(settings.model_store)
+    model, store = model_name(game), settings.open_store()
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())
-        lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.model_store / model)))
+        lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.lease_directory(model))))
         ledger = Ledger(Journal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
         await disk.run(ledger.load)
         pointer = ChampionPointer(store, model, lease, disk)
         evaluator = evaluator or await _reach_evaluator(stack, settings, model)
-        control = control or await _reach_control(stack, settings)
+        control = control or await _reach_control(stack, settings, store)
         watched = WatchedEvaluator(evaluator)
         serving = Serving(control, model, pointer, recheck_s=settings.recheck_s)
         referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent)
@@ -170,12 +170,12 @@ async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, 
     return await stack.enter_async_context(client)
 
 
-async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings) -> Control:
+async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings, store: ModelStore) -> Control:
     control = ReplicaControl(
         settings.control_address or settings.inference_address,
         token=plain(settings.token),
         tls=settings.tls,
-        store=settings.model_store,
+        store=store,
         absence_s=settings.replica_absence_s,
     )
     return await stack.enter_async_context(control)

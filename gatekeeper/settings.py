@@ -10,12 +10,12 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from zerofleet.presets import GateSettings, ModelSettings
 from zerofleet.run_paths import RunPaths
 from zerofleet.security.credentials import require_tokens
-from zerofleet.settings import ServiceSettings
+from zerofleet.settings import StoreSettings
 
 __all__ = ["GatekeeperSettings"]
 
 
-class GatekeeperSettings(ServiceSettings):
+class GatekeeperSettings(StoreSettings):
     """Decides which model version is the champion, and keeps the rating ladder."""
 
     SERVICE: ClassVar[str] = "gatekeeper"
@@ -35,8 +35,6 @@ class GatekeeperSettings(ServiceSettings):
     address by default."""
     replica_absence_s: float = Field(default=30.0, ge=0.0)
     """Seconds for which a replica that does not answer holds promotions up; after that it is passed over."""
-    model_store: Path
-    """Directory of the models; the champion pointer lies there and is written by this service alone."""
     state_dir: Path
     """Directory for match results and ladder; the run directory's `gatekeeper` by default."""
     token: SecretStr | None = None
@@ -65,6 +63,14 @@ class GatekeeperSettings(ServiceSettings):
     """Calls in progress at most, watchers of the champion included; further ones are refused as overload."""
     reflection: bool = False
     """Describe the service to tools such as grpcurl."""
+
+    def lease_directory(self, model: str) -> Path:
+        """Return where the lease lies: beside the models, or with this service's own files when those are far away.
+
+        Gatekeepers with an object store and a volume each do not share the lease; the pointer's conditional write is what
+        lets one of them promote.
+        """
+        return self.model_store / model if isinstance(self.model_store, Path) else self.state_dir / "lease" / model
 
     @model_validator(mode="before")
     @classmethod

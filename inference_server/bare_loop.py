@@ -18,7 +18,6 @@ from inference_server.settings import ServerSettings
 from zerofleet import logs
 from zerofleet.encodings import sample_positions
 from zerofleet.model_checks import MODEL_FILE
-from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.settings import load_settings
 
@@ -34,7 +33,7 @@ def main() -> int:
     settings = load_settings(ServerSettings, sys.argv[1:])
     logs.configure("warning", settings.log_format, "bare_loop")
     game = settings.build_game()
-    store, model = ModelStore(settings.model_store), model_name(game)
+    store, model = settings.open_store(), model_name(game)
     version = store.versions(model)[-1]
     backend = TorchBackend(settings.device, settings.precision, settings.inference.threads)
     path = store.directory(model, version) / MODEL_FILE

@@ -31,7 +31,6 @@ from zerofleet.grpc_metrics import CallMetrics
 from zerofleet.grpc_requests import RequestInterceptor
 from zerofleet.health import HealthService
 from zerofleet.lifecycle import Service
-from zerofleet.model_store import ModelStore
 from zerofleet.naming import MAX_MESSAGE_BYTES
 from zerofleet.security.credentials import plain, token_table
 from zerofleet.security.interceptors import RoleInterceptor
@@ -76,8 +75,7 @@ async def open_server(settings: ServerSettings, loader: Loader | None = None) ->
     if loader is None:
         loader = TorchBackend(settings.device, settings.precision, part.threads)
     queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
-    store = ModelStore(settings.model_store)
-    registry = Registry(store, loader, max_batch=part.max_batch, max_versions=settings.max_versions)
+    registry = Registry(settings.open_store(), loader, max_batch=part.max_batch, max_versions=settings.max_versions)
     try:
         async with Batcher(queue, prepare=loader.prepare_thread) as batcher:
             server = await _listen(settings, DataPlane(registry, batcher))

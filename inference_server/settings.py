@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from zerofleet.presets import InferenceSettings
 from zerofleet.security.credentials import require_tokens
-from zerofleet.settings import ServiceSettings
+from zerofleet.settings import StoreSettings
 
 __all__ = ["Precision", "ServerSettings"]
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class ServerSettings(ServiceSettings):
+class ServerSettings(StoreSettings):
     """A server of evaluations over KServe v2 gRPC."""
 
     SERVICE: ClassVar[str] = "inference_server"
@@ -26,8 +25,6 @@ class ServerSettings(ServiceSettings):
     """Threads of the device, largest merged batch, longest wait for one."""
     address: str
     """Where to listen: host:port (port 0 takes a free one) or unix:/path; the run directory's socket by default."""
-    model_store: Path
-    """Directory of the models. What lies there is code that runs: let nobody write it but trainer and gatekeeper."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")
     """auto takes a GPU where there is one; cpu; cuda:0."""
     precision: Precision = "auto"

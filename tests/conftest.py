@@ -1,7 +1,83 @@
-"""What holds for all tests."""
+"""What holds for all tests, and an object store for those that want one."""
 
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 # The first example may wait for the compiler, and time says little on a shared machine.
 settings.register_profile("zerofleet", deadline=None)
 settings.load_profile("zerofleet")
+
+
+class ObjectServer:
+    """moto's S3 on a real port. It takes one request after another: its conditions are then as atomic as Amazon's."""
+
+    def __init__(self) -> None:
+        from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415 - slow to import
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self._app = DomainDispatcherApplication(create_backend_app)
+        self._buckets = itertools.count(1)
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        keys = {"AWS_ACCESS_KEY_ID": "key-of-the-tests", "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests"}
+        return {**keys, "AWS_ENDPOINT_URL": self.url, "AWS_REGION": "eu-central-1", "AWS_CONFIG_FILE": os.devnull}
+
+    def start(self) -> None:
+        """Listen, on the same port as before."""
+        from werkzeug.serving import make_server  # noqa: PLC0415
+
+        self._server = make_server("127.0.0.1", self._port, self._app, threaded=False)
+        self._port = self._server.port
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Listen no more; the objects stay."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def client(self) -> Any:
+        """A client with every right; the environment must name this server."""
+        import boto3  # noqa: PLC0415
+
+        return boto3.client("s3", region_name="eu-central-1", endpoint_url=self.url)
+
+    def make_bucket(self) -> str:
+        """Create a bucket of its own for a test, and return its name."""
+        name = f"bucket-{next(self._buckets)}"
+        self.client().create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+        return name
+
+
+@pytest.fixture(scope="session")
+def _object_server() -> Iterator[ObjectServer]:
+    server = ObjectServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def object_server(_object_server, monkeypatch) -> ObjectServer:
+    """An S3 server, with the variables by which this process and its children find it."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in _object_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return _object_server

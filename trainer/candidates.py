@@ -58,7 +58,7 @@ class Submitter:
         while True:
             version = self._version
             try:
-                sha256 = self._store.manifest_sha256(self._model, version)
+                sha256 = await asyncio.to_thread(self._store.manifest_sha256, self._model, version)
                 candidate = await self._gatekeeper.submit(self._model, version, sha256)
             except Unavailable as error:
                 if not away:

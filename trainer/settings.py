@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
 from trainer.export import TritonBackend
 from zerofleet.presets import NetworkSettings, TrainSettings
-from zerofleet.settings import ServiceSettings
+from zerofleet.settings import StoreSettings
 from zerofleet.warm_start import WarmStartSettings
 
 __all__ = ["TrainerSettings"]
 
 
-class TrainerSettings(ServiceSettings):
+class TrainerSettings(StoreSettings):
     """The process that stores finished games, trains on them and publishes candidates."""
 
     SERVICE: ClassVar[str] = "trainer"
@@ -30,8 +29,6 @@ class TrainerSettings(ServiceSettings):
     warm_start: WarmStartSettings
     """Games of agents from which the first version is trained; the same as the workers', or it waits for ever."""
 
-    model_store: Path
-    """Directory in which candidates are published."""
     gatekeeper_address: str
     """Who decides on candidates: host:port or unix:/path."""
     token: SecretStr | None = None

@@ -20,7 +20,6 @@ from trainer.training import Training
 from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import VersionSkew
 from zerofleet.model_checks import WEIGHTS_FILE
-from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.run_paths import RunPaths
 
@@ -42,7 +41,7 @@ def open_training(
     checkpoints = paths.replay / "checkpoints"
     loaded = load_latest(checkpoints)
     accounts = loaded[0].accounts if loaded else Accounts()
-    store = ModelStore(settings.model_store)
+    store = settings.open_store()
     replay = Replay.open(paths.replay, game, settings.train, [Mark(*mark) for mark in accounts.marks])
     try:
         network = new_network(game.spec(), settings.network, seed=settings.seed)

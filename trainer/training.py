@@ -132,7 +132,7 @@ class Training:
         if not versions:
             if self.warm_starting:
                 return 0
-            raise Unavailable(f"no version of {self._model} is left in {self.store.root}; was the store removed?")
+            raise Unavailable(f"no version of {self._model} is left in {self.store.location}; was the store removed?")
         return versions[-1]
 
     @property

@@ -44,6 +44,11 @@ class RunPaths:
         return self.root / "models"
 
     @property
+    def model_cache(self) -> Path:
+        """Local copies of models that lie in an object store."""
+        return self.root / "model_cache"
+
+    @property
     def replay(self) -> Path:
         """The trainer's samples and checkpoints."""
         return self.root / "replay"

@@ -32,11 +32,11 @@ from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.fakes import UniformEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.runs import RunDirectory, RunPaths, read_header
 from zerofleet.security.channels import open_channel
 from zerofleet.security.credentials import client_tls, client_token
+from zerofleet.settings import open_run_store
 
 __all__ = ["champion_version", "evaluating", "gatekept", "live_address", "served"]
 
@@ -58,7 +58,7 @@ _STARTING = (
 def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
     """Return the version that the run's champion pointer names; raises `ModelNotFound` before the first promotion."""
     paths, model = _paths(run), model_name(game)
-    champion = ModelStore(paths.models).champion(model)
+    champion = open_run_store(paths).champion(model)
     if champion is None:
         raise ModelNotFound(f"{paths.root} has no champion of {model} yet; let the run go on, or name a version as model:N")
     return champion.version
@@ -91,7 +91,7 @@ async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence
     """
     paths, model = _paths(run), model_name(game)
     wanted = sorted(set(versions)) or [champion_version(paths, game)]
-    store = ModelStore(paths.models)
+    store = open_run_store(paths)
     for version in wanted:
         await asyncio.to_thread(store.verify, model, version, game=game)
     live = live_address(paths, "inference_server")
@@ -99,7 +99,7 @@ async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence
         yield live
         return
     async with _started("inference_server", paths, game) as (address, token):
-        async with ModelControl(address, token=token, store=paths.models) as control:
+        async with ModelControl(address, token=token, store=store) as control:
             await control.serve(model, wanted)
         yield address
 

@@ -30,6 +30,9 @@ import games
 from games.core import Game
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError, ZerofleetError
+from zerofleet.model_store import ModelStore, open_model_store
+from zerofleet.model_store.cache import DEFAULT_CACHE_BYTES
+from zerofleet.model_store.location import StoreSetting
 from zerofleet.presets import preset
 from zerofleet.run_paths import RunPaths
 from zerofleet.security.tls import Tls
@@ -39,9 +42,11 @@ __all__ = [
     "ENVIRONMENT_PREFIX",
     "LogFormat",
     "ServiceSettings",
+    "StoreSettings",
     "describe",
     "inherited_environment",
     "load_settings",
+    "open_run_store",
     "read_settings",
 ]
 
@@ -133,6 +138,22 @@ class ServiceSettings(BaseSettings):
         return games.core.make(self.game, **self.game_parameters)
 
 
+class StoreSettings(ServiceSettings):
+    """What a service that uses the model store can be told besides."""
+
+    model_store: StoreSetting
+    """Directory of the models, or s3://bucket/prefix in an object store, which the AWS_ variables say how to reach. What
+    lies there is code that runs: let nobody write it but trainer and gatekeeper."""
+    model_cache: Path
+    """Directory for local copies of models that lie in an object store."""
+    model_cache_bytes: int = Field(default=DEFAULT_CACHE_BYTES, ge=1)
+    """Size of all local copies together above which those used longest ago are removed."""
+
+    def open_store(self) -> ModelStore:
+        """Return the model store; see `open_model_store`."""
+        return open_model_store(self.model_store, cache=self.model_cache, cache_bytes=self.model_cache_bytes)
+
+
 def load_settings(cls: type[Settings], arguments: Sequence[str]) -> Settings:
     """Return the settings of a service process, as `argparse` would: help and errors end the process.
 
@@ -177,6 +198,11 @@ def read_settings(
     return settings, origins
 
 
+def open_run_store(paths: RunPaths) -> ModelStore:
+    """Return the model store that the services of a run use when they are started in this environment."""
+    return read_settings(StoreSettings, ["--run-dir", str(paths.root)], os.environ)[0].open_store()
+
+
 def describe(settings: ServiceSettings, origins: Mapping[str, str]) -> str:
     """Return a table of every effective value and where it came from; secrets are masked."""
     rows = [(name, _text(value), origins.get(name, "default")) for name, value in _leaves(settings)]
@@ -196,6 +222,7 @@ def _derived(cls: type[ServiceSettings], values: Tree) -> Tree:
     own = {"inference_server": paths.inference_address, "gatekeeper": paths.gatekeeper_address}
     known = {
         "model_store": paths.models,
+        "model_cache": paths.model_cache,
         "stream_url": paths.stream_url,
         "inference_address": paths.inference_address,
         "gatekeeper_address": paths.gatekeeper_address,

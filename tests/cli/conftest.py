@@ -15,7 +15,7 @@ from games.core import make
 from trainer.export import Lineage, export_network
 from trainer.network import Network
 from zerofleet.cli import main
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 from zerofleet.presets import preset
 from zerofleet.runs import RunDirectory
@@ -52,7 +52,7 @@ def run_with_champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
     game = make("tic_tac_toe")
     chosen = preset(game, "tiny")
     with RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1) as run:
-        store = ModelStore(run.paths.models)
+        store = DirectoryStore(run.paths.models)
         torch.manual_seed(0)
         network = Network(game.spec(), chosen.network)
         version = export_network(store, game, network, chosen.network, lineage=Lineage())

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.runs import RunDirectory, RunPaths
 
 WORDS = ("--games", "4", "--simulations", "2", "--rungs", "random,alpha_beta:1", "--seed", "3")
@@ -15,7 +15,7 @@ def run(run_with_champion, tmp_path):
     """Return a copy of the run, in which version 1 was promoted again later, by hand."""
     root = tmp_path / "run"
     shutil.copytree(run_with_champion, root)
-    ModelStore(RunPaths(root).models).write_champion("tic_tac_toe", 1, epoch=2, reason="by hand")
+    DirectoryStore(RunPaths(root).models).write_champion("tic_tac_toe", 1, epoch=2, reason="by hand")
     return root
 
 

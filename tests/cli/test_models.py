@@ -9,7 +9,7 @@ import pytest
 
 from zerofleet.cli import models
 from zerofleet.cli.models import _Said
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport
 from zerofleet.run_paths import RunPaths
 from zerofleet.serving import gatekept
@@ -128,4 +128,4 @@ def test_a_run_that_is_not_there_is_said_so(zerofleet, tmp_path):
 
 def test_versions_in_the_store_are_verified_for_the_game(run):
     assert models.verify_models(RunPaths(run), models.chosen_game(MODEL, None), [1]) == {1: ""}
-    assert ModelStore(run / "models").versions(MODEL) == [1]
+    assert DirectoryStore(run / "models").versions(MODEL) == [1]

@@ -14,7 +14,7 @@ import pytest
 
 import games
 from zerofleet.game_log import GameLog
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 
 GAME = "connect_four"
@@ -128,7 +128,7 @@ def test_every_published_game_is_counted_exactly_once_and_the_champion_is_valid(
     assert set(stored) == set(sent)
 
     game = games.core.make(GAME)
-    store = ModelStore(cluster.copy("gatekeeper", "/data/models", tmp_path))
+    store = DirectoryStore(cluster.copy("gatekeeper", "/data/models", tmp_path))
     champion = store.champion(model_name(game))
     assert champion is not None
     store.verify(model_name(game), champion.version, game=game)

@@ -23,7 +23,7 @@ from zerofleet.encodings import sample_positions
 from zerofleet.evaluators.base import Evaluation, LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 from zerofleet.presets import NetworkSettings
 
@@ -41,7 +41,7 @@ class Model:
     """A game whose versions are stored; version v is the network of seed v. `heads` are the extra heads of new versions."""
 
     game: Game
-    store: ModelStore
+    store: DirectoryStore
     heads: tuple[str, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ class Target:
 
     kind: str
     address: str
-    store: ModelStore
+    store: DirectoryStore
 
     def model(self, name: str, **parameters: int) -> Model:
         return Model(make(name, **parameters), self.store)
@@ -91,7 +91,7 @@ class Target:
         return KServeEvaluator(self.address, model.name, **{"timeout_s": 60.0, "retry_s": 5.0, **settings})
 
     def control(self, token: str | None = None) -> ModelControl:
-        return ModelControl(self.address, token=token, store=self.store.root)
+        return ModelControl(self.address, token=token, store=self.store)
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def zerofleet_running(store: Path, log: Path, *arguments: str) -> Iterator[str]:
 @contextmanager
 def _target_running(kind: str, folder: Path, *, guarded: bool = False) -> Iterator[Target]:
     """A server of either kind over an empty store; `guarded` asks for the token where models are changed."""
-    store = ModelStore(folder / "models")
+    store = DirectoryStore(folder / "models")
     store.root.mkdir()
     if kind == "zerofleet":
         started = zerofleet_running(store.root, folder / "log", *(["--token", TOKEN] if guarded else []))

@@ -12,6 +12,7 @@ from tritonclient.grpc import service_pb2 as messages
 
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.model_store import DirectoryStore
 
 CONFIG = 'name: "go" backend: "python" max_batch_size: 7 version_policy: { latest { num_versions: 2 } }'
 
@@ -50,7 +51,7 @@ def store(tmp_path):
     for version in ("1", "2"):
         (tmp_path / "go" / version).mkdir(parents=True)
     (tmp_path / "go" / "config.pbtxt").write_text(CONFIG)
-    return tmp_path
+    return DirectoryStore(tmp_path)
 
 
 async def test_the_stored_configuration_is_sent_with_the_versions_wanted(address, servant, store):
@@ -80,7 +81,7 @@ async def test_a_version_that_is_not_stored_never_reaches_the_server(address, se
 
 
 async def test_a_configuration_that_cannot_be_read_is_named(address, store):
-    (store / "go" / "config.pbtxt").write_text("name: go {{{")
+    (store.root / "go" / "config.pbtxt").write_text("name: go {{{")
     async with ModelControl(address, store=store) as control:
         with pytest.raises(CorruptModel, match=r"config\.pbtxt of go cannot be read"):
             await control.serve("go", [1])

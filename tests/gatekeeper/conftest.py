@@ -17,7 +17,7 @@ from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.manifests import Golden, Manifest
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.testing import uniform_policy
 
 assert games
@@ -100,7 +100,7 @@ class Models:
     """A store that is easily filled."""
 
     def __init__(self, root):
-        self.store = ModelStore(root)
+        self.store = DirectoryStore(root)
         self._template = template()
 
     def publish(self, **changes):

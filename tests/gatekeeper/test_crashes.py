@@ -12,7 +12,7 @@ import pytest
 
 from zerofleet.crashpoints import VARIABLE
 from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
 VICTIM = Path(__file__).with_name("victim.py")
@@ -68,7 +68,7 @@ def said(finished):
 def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(directory, expected, point, champion):
     killed = run(directory, point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    store = ModelStore(directory / "models")
+    store = DirectoryStore(directory / "models")
     assert store.champion(MODEL).version == champion
     store.verify(MODEL, champion)
     finished = said(run(directory))

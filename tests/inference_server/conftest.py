@@ -21,7 +21,7 @@ from zerofleet.encodings import encoder_fingerprint, sample_positions
 from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.fakes import uniform_policy
 from zerofleet.manifests import Golden, Manifest
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import InferenceSettings
 
 assert games
@@ -49,8 +49,8 @@ def loader() -> FakeLoader:
 
 
 @pytest.fixture
-def store(tmp_path) -> ModelStore:
-    return ModelStore(tmp_path / "models")
+def store(tmp_path) -> DirectoryStore:
+    return DirectoryStore(tmp_path / "models")
 
 
 @pytest.fixture

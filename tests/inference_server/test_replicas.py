@@ -83,7 +83,7 @@ async def test_a_load_reaches_every_replica(fleet):
 
 
 async def test_a_list_of_addresses_names_replicas_too(fleet, store):
-    async with ReplicaControl(fleet.target(), token="s3cret-of-this-test", store=store.root) as control:
+    async with ReplicaControl(fleet.target(), token="s3cret-of-this-test", store=store) as control:
         await control.serve(MODEL, [2])
     assert fleet.held() == [[2]] * 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -42,9 +41,18 @@ def test_a_stale_epoch_is_refused(store, epoch):
     assert store.champion(MODEL).version == 1
 
 
-def test_a_corrupt_version_never_becomes_champion(store):
+def test_a_champion_that_the_writer_does_not_know_is_not_replaced(store):
+    store.write_champion(MODEL, 1, epoch=1, reason="first", after=0)
+    with pytest.raises(StaleEpoch, match="epoch 1, not 0"):
+        store.write_champion(MODEL, 2, epoch=7, reason="late", after=0)
+    assert store.champion(MODEL).version == 1
+    store.write_champion(MODEL, 3, epoch=7, reason="won", after=1)
+    assert [champion.version for champion in store.history(MODEL)] == [1, 3]
+
+
+def test_a_corrupt_version_never_becomes_champion(store, place):
     store.write_champion(MODEL, 1, epoch=1, reason="first")
-    (store.directory(MODEL, 2) / "model.pt").write_bytes(b"")
+    place.write("2/model.pt", b"")
     with pytest.raises(CorruptModel):
         store.write_champion(MODEL, 2, epoch=2, reason="won")
     assert store.champion(MODEL).version == 1
@@ -56,37 +64,35 @@ def test_a_missing_version_never_becomes_champion(store):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"model": "tic_tac_toe"}'])
-def test_a_damaged_pointer_is_an_error_and_not_no_champion(store, text):
-    (store.root / MODEL / "champion.json").write_text(text)
+def test_a_damaged_pointer_is_an_error_and_not_no_champion(store, place, text):
+    place.write("champion.json", text.encode())
     with pytest.raises(CorruptModel):
         store.champion(MODEL)
 
 
-def test_a_line_of_history_cut_short_is_repaired_by_the_next_write(store):
+def test_a_line_of_history_cut_short_is_repaired_by_the_next_write(store, place):
     first = store.write_champion(MODEL, 1, epoch=1, reason="first")
     second = store.write_champion(MODEL, 2, epoch=2, reason="won")
-    path = store.root / MODEL / "champion_history.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
+    place.write("champion_history.jsonl", place.read("champion_history.jsonl")[:-20])
     assert store.history(MODEL) == [first, second]
     third = store.write_champion(MODEL, 3, epoch=3, reason="won")
     assert store.history(MODEL) == [first, second, third]
-    assert len(path.read_bytes().splitlines()) == 3
+    assert len(place.read("champion_history.jsonl").splitlines()) == 3
 
 
 CRASHING = """
 import sys
-from pathlib import Path
-from zerofleet.model_store import ModelStore
-ModelStore(Path(sys.argv[1])).write_champion("tic_tac_toe", 2, epoch=2, reason="won")
+from zerofleet.model_store import open_model_store
+open_model_store(sys.argv[1]).write_champion("tic_tac_toe", 2, epoch=2, reason="won")
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("point", "version"), [("store_before_champion", 1), ("store_after_champion_before_history", 2)])
-def test_a_gatekeeper_killed_while_writing_leaves_the_old_pointer_or_the_new(store, point, version):
+def test_a_gatekeeper_killed_while_writing_leaves_the_old_pointer_or_the_new(store, place, point, version):
     store.write_champion(MODEL, 1, epoch=1, reason="first")
     environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": point}
-    command = [sys.executable, "-c", CRASHING, str(Path(store.root))]
+    command = [sys.executable, "-c", CRASHING, place.location]
     assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == -9
     assert store.champion(MODEL).version == version
     assert [champion.version for champion in store.history(MODEL)] == [1, version][:version]

@@ -16,12 +16,15 @@ import pytest
 from safetensors.numpy import save
 
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import open_model_store
 
 MODEL = "tic_tac_toe"
 
 
-def test_a_published_version_is_listed_and_verifies(store, files, manifest, game):
+directory_only = pytest.mark.parametrize("kind", ["directory"])
+
+
+def test_a_published_version_is_listed_and_verifies(store, place, files, manifest, game):
     version = store.publish(MODEL, files(), manifest, config="name: 'tic_tac_toe'\n")
     assert version == 1
     assert store.models() == [MODEL]
@@ -29,7 +32,9 @@ def test_a_published_version_is_listed_and_verifies(store, files, manifest, game
     found = store.verify(MODEL, 1, game=game)
     assert found.version == 1
     assert set(found.files) == {"model.pt", "model.py", "weights.safetensors"}
-    assert (store.root / MODEL / "config.pbtxt").read_text() == "name: 'tic_tac_toe'\n"
+    assert place.read("config.pbtxt") == b"name: 'tic_tac_toe'\n"
+    assert store.config(MODEL) == "name: 'tic_tac_toe'\n"
+    assert store.location == place.location
 
 
 def test_files_may_be_given_as_paths(store, files, manifest, tmp_path):
@@ -47,11 +52,11 @@ def test_numbers_are_not_given_again_after_a_deletion(store, files, manifest):
     assert store.versions(MODEL) == [1, 3]
 
 
-def test_a_lost_or_damaged_counter_does_not_take_numbers_back(store, files, manifest):
+def test_a_lost_or_damaged_counter_does_not_take_numbers_back(store, place, files, manifest):
     store.publish(MODEL, files(1.0), manifest)
-    (store.root / MODEL / ".last_version").write_text("rubbish")
+    place.write(".last_version", b"rubbish")
     assert store.publish(MODEL, files(2.0), manifest) == 2
-    (store.root / MODEL / ".last_version").unlink()
+    place.remove(".last_version")
     assert store.publish(MODEL, files(3.0), manifest) == 3
 
 
@@ -61,9 +66,9 @@ def test_the_same_weights_twice_are_one_version(store, files, manifest):
     assert store.versions(MODEL) == [1]
 
 
-def test_a_corrupt_version_does_not_stand_in_for_a_repeated_publication(store, files, manifest):
+def test_a_corrupt_version_does_not_stand_in_for_a_repeated_publication(store, place, files, manifest):
     store.publish(MODEL, files(1.0), manifest)
-    (store.directory(MODEL, 1) / "model.pt").write_bytes(b"")
+    place.write("1/model.pt", b"")
     assert store.publish(MODEL, files(1.0), manifest) == 2
 
 
@@ -94,6 +99,7 @@ def test_files_with_unfit_names_are_refused(store, files, manifest, name):
     assert store.versions(MODEL) == []
 
 
+@directory_only
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store, files, manifest, monkeypatch, code):
     store.publish(MODEL, files(1.0), manifest)
@@ -110,6 +116,7 @@ def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store,
     assert store.publish(MODEL, files(2.0), manifest) in {2, 3}
 
 
+@directory_only
 def test_readers_pass_over_what_is_not_a_version(store, files, manifest):
     store.publish(MODEL, files(), manifest)
     home = store.root / MODEL
@@ -130,32 +137,40 @@ def test_the_champion_cannot_be_deleted(store, files, manifest):
 
 CRASHING = """
     import pickle, sys
-    from pathlib import Path
-    from zerofleet.model_store import ModelStore
+    from zerofleet.model_store import open_model_store
     files, manifest = pickle.loads(sys.stdin.buffer.read())
-    ModelStore(Path(sys.argv[1])).publish("tic_tac_toe", files, manifest)
+    open_model_store(sys.argv[1]).publish("tic_tac_toe", files, manifest)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("point", "visible"),
-    [("store_after_files_before_manifest", []), ("store_after_manifest_before_rename", []), ("store_after_rename", [1])],
+    ("kind", "point", "visible"),
+    [
+        ("directory", "store_after_files_before_manifest", []),
+        ("directory", "store_after_manifest_before_rename", []),
+        ("directory", "store_after_rename", [1]),
+        ("objects", "store_between_objects", []),
+        ("objects", "store_between_objects:3", []),
+        ("objects", "store_after_files_before_manifest", []),
+        ("objects", "store_after_manifest", [1]),
+    ],
 )
-def test_a_publisher_killed_at_a_named_point_leaves_all_or_nothing(store, files, manifest, game, point, visible):
+def test_a_publisher_killed_at_a_named_point_leaves_all_or_nothing(store, place, files, manifest, game, point, visible):
     environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": point}
-    command = [sys.executable, "-c", textwrap.dedent(CRASHING), str(store.root)]
+    command = [sys.executable, "-c", textwrap.dedent(CRASHING), place.location]
     died = subprocess.run(command, input=pickle.dumps((files(1.0), manifest)), env=environment, timeout=60, check=False)
     assert died.returncode == -9
     assert store.versions(MODEL) == visible
     following = store.publish(MODEL, files(2.0), manifest)
     assert following == 2
     assert store.versions(MODEL) == [*visible, 2]
-    assert not list((store.root / MODEL).glob(".*.tmp"))
+    assert not [name for name in place.names() if ".tmp" in name]
     for version in store.versions(MODEL):
         store.verify(MODEL, version, game=game)
 
 
+@directory_only
 def test_a_version_that_another_process_finishes_during_the_sweep_is_no_fault(store, files, manifest, monkeypatch):
     store.publish(MODEL, files(1.0), manifest)
     real = os.open
@@ -170,20 +185,21 @@ def test_a_version_that_another_process_finishes_during_the_sweep_is_no_fault(st
     assert store.publish(MODEL, files(2.0), manifest) == 8
 
 
-def _publish_many(root, payload, fills, results):
+def _publish_many(location, payload, fills, results):
     files, manifest = pickle.loads(payload)
     for fill in fills:
         content = {**files, "weights.safetensors": save({"w": np.full(3, fill, np.float32)})}
-        results.put(ModelStore(root).publish(MODEL, content, manifest))
+        results.put(open_model_store(location).publish(MODEL, content, manifest))
 
 
 @pytest.mark.slow
-def test_publishing_processes_get_distinct_versions(store, files, manifest):
+def test_publishing_processes_get_distinct_versions(place, files, manifest):
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     payload = pickle.dumps((files(), manifest))
     processes = [
-        context.Process(target=_publish_many, args=(store.root, payload, range(i * 10, i * 10 + 5), results)) for i in range(2)
+        context.Process(target=_publish_many, args=(place.location, payload, range(i * 10, i * 10 + 5), results))
+        for i in range(2)
     ]
     for process in processes:
         process.start()

@@ -15,7 +15,7 @@ import pytest
 
 from zerofleet.crashpoints import VARIABLE
 from zerofleet.game_log import GameLog
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.records import decode_record, validate
 from zerofleet.runs import RunPaths
 from zerofleet.streams import SqliteStream, open_stream
@@ -166,7 +166,7 @@ async def _check_promises(paths: RunPaths, model: str = MODEL) -> int:
         await stream.aclose()
     lost = published.keys() - stored.keys() - waiting
     assert not lost, f"{len(lost)} of {len(published)} published games are neither stored nor waiting"
-    store = ModelStore(paths.models)
+    store = DirectoryStore(paths.models)
     champion = store.champion(model)
     assert champion is not None
     store.verify(model, champion.version)

@@ -13,7 +13,7 @@ import pytest
 
 from zerofleet.backups import restore_backup
 from zerofleet.game_log import GameLog
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.runs import RunPaths
 from zerofleet.streams import open_stream
 
@@ -60,7 +60,7 @@ async def test_a_run_that_was_backed_up_while_it_went_on_is_restored_and_goes_on
         paths = RunPaths(tmp_path / f"restored-{number}")
         restore_backup(backup, paths.root)
         assert before <= await games_in(paths)
-        store = ModelStore(paths.models)
+        store = DirectoryStore(paths.models)
         champion = store.champion(MODEL)
         assert champion is not None
         assert store.verify(MODEL, champion.version).version == champion.version

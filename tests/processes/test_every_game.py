@@ -11,7 +11,7 @@ import pytest
 
 import games
 from games.core import Game
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 from zerofleet.presets import preset
 from zerofleet.testing import built_in_games
@@ -58,7 +58,7 @@ async def test_every_game_trains_until_a_candidate_is_promoted(
         text = await run.end()
     assert run.process.returncode == 0, text
     assert "error" not in text.lower(), text
-    champion = ModelStore(tmp_path / "run" / "models").champion(model_name(game))
+    champion = DirectoryStore(tmp_path / "run" / "models").champion(model_name(game))
     assert champion is not None
     assert champion.version > 1
     await check_promises(run.paths, model_name(game))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.runs import read_header
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
     assert "zerofleet run tic_tac_toe --preset tiny --set gate.mode=share" in text
     assert not list((root / "services").iterdir())
     stored = await check_promises(run.paths)
-    champion = ModelStore(root / "models").champion("tic_tac_toe")
+    champion = DirectoryStore(root / "models").champion("tic_tac_toe")
 
     async with start_run(*lenient) as run:
         await run.until(r"candidate \d+ promoted against")
@@ -44,7 +44,7 @@ async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
     assert "first champion" not in text
     assert read_header(root).seed == 7
     assert await check_promises(run.paths) > stored
-    later = ModelStore(root / "models").champion("tic_tac_toe")
+    later = DirectoryStore(root / "models").champion("tic_tac_toe")
     assert champion is not None
     assert later is not None
     assert (later.version, later.epoch) >= (champion.version, champion.epoch)

@@ -17,7 +17,7 @@ from promise_tools import FOLDER, borrowed, ends
 from gatekeeper.events import EVENTS, GameEnded, MatchOpened
 from zerofleet.crashpoints import VARIABLE
 from zerofleet.errors import CorruptModel, InvalidRequest, StaleEpoch, Unavailable
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.promotions import CandidateStatus
 
 gatekeeper_tests = borrowed("promise_gatekeeper", "gatekeeper/conftest.py")
@@ -43,7 +43,7 @@ def test_p4_the_champion_is_always_a_complete_checked_and_tested_model_wherever_
     models = gatekeeper_tests.Models(tmp_path / "models")
     models.publish()
     models.publish()
-    store = ModelStore(tmp_path / "models")
+    store = DirectoryStore(tmp_path / "models")
     store.write_champion(MODEL, 1, epoch=1, reason="first")
 
     def champion() -> int:

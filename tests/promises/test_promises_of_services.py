@@ -27,7 +27,7 @@ from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 
 runs = borrowed("promise_runs", "processes/conftest.py")
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 class Served:
     """A real inference server over a store of small networks; version v is the network of seed v."""
 
-    def __init__(self, address: str, store: ModelStore, pid: int) -> None:
+    def __init__(self, address: str, store: DirectoryStore, pid: int) -> None:
         self.address, self.store = address, store
         self.process = psutil.Process(pid)
         self.game = make(GAME)
@@ -74,7 +74,7 @@ class Served:
 def server(tmp_path_factory):
     """A server process that these tests share; sound after each of them, and ended cleanly."""
     folder = tmp_path_factory.mktemp("server")
-    store = ModelStore(folder / "models")
+    store = DirectoryStore(folder / "models")
     store.root.mkdir()
     arguments = ["--run-dir", str(folder), "--model-store", str(store.root), "--address", "127.0.0.1:0"]
     arguments += ["--announce", str(folder / "server.json"), "--max-queue-positions", str(QUEUE_POSITIONS)]
@@ -95,7 +95,7 @@ def server(tmp_path_factory):
 @pytest.fixture
 async def served(server):
     """The server, with a fresh first version served alone."""
-    async with ModelControl(server.address, store=server.store.root) as control:
+    async with ModelControl(server.address, store=server.store) as control:
         server.control = control
         server.first = server.publish()
         await control.serve(server.model, [server.first])

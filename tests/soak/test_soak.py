@@ -15,7 +15,7 @@ from soak_report import LIMIT_MIB_PER_MIN, Findings, write
 
 import games
 from zerofleet.game_log import GameLog
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 
 GAME = "connect_four"
@@ -133,7 +133,7 @@ def _count(cluster, found, folder) -> None:
     found.twice = len(stored) - len(set(stored))
     found.lost, found.unasked = len(set(sent) - set(stored)), len(set(stored) - set(sent))
     game = games.core.make(GAME)
-    store = ModelStore(cluster.copy("gatekeeper", "/data/models", folder))
+    store = DirectoryStore(cluster.copy("gatekeeper", "/data/models", folder))
     champion = store.champion(model_name(game))
     assert champion is not None
     store.verify(model_name(game), champion.version, game=game)

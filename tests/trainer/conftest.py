@@ -11,7 +11,7 @@ import torch
 import games
 from games.core import Game, make
 from trainer.network import Network, new_network
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import NetworkSettings
 from zerofleet.records import encode_record
 from zerofleet.records.samples import random_game
@@ -43,8 +43,8 @@ def network(game, small) -> Network:
 
 
 @pytest.fixture
-def store(tmp_path) -> ModelStore:
-    return ModelStore(tmp_path / "models")
+def store(tmp_path) -> DirectoryStore:
+    return DirectoryStore(tmp_path / "models")
 
 
 @pytest.fixture(scope="session")

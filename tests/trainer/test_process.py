@@ -15,7 +15,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.errors import ConfigurationError
 from zerofleet.game_log import GameLog
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.settings import read_settings
 from zerofleet.streams import SqliteStream
 
@@ -64,7 +64,7 @@ async def stop_when_idle(process, stream, store):
 
 @pytest.mark.slow
 async def test_sigterm_ends_it_with_a_checkpoint_from_which_it_goes_on(tmp_path, record, stream, start):
-    store, steps = ModelStore(tmp_path / "models"), []
+    store, steps = DirectoryStore(tmp_path / "models"), []
     for run in range(2):
         for number in range(100 * run, 100 * run + 12):
             await stream.publish(*record(number))
@@ -92,7 +92,7 @@ async def test_killed_while_it_publishes_it_goes_on_with_whole_models_and_every_
     async with asyncio.timeout(60):
         assert await (await start(point)).wait() == -signal.SIGKILL
     (tmp_path / READY).unlink()  # a killed process leaves it behind
-    store = ModelStore(tmp_path / "models")
+    store = DirectoryStore(tmp_path / "models")
     await stop_when_idle(await start(), stream, store)
     with GameLog.open(tmp_path / "replay", writer=False) as log:
         assert sorted(log.uids()) == sorted(record(number)[0] for number in range(12))

@@ -20,7 +20,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.errors import InvalidRequest, Unavailable, VersionSkew
 from zerofleet.lifecycle import Service
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.promotions import Candidate, CandidateStatus
 from zerofleet.streams import MemoryStream
 
@@ -121,7 +121,7 @@ async def publish(stream, record, numbers):
 async def test_a_new_run_publishes_a_random_network_and_submits_it(tmp_path, game):
     async with RunningTrainer(settings_of(tmp_path), MemoryStream(), FakeGatekeeper()) as trainer:
         version, sha256 = await trainer.submitted()
-        store = ModelStore(tmp_path / "models")
+        store = DirectoryStore(tmp_path / "models")
         assert version == 1
         assert sha256 == store.manifest_sha256(MODEL, 1)
         assert store.verify(MODEL, 1, game=game).train_steps == 0
@@ -191,14 +191,14 @@ async def test_a_refused_candidate_does_not_end_the_trainer(tmp_path, record):
 async def test_a_full_disk_delays_a_candidate_and_training_goes_on(tmp_path, record, monkeypatch):
     stream = MemoryStream()
     monkeypatch.setattr(service_module, "RETRY_S", 0.001)
-    publish_version, refusals = ModelStore.publish, iter(range(2))
+    publish_version, refusals = DirectoryStore.publish, iter(range(2))
 
     def refuse_twice(self, model, files, manifest, *, config=None):
         if manifest.train_steps and next(refusals, None) is not None:
             raise Unavailable("cannot store a version: No space left on device")
         return publish_version(self, model, files, manifest, config=config)
 
-    monkeypatch.setattr(ModelStore, "publish", refuse_twice)
+    monkeypatch.setattr(DirectoryStore, "publish", refuse_twice)
     async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
         assert (await trainer.submitted())[0] == 1
         await publish(stream, record, range(12))

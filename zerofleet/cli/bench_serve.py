@@ -31,6 +31,7 @@ from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_g
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 from zerofleet.planning.costs import save_figures
 from zerofleet.presets import preset as named_preset
@@ -225,7 +226,7 @@ class Bench:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             live = stub.ServerLive(messages.ServerLiveRequest(), timeout=START_TIMEOUT_S, wait_for_ready=True)
             await self.server.outlives(live)
-        async with ModelControl(self._address, store=self._directory / "models") as control:
+        async with ModelControl(self._address, store=DirectoryStore(self._directory / "models")) as control:
             await control.serve(self._model, [VERSION])
 
     async def _statistics(self) -> dict[int, tuple[int, float]]:

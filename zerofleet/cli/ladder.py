@@ -30,12 +30,12 @@ from zerofleet.ladders.play import climb, missing_games
 from zerofleet.ladders.rungs import require_rungs
 from zerofleet.manifests import Champion
 from zerofleet.matches import MatchSettings
-from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.presets import preset
 from zerofleet.ratings import Rating
 from zerofleet.runs import RunHeader, RunPaths, read_header
 from zerofleet.serving import evaluating, served
+from zerofleet.settings import open_run_store
 
 __all__ = ["ladder"]
 
@@ -169,7 +169,7 @@ def _rungs(text: str | None, game: Game) -> tuple[str, ...]:
 def _champions(paths: RunPaths, game: Game) -> list[Champion]:
     """Return who was champion, each version once, by its first promotion. Raises `ModelNotFound` when nobody was."""
     model = model_name(game)
-    found = {champion.version: champion for champion in reversed(ModelStore(paths.models).history(model))}
+    found = {champion.version: champion for champion in reversed(open_run_store(paths).history(model))}
     if not found:
         raise ModelNotFound(f"{paths.root} has no champion of {model} yet; let the run go on until the first promotion")
     return sorted(found.values(), key=lambda champion: champion.epoch)

@@ -24,6 +24,7 @@ from zerofleet.promotions import Candidate, Champion
 from zerofleet.run_paths import RunPaths
 from zerofleet.security.credentials import client_tls, client_token
 from zerofleet.serving import gatekept, live_address
+from zerofleet.settings import open_run_store
 
 __all__ = ["KnownModel", "ModelRow", "app", "list_models", "verify_models"]
 
@@ -120,7 +121,7 @@ def show(
 ) -> None:
     """Show what a version says of itself, and what became of it."""
     game, paths = _open(game_name, run_dir, parameters)
-    store, model = ModelStore(paths.models), model_name(game)
+    store, model = open_run_store(paths), model_name(game)
     manifest = store.manifest(model, version)
     row = _row(store, model, manifest, asyncio.run(_ask(paths, game)))
     about: dict[str, Any] = {"status": row.status, "note": row.note, "elo": row.elo, **asdict(manifest)}
@@ -133,7 +134,7 @@ def show(
         table.add_row(name, _plain(value))
     for name, stored in manifest.files.items():
         table.add_row(name, f"{stored.size:,} bytes, sha256 {stored.sha256[:16]}…")
-    table.add_row("directory", str(store.directory(model, version)))
+    table.add_row("stored at", f"{store.location}/{model}/{version}")
     screen.out().print(table)
 
 
@@ -151,7 +152,7 @@ def verify(
     The exit code is 1 when a version is corrupt. A corrupt version is never served; remove it to be rid of it.
     """
     game, paths = _open(game_name, run_dir, parameters)
-    faults = verify_models(paths, game, versions or ModelStore(paths.models).versions(model_name(game)))
+    faults = verify_models(paths, game, versions or open_run_store(paths).versions(model_name(game)))
     if json:
         screen.emit_json([{"version": version, "fault": fault} for version, fault in faults.items()])
     else:
@@ -175,7 +176,7 @@ def promote(
 ) -> None:
     """Make a version the champion whatever its match said, once its files are verified."""
     game, paths = _open(game_name, run_dir, parameters)
-    ModelStore(paths.models).verify(model_name(game), version, game=game)
+    open_run_store(paths).verify(model_name(game), version, game=game)
     _tell(asyncio.run(_change(paths, game, version, reason)), json=json)
 
 
@@ -195,7 +196,7 @@ def rollback(
 
 def list_models(paths: RunPaths, game: Game, said: _Said | None = None) -> list[ModelRow]:
     """Return a row for each stored version, ascending; one whose manifest cannot be read is shown as corrupt."""
-    store, model = ModelStore(paths.models), model_name(game)
+    store, model = open_run_store(paths), model_name(game)
     rows = []
     for version in store.versions(model):
         try:
@@ -207,7 +208,7 @@ def list_models(paths: RunPaths, game: Game, said: _Said | None = None) -> list[
 
 def verify_models(paths: RunPaths, game: Game, versions: list[int]) -> dict[int, str]:
     """Return what is wrong with each version, an empty text for nothing. Raises `ModelNotFound`."""
-    store, model = ModelStore(paths.models), model_name(game)
+    store, model = open_run_store(paths), model_name(game)
     faults = {}
     with screen.meter("verifying", len(versions)) as meter:
         for version in versions:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -21,6 +20,7 @@ from tritonclient.grpc import service_pb2 as kserve
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable, ZerofleetError
 from zerofleet.evaluators.channels import call_error, open_channel
+from zerofleet.model_store import ModelStore
 from zerofleet.naming import MAX_VERSION, require_model_name
 from zerofleet.security.tls import PLAIN, Tls
 
@@ -42,7 +42,7 @@ class ModelControl(ChannelClient):
         *,
         token: str | None = None,
         tls: Tls = PLAIN,
-        store: Path | None = None,
+        store: ModelStore | None = None,
         timeout_s: float = 120.0,
         known_as: str | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class ModelControl(ChannelClient):
         if not wanted or wanted[0] < 1 or wanted[-1] > MAX_VERSION:
             raise InvalidRequest(f"cannot serve versions {list(versions)} of {game_name}; name at least one from 1 on")
         if self._store is not None:
-            await asyncio.to_thread(_require_stored, self._store / game_name, wanted)
+            await asyncio.to_thread(_require_stored, self._store, game_name, wanted)
         config = await self._config(game_name)
         config["versionPolicy"] = {"specific": {"versions": [str(version) for version in wanted]}}
         request = kserve.RepositoryModelLoadRequest(model_name=game_name)
@@ -112,7 +112,7 @@ class ModelControl(ChannelClient):
     async def _config(self, game_name: str) -> dict[str, Any]:
         """Return the model's configuration as JSON: the stored one, else the server's own, else the name alone."""
         if self._store is not None:
-            text = await asyncio.to_thread(_read_config, self._store / game_name / "config.pbtxt")
+            text = await asyncio.to_thread(self._store.config, game_name)
             if text is not None:
                 return _parse_config(text, game_name)
         try:
@@ -128,18 +128,10 @@ class ModelControl(ChannelClient):
             raise await self.explained(call_error(failure, target=self.target)) from failure
 
 
-def _require_stored(directory: Path, versions: Sequence[int]) -> None:
+def _require_stored(store: ModelStore, model: str, versions: Sequence[int]) -> None:
     """Triton would leave out a version it does not find, and serve the others alone."""
-    for version in versions:
-        if not (directory / str(version)).is_dir():
-            raise ModelNotFound(f"model {directory.name} has no version {version} in the store {directory.parent}")
-
-
-def _read_config(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+    if missing := sorted(set(versions) - set(store.versions(model))):
+        raise ModelNotFound(f"model {model} has no version {missing[0]} in the store {store.location}")
 
 
 def _parse_config(text: str, game_name: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,6 +22,7 @@ import structlog
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError
 from zerofleet.evaluators.addresses import resolve
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.model_store import ModelStore
 from zerofleet.security.tls import PLAIN, Tls
 
 __all__ = ["ABSENCE_S", "ReplicaControl"]
@@ -61,7 +61,7 @@ class ReplicaControl:
         *,
         token: str | None = None,
         tls: Tls = PLAIN,
-        store: Path | None = None,
+        store: ModelStore | None = None,
         timeout_s: float = 120.0,
         absence_s: float = ABSENCE_S,
         addresses: Callable[[str], Awaitable[Sequence[str]]] = resolve,

@@ -1,4 +1,4 @@
-"""Model store: versions of models as directories that appear whole, and the pointer to the champion.
+"""Model store in a directory: versions are directories that appear whole, beside the pointer to the champion.
 
     <root>/<model>/config.pbtxt               for Triton: the store is a model repository as it stands
     <root>/<model>/<version>/                 model.pt, weights.safetensors, model.py, manifest.json
@@ -8,8 +8,7 @@
     <root>/<model>/.<version>.tmp             a version in the making; readers pass over it
 
 A version is published by rename after its files are on disk, so what can be listed is complete. Numbers grow and are never
-given twice, not even after a version was deleted or a publisher died. Every method may block on the disk: call them from
-an executor where a loop must not wait.
+given twice, not even after a version was deleted or a publisher died.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -29,62 +27,62 @@ from typing import IO
 from games.core import Game
 from zerofleet import model_checks
 from zerofleet.crashpoints import crash_point
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable, VersionSkew
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock, whole_lines
-from zerofleet.manifests import Champion, Manifest, StoredFile, parse, require_game, to_json
+from zerofleet.manifests import Champion, Manifest, parse, require_game, to_json
 from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
+from zerofleet.model_store import base
 from zerofleet.naming import require_model_name
 
-__all__ = ["Champion", "Manifest", "ModelStore", "StoredFile"]
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-_VERSION = re.compile(r"[1-9][0-9]{0,17}")
-_MAX_MANIFEST_BYTES = 8 << 20
-_MAX_FILE_BYTES = 4 << 30
+__all__ = ["DirectoryStore"]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelStore:
-    """A directory of models. Instances hold no state; any number of processes may use one store."""
+class DirectoryStore:
+    """A directory of models; see `ModelStore`. Instances hold no state."""
 
     root: Path
-    max_file_bytes: int = _MAX_FILE_BYTES
+    max_file_bytes: int = base.MAX_FILE_BYTES
+
+    @property
+    def location(self) -> str:
+        """See `ModelStore`."""
+        return str(self.root)
 
     def models(self) -> list[str]:
-        """Return the names of the stored models, sorted."""
+        """See `ModelStore`."""
         if not self.root.is_dir():
             return []
-        return sorted(entry.name for entry in self.root.iterdir() if _NAME.fullmatch(entry.name) and entry.is_dir())
+        return sorted(entry.name for entry in self.root.iterdir() if base.is_model_name(entry.name) and entry.is_dir())
 
     def versions(self, model: str) -> list[int]:
-        """Return the stored versions of a model, ascending; empty for an unknown one. They may still be corrupt."""
+        """See `ModelStore`."""
         directory = self._model_directory(model)
         if not directory.is_dir():
             return []
-        return sorted(int(entry.name) for entry in directory.iterdir() if _VERSION.fullmatch(entry.name) and entry.is_dir())
+        return sorted(int(entry.name) for entry in directory.iterdir() if base.is_version(entry.name) and entry.is_dir())
 
     def directory(self, model: str, version: int) -> Path:
-        """Return the directory of a version; raises `ModelNotFound`."""
+        """See `ModelStore`."""
         found = self._model_directory(model) / str(version)
-        if not (_VERSION.fullmatch(str(version)) and found.is_dir()):
-            stored = ", ".join(map(str, self.versions(model)[-5:])) or "none"
-            raise ModelNotFound(f"model {model} has no version {version}; the latest stored are: {stored}")
+        if not (base.is_version(str(version)) and found.is_dir()):
+            raise base.no_such_version(model, version, self.versions(model))
         return found
 
+    def config(self, model: str) -> str | None:
+        """See `ModelStore`."""
+        return _read_text(self._model_directory(model) / "config.pbtxt")
+
     def manifest(self, model: str, version: int) -> Manifest:
-        """Read a manifest, without looking at the other files. Raises `ModelNotFound`, `CorruptModel`, `VersionSkew`."""
+        """See `ModelStore`."""
         return self._read_manifest(model, version)[0]
 
     def manifest_sha256(self, model: str, version: int) -> str:
-        """Return the hash of a manifest, which by the hashes in it names the content of every file."""
+        """See `ModelStore`."""
         return self._read_manifest(model, version)[1]
 
     def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
-        """Check every file of a version against its manifest, and that it was made for `game` where one is given.
-
-        Raises `ModelNotFound`; `CorruptModel` for missing, extra, changed, oversized or non-finite content and for links;
-        `VersionSkew` for another schema, game, rules version or encoding. Does not load the model: see `check_golden`.
-        """
+        """See `ModelStore`."""
         manifest = self.manifest(model, version)
         model_checks.check_files(self.directory(model, version), manifest, max_bytes=self.max_file_bytes)
         if game is not None:
@@ -92,16 +90,8 @@ class ModelStore:
         return manifest
 
     def publish(self, model: str, files: Mapping[str, bytes | Path], manifest: Manifest, *, config: str | None = None) -> int:
-        """Store a new version and return its number; `manifest` needs neither version nor files.
-
-        `config` becomes the model's `config.pbtxt`. When the store already holds an intact version with the same weights,
-        nothing is written and that version is returned. Raises `Unavailable` when the disk refuses (full, read-only): then
-        nothing is visible, and the call may be repeated.
-        """
-        if unfit := [name for name in files if Path(name).name != name or name == MANIFEST_FILE or name.startswith(".")]:
-            raise InvalidRequest(
-                f"a model cannot hold files named {', '.join(unfit)}; give plain names, without {MANIFEST_FILE}"
-            )
+        """See `ModelStore`."""
+        base.require_file_names(files)
         try:
             if (same := self._same_weights(model, files)) is not None:
                 return same
@@ -111,7 +101,7 @@ class ModelStore:
             raise Unavailable(f"cannot store a version of {model} in {self.root}: {error}; nothing was changed") from error
 
     def delete(self, model: str, version: int) -> None:
-        """Remove a version; its number is not given again. The champion cannot be removed (`InvalidRequest`)."""
+        """See `ModelStore`."""
         directory = self.directory(model, version)
         champion = self.champion(model)
         if champion is not None and champion.version == version:
@@ -122,7 +112,7 @@ class ModelStore:
         shutil.rmtree(doomed)
 
     def champion(self, model: str) -> Champion | None:
-        """Return the champion, or `None` while there is none. Raises `CorruptModel` when the pointer cannot be read."""
+        """See `ModelStore`."""
         path = self._model_directory(model) / "champion.json"
         try:
             text = path.read_bytes()
@@ -131,26 +121,15 @@ class ModelStore:
         return parse(Champion, text, where=str(path))
 
     def history(self, model: str) -> list[Champion]:
-        """Return every champion so far, oldest first; the last one is the present one."""
+        """See `ModelStore`."""
         found = [parse(Champion, line, where="champion_history.jsonl") for line in self._history_lines(model)]
-        present = self.champion(model)
-        if present is not None and (not found or found[-1].epoch < present.epoch):
-            found.append(present)  # its line was lost to a crash: the pointer is written first
-        return found
+        return base.with_present(found, self.champion(model))
 
-    def write_champion(self, model: str, version: int, *, epoch: int, reason: str) -> Champion:
-        """Point to a new champion, after verifying it. For the gatekeeper alone.
-
-        Raises `StaleEpoch` unless `epoch` is greater than the stored one, and what `verify` raises; then the old champion
-        stays. A crash leaves the old pointer or the new one.
-        """
+    def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
+        """See `ModelStore`."""
         self.verify(model, version)
         with self._lock(model, "champion"):
-            present = self.champion(model)
-            if present is not None and epoch <= present.epoch:
-                raise StaleEpoch(
-                    f"champion of {model} was written with epoch {present.epoch}, refusing {epoch}: another holder leads"
-                )
+            base.require_leader(model, self.champion(model), epoch=epoch, after=after)
             self._repair_history(model)
             sha256 = self.manifest_sha256(model, version)
             champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason)
@@ -171,11 +150,9 @@ class ModelStore:
         if directory.is_symlink():
             raise CorruptModel(f"{directory} is a link; a version must be a directory of the store itself")
         path = directory / MANIFEST_FILE
-        model_checks.require_plain_file(path, max_bytes=_MAX_MANIFEST_BYTES)
+        model_checks.require_plain_file(path, max_bytes=base.MAX_MANIFEST_BYTES)
         text = path.read_bytes()
-        manifest = parse(Manifest, text, where=str(path))
-        if (manifest.model, manifest.version) != (model, version):
-            raise VersionSkew(f"{path} describes {manifest.model} version {manifest.version}, want {model} version {version}")
+        manifest = base.read_manifest(text, model, version, where=str(path))
         return manifest, hashlib.sha256(text).hexdigest()
 
     def _same_weights(self, model: str, files: Mapping[str, bytes | Path]) -> int | None:

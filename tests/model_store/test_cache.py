@@ -1,0 +1,88 @@
+"""Local copies: whole, shared, bounded."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable
+from zerofleet.model_store import cache as cache_module
+from zerofleet.model_store.cache import ModelCache
+
+
+def fill(directory) -> None:
+    (directory / "model.pt").write_bytes(bytes(100))
+
+
+def test_a_copy_is_made_once(tmp_path):
+    cache, made = ModelCache(tmp_path / "cache"), []
+    for _ in range(2):
+        found = cache.directory("go-1", lambda directory: made.append(fill(directory)))
+        assert (found / "model.pt").stat().st_size == 100
+    assert len(made) == 1
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path):
+    def fail(directory):
+        fill(directory)
+        raise CorruptModel("no good")
+
+    with pytest.raises(CorruptModel):
+        ModelCache(tmp_path).directory("go-1", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_that_make_the_same_copy_at_once_end_with_one(tmp_path):
+    start = Barrier(4)
+
+    def fill_together(directory):
+        fill(directory)
+        start.wait()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: ModelCache(tmp_path).directory("go-1", fill_together), range(4)))
+    assert found == set(tmp_path.iterdir()) == {tmp_path / "go-1"}
+
+
+def test_the_copies_used_longest_ago_go_when_there_are_too_many(tmp_path):
+    cache = ModelCache(tmp_path, max_bytes=250)
+    for version in (1, 2):
+        cache.directory(f"go-{version}", fill)
+    long_ago_s = time.time() - 2 * cache_module.IN_USE_S
+    os.utime(tmp_path / "go-2", (long_ago_s, long_ago_s))
+    os.utime(tmp_path / "go-1", (long_ago_s - 1, long_ago_s - 1))
+    cache.directory("go-1", fill)
+    cache.directory("go-3", fill)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["go-1", "go-3"]
+
+
+def test_a_copy_that_may_be_in_use_stays_above_the_bound(tmp_path):
+    cache = ModelCache(tmp_path, max_bytes=1)
+    for version in (1, 2):
+        assert cache.directory(f"go-{version}", fill).is_dir()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_a_killed_process_left_half_way_is_swept_when_it_is_old(tmp_path):
+    for name, age_s in ((".go-1.7-ab.tmp", 2 * cache_module.ABANDONED_S), (".go-2.8-cd.tmp", 0.0)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    (tmp_path / "a stray file").write_text("")
+    ModelCache(tmp_path).directory("go-3", fill)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".go-2.8-cd.tmp", "a stray file", "go-3"]
+
+
+def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(ConfigurationError, match="ZEROFLEET_MODEL_CACHE"):
+        ModelCache(tmp_path).directory("go-1", fill)
+
+
+def test_a_disk_that_refuses_is_unavailable(tmp_path):
+    (tmp_path / "cache").write_text("a file in its place")
+    with pytest.raises(Unavailable, match="cannot keep a copy"):
+        ModelCache(tmp_path / "cache").directory("go-1", fill)
