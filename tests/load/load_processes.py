@@ -20,6 +20,7 @@ from trainer.network import new_network
 from zerofleet.encodings import sample_positions
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.model_store import ModelStore
 from zerofleet.naming import model_name
 from zerofleet.presets import preset
 
