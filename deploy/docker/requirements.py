@@ -1,7 +1,11 @@
-"""Print the packages that an image needs: those of pyproject.toml but for the ones named after --without."""
+"""Print the packages that an image needs: those of pyproject.toml but for the ones named after --without.
+
+Extras named after --with come in addition.
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tomllib
@@ -12,13 +16,19 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 def main(arguments: list[str]) -> int:
     """Print one requirement a line. Names that pyproject.toml does not list are an error: the image would be a larger one."""
-    without = set(arguments[1:] if arguments[:1] == ["--without"] else arguments)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--without", nargs="*", default=[], metavar="PACKAGE")
+    parser.add_argument("--with", nargs="*", default=[], metavar="EXTRA", dest="extras")
+    given = parser.parse_args(arguments)
+    without = set(given.without)
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     named = {_NAME.match(line)[0]: line for line in project["dependencies"]}  # type: ignore[index]
     if unknown := without - named.keys():
         sys.stderr.write(f"pyproject.toml lists no {', '.join(sorted(unknown))}; it lists {', '.join(sorted(named))}\n")
         return 2
-    sys.stdout.write("".join(f"{line}\n" for name, line in named.items() if name not in without))
+    lines = [line for name, line in named.items() if name not in without]
+    lines += [line for extra in given.extras for line in project["optional-dependencies"][extra]]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
 

@@ -23,7 +23,7 @@ from zerofleet.encodings import sample_positions
 from zerofleet.evaluators.base import Evaluation, LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import DirectoryStore
+from zerofleet.model_store import DirectoryStore, ModelStore
 from zerofleet.naming import model_name
 from zerofleet.presets import NetworkSettings
 
@@ -41,7 +41,7 @@ class Model:
     """A game whose versions are stored; version v is the network of seed v. `heads` are the extra heads of new versions."""
 
     game: Game
-    store: DirectoryStore
+    store: ModelStore
     heads: tuple[str, ...] = ()
 
     @property
@@ -134,6 +134,18 @@ def target(request, tmp_path_factory) -> Iterator[Target]:
     """A server that these tests share; each test takes a game of its own."""
     with _target_running(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
+
+
+@pytest.fixture
+def model_in():
+    """Return a model of a store that lies elsewhere."""
+    return lambda store: Model(make("tic_tac_toe"), store)
+
+
+@pytest.fixture
+def triton_running():
+    """The context manager that starts a Triton over any repository."""
+    return triton_server.running
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def _install_into(target: Installation) -> None:
 
 
 @contextmanager
-def running(repository: Path, log: Path, *arguments: str) -> Iterator[str]:
+def running(repository: Path | str, log: Path, *arguments: str) -> Iterator[str]:
     """Serve a model repository under explicit control; yield the gRPC address, and end it afterwards."""
     installed = install()
     for attempt in range(START_ATTEMPTS):
@@ -122,7 +122,7 @@ def running(repository: Path, log: Path, *arguments: str) -> Iterator[str]:
             raise RuntimeError(f"Triton did not start; the end of its log:\n{log.read_text()[-3000:]}")
 
 
-def _start(installed: Installation, repository: Path, log: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
+def _start(installed: Installation, repository: Path | str, log: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
     grpc_port, http_port, metrics_port = _free_ports(3)
     command = [
         installed.server / "bin" / "tritonserver",
