@@ -126,9 +126,15 @@ class Training:
     def newest_version(self) -> int:
         """The highest version of this model in the store, 0 in a warm start.
 
-        Raises `Unavailable` when there is none any more.
+        While the store cannot be reached it is the newest this run has published. Raises `Unavailable` when there is none
+        any more.
         """
-        versions = self.store.versions(self._model)
+        try:
+            versions = self.store.versions(self._model)
+        except Unavailable:
+            if not self.accounts.candidate_version:
+                raise
+            return self.accounts.candidate_version
         if not versions:
             if self.warm_starting:
                 return 0

@@ -11,7 +11,7 @@ from gatekeeper.pruning import superfluous
 from zerofleet import metrics
 from zerofleet.crashpoints import VARIABLE
 from zerofleet.errors import ModelNotFound, Unavailable
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import ModelSettings
 
 MODEL = "tic_tac_toe"
@@ -111,7 +111,7 @@ async def test_a_store_that_refuses_ends_nothing_and_is_tried_again(models, open
     publish(models, 4)
     models.store.write_champion(MODEL, 4, epoch=1, reason="first")
     delete, refusals, done = (
-        ModelStore.delete,
+        DirectoryStore.delete,
         iter([Unavailable("the store is away"), OSError(30, "Read-only")]),
         asyncio.Event(),
     )
@@ -124,7 +124,7 @@ async def test_a_store_that_refuses_ends_nothing_and_is_tried_again(models, open
             loop.call_soon_threadsafe(done.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(ModelStore, "delete", refuse_twice)
+    monkeypatch.setattr(DirectoryStore, "delete", refuse_twice)
     monkeypatch.setattr("gatekeeper.pruning.EVERY_S", 0.001)
     async with open_gate() as gate:
         keep(gate, 2)
@@ -138,9 +138,9 @@ async def test_a_store_that_refuses_ends_nothing_and_is_tried_again(models, open
 KILLED_WHILE_DELETING = """
 import os, shutil, signal, sys
 from pathlib import Path
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 shutil.rmtree = lambda path, **_: [next(Path(path).iterdir()).unlink(), os.kill(os.getpid(), signal.SIGKILL)]
-ModelStore(Path(sys.argv[1])).delete("tic_tac_toe", 3)
+DirectoryStore(Path(sys.argv[1])).delete("tic_tac_toe", 3)
 """
 
 

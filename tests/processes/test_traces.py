@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as otlp_grpc
 
 from zerofleet.game_log import GameLog
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,7 @@ def check_chain(collector: Collector, paths: Any) -> None:
     """Follow a promoted version back to a game, and the game forward to the version."""
     promotion = next(span for span in collector.spans if span.name == "gate.promote" and span.attributes["zerofleet.epoch"] > 1)
     version = promotion.attributes["zerofleet.version"]
-    store = ModelStore(paths.models)
+    store = DirectoryStore(paths.models)
     assert version in {champion.version for champion in store.history("tic_tac_toe")}
 
     candidate = collector.of(promotion.trace_id)

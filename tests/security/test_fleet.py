@@ -21,7 +21,7 @@ from trainer.network import Network
 from zerofleet.errors import PermissionRefused, Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import preset
 from zerofleet.runs import RunDirectory
 from zerofleet.security.authority import CLIENTS, SERVERS, Authority
@@ -83,7 +83,7 @@ class Fleet:
 def fleet(tmp_path):
     game, chosen = make(MODEL), preset(make(MODEL), "tiny")
     with RunDirectory.create_or_open(tmp_path / "run", MODEL, {}, preset="tiny", seed=1) as run:
-        store = ModelStore(run.paths.models)
+        store = DirectoryStore(run.paths.models)
         torch.manual_seed(0)
         for _ in range(2):
             export_network(store, game, Network(game.spec(), chosen.network), chosen.network, lineage=Lineage())

@@ -15,7 +15,7 @@ from trainer.checkpoint import load_latest
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.streams import SqliteStream
 
 MODEL = "tic_tac_toe"
@@ -39,7 +39,7 @@ class Torchrun:
     """A trainer of two ranks."""
 
     def __init__(self, directory, process):
-        self.store = ModelStore(directory / "models")
+        self.store = DirectoryStore(directory / "models")
         self.process = process
         self.output = []
 
