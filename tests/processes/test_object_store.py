@@ -34,6 +34,7 @@ async def test_a_run_whose_models_lie_in_an_object_store_promotes_and_outlives_a
         await run.until(r"candidate \d+ promoted against")
         text = await run.end()
     assert run.process.returncode == 0, text
+    assert "it is started again" not in text, "no service died of the absence"
     assert "secret-of-the-tests" not in text
     assert not any("secret-of-the-tests" in log.read_text(errors="replace") for log in run.paths.logs.iterdir())
 
