@@ -4,7 +4,7 @@ set -eu
 key=$(cat "${ZEROFLEET_TOKEN_FILE:-/run/credentials/control/token}")
 guarded=model-repository,model-config,shared-memory,trace,logging # who may call these runs code in the server
 exec tritonserver \
-    --model-repository=/models \
+    --model-repository="${ZEROFLEET_MODEL_STORE:-/models}" \
     --model-control-mode=explicit \
     --strict-readiness=false \
     --exit-timeout-secs=20 \
