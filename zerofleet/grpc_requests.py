@@ -52,7 +52,6 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unuse
     """Names every call. Stands outermost, so that all other interceptors log and refuse under the name."""
 
     def __init__(self, *, lines_a_second: int = LINES_A_SECOND, clock: Callable[[], float] = time.monotonic) -> None:
-        self._handlers: dict[str, Any] = {}
         self._quotas: dict[grpc.StatusCode, _Quota] = {}
         self._lines_a_second = lines_a_second
         self._clock = clock
@@ -62,19 +61,13 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unuse
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Wrap the handler of a method, once; called by grpc for each call.
-
-        So the interceptors after this one are asked once a method as well, and see of a call what its context says.
-        """
+        """Wrap the handler of one call; called by grpc. Nothing is kept by method: others decide by who calls."""
         method: str = handler_call_details.method
-        if method not in self._handlers:
-            handler = await continuation(handler_call_details)
-            if handler is None:
-                return None
-            # Probes come every few seconds and say nothing of us.
-            is_ours = not method.startswith("/grpc.")
-            self._handlers[method] = around(handler, lambda context: _Named(self, context, method)) if is_ours else handler
-        return self._handlers[method]
+        handler = await continuation(handler_call_details)
+        # Probes come every few seconds and say nothing of us.
+        if handler is None or method.startswith("/grpc."):
+            return handler
+        return around(handler, lambda context: _Named(self, context, method))
 
     def log_refusal(self, code: grpc.StatusCode, details: str) -> None:
         """Log a refused call, unless there were many. What failed in us (INTERNAL) was logged with all its details already."""

@@ -227,3 +227,15 @@ async def test_a_flood_of_operators_calls_without_the_key_is_refused_and_counted
         assert refused("token") - before == 300
         assert time.monotonic() - began_s < 30
         await expect_service(wire, positions)
+
+
+async def test_a_stranger_is_refused_after_the_operator_was_served_on_the_same_server(open_wire, publish, positions):
+    publish()
+    async with open_wire(tokens=f"operator: {OPERATOR}") as wire:
+        await wire.server.plane.registry.serve(MODEL, [1])
+        request = infer_request(positions[0][:5], positions[1][:5])
+        metadata = (("x-zerofleet-token", OPERATOR),)
+        for _ in range(2):
+            assert (await wire.stub.ModelInfer(request, timeout=60, metadata=metadata)).model_version == "1"
+            code, _ = await refusal(wire.stub.ModelInfer(request, timeout=60))
+            assert code is grpc.StatusCode.UNAUTHENTICATED

@@ -149,3 +149,34 @@ async def test_a_message_over_the_limit_is_refused_and_the_server_goes_on():
             await call(b"x" * (1 << 17), timeout=20)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await call(b"x", timeout=20) == b"done"
+
+
+class Keeping(grpc.aio.ServerInterceptor):
+    """Keeps the handler of a method for every later call, as an interceptor may that wants to be quick."""
+
+    def __init__(self):
+        self.kept = {}
+
+    async def intercept_service(self, continuation, handler_call_details):
+        method = handler_call_details.method
+        if method not in self.kept:
+            self.kept[method] = await continuation(handler_call_details)
+        return self.kept[method]
+
+
+async def test_what_one_caller_may_opens_nothing_for_the_next_even_if_its_handler_is_kept():
+    guard = RoleInterceptor(TokenTable({token: role for role, token in TOKENS.items()}))
+    server = grpc.aio.server(interceptors=[Keeping(), guard], options=[("grpc.so_reuseport", 0)])
+    server.add_generic_rpc_handlers(_handlers())
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            for method, allowed in PERMISSIONS.items():
+                first = token_metadata(TOKENS[next(iter(sorted(allowed)))])
+                assert await _code(channel, method, first) is grpc.StatusCode.OK
+                assert await _code(channel, method, ()) is grpc.StatusCode.UNAUTHENTICATED
+                for role in set(Role) - allowed:
+                    assert await _code(channel, method, token_metadata(TOKENS[role])) is grpc.StatusCode.PERMISSION_DENIED
+    finally:
+        await server.stop(None)

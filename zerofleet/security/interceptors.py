@@ -17,6 +17,10 @@ TOKEN_HEADER = TOKEN_HEADERS[0]
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 Refusal = tuple[grpc.StatusCode, str]
 
+_NOT_FROM_ELSEWHERE = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    "models and champion are changed from the server's own machine alone while no token is configured",
+)
 _SHAPES = {False: "unary", True: "stream"}  # as grpc names the handlers of one message and of many
 
 
@@ -43,22 +47,26 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
         wanted = roles_of(method) if self._tokens or method in ADMIN_METHODS else None
         if handler is None or wanted is None:
             return handler
-        if not self._tokens and not self._admin:
-            return self._guarded(handler)
-        refusal = self._refusal(handler_call_details.invocation_metadata, wanted)
-        return handler if refusal is None else self._turned_away(handler, refusal)
+        if self._tokens or self._admin:
+            refusal = self._refusal(handler_call_details.invocation_metadata, wanted)
+            if refusal is not None:
+                return self._turned_away(handler, refusal)
+        return self._guarded(handler, wanted)
 
-    def _guarded(self, handler: Any) -> Any:
-        """Return the handler for callers of this machine alone: who calls is known only when the call runs."""
+    def _guarded(self, handler: Any, wanted: frozenset[Role]) -> Any:
+        """Return the handler behind a look at the call itself.
+
+        Who calls is known only when it runs, and the handler must not let another caller pass if somebody kept it for later.
+        """
         kind = f"{_SHAPES[handler.request_streaming]}_{_SHAPES[handler.response_streaming]}"
         behaviour = getattr(handler, kind)
 
         async def one(request: Any, context: Any) -> Any:
-            await self._require_local(context)
+            await self._require(context, wanted)
             return await behaviour(request, context)
 
         async def several(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._require_local(context)
+            await self._require(context, wanted)
             async for reply in behaviour(request, context):
                 yield reply
 
@@ -87,11 +95,14 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
             return grpc.stream_stream_rpc_method_handler(several)
         return grpc.stream_unary_rpc_method_handler(one)
 
-    async def _require_local(self, context: Any) -> None:
-        if not is_local(context.peer()):
+    async def _require(self, context: Any, wanted: frozenset[Role]) -> None:
+        if self._tokens or self._admin:
+            refusal = self._refusal(context.invocation_metadata(), wanted)
+        else:
+            refusal = None if is_local(context.peer()) else _NOT_FROM_ELSEWHERE
+        if refusal is not None:
             self._on_refused()
-            why = "models and champion are changed from the server's own machine alone while no token is configured"
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, why)
+            await context.abort(*refusal)
 
     def _refusal(self, metadata: Any, wanted: frozenset[Role]) -> Refusal | None:
         """Return why the caller may not, None when it may."""
