@@ -5,6 +5,9 @@ import contextlib
 import grpc
 import pytest
 
+from zerofleet.grpc_errors import ErrorInterceptor
+from zerofleet.grpc_metrics import CallMetrics
+from zerofleet.grpc_requests import RequestInterceptor
 from zerofleet.security.interceptors import RoleInterceptor
 from zerofleet.security.limits import MAX_METADATA_BYTES, server_limits
 from zerofleet.security.tokens import PERMISSIONS, Role, TokenTable, token_metadata
@@ -37,7 +40,12 @@ def _handlers():
 @contextlib.asynccontextmanager
 async def _server(tokens, admin_token=None, limits=(), handlers=None):
     server = grpc.aio.server(
-        interceptors=[RoleInterceptor(TokenTable(tokens), admin_token=admin_token)],
+        interceptors=[
+            RequestInterceptor(),
+            CallMetrics(),
+            RoleInterceptor(TokenTable(tokens), admin_token=admin_token),
+            ErrorInterceptor(),
+        ],
         options=[("grpc.so_reuseport", 0), *limits],
     )
     server.add_generic_rpc_handlers(_handlers())
@@ -93,6 +101,14 @@ async def test_a_role_may_make_the_calls_of_its_row_and_no_others():
             for role, token in TOKENS.items():
                 wanted = grpc.StatusCode.OK if role in allowed else grpc.StatusCode.PERMISSION_DENIED
                 assert await _code(channel, method, token_metadata(token)) is wanted, (method, role)
+
+
+async def test_what_one_caller_may_is_not_remembered_for_the_next():
+    promote = "/zerofleet.v1.Gatekeeper/Promote"
+    async with _server({token: role for role, token in TOKENS.items()}) as channel:
+        for role, wanted in 3 * [(Role.OPERATOR, grpc.StatusCode.OK), (Role.WORKER, grpc.StatusCode.PERMISSION_DENIED)]:
+            assert await _code(channel, promote, token_metadata(TOKENS[role])) is wanted
+            assert await _code(channel, promote, ()) is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_no_call_is_made_without_a_token_or_with_a_wrong_one():
