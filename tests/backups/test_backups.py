@@ -38,6 +38,7 @@ LEFT_OUT = (
     "lock",
     "services/trainer.json",
     "logs/trainer.log",
+    "model_cache/go/1/model.pt",
     "replay/lock",
     "models/go/.gatekeeper.lock",
     "models/go/.3.tmp/model.pt",

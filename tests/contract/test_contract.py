@@ -157,7 +157,7 @@ async def test_each_replica_of_a_name_is_told_what_to_serve_and_a_dead_one_is_pa
     model = target.model("connect_four", rows=5, columns=5)
     model.publish()
     name = f"ipv4:{target.address},127.0.0.1:1"
-    async with ReplicaControl(name, store=target.store.root, absence_s=0.0) as control:
+    async with ReplicaControl(name, store=target.store, absence_s=0.0) as control:
         await control.serve(model.name, [1])
         assert await control.ready(model.name, 1)
         with pytest.raises(ModelNotFound, match="no version 9"):

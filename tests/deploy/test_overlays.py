@@ -84,7 +84,8 @@ def test_several_nodes_share_models_through_the_bucket_alone(multi_node) -> None
     assert "models" not in of_kind(multi_node, "PersistentVolumeClaim")
     for name in ("inference-server", "gatekeeper", "trainer"):
         assert environment(multi_node, name)["ZEROFLEET_MODEL_STORE"] == "s3://zerofleet/models"
-        assert {"secretRef": {"name": "zerofleet-object-store"}} in container(multi_node, name)["envFrom"]
+        secrets = [each["secretRef"]["name"] for each in container(multi_node, name)["envFrom"] if "secretRef" in each]
+        assert secrets == [f"zerofleet-object-store-{name}"]  # a key of its own, with the rights of its role
         assert environment(multi_node, name)["AWS_ENDPOINT_URL"].startswith("https://")
     assert "zerofleet-object-store" not in str(pods(multi_node)["selfplay-worker"])
     policy = of_kind(multi_node, "NetworkPolicy")["to-object-store"]["spec"]

@@ -50,7 +50,7 @@ class Fleet:
             assert target == "dns:///fleet:8001"
             return sorted(self.name)
 
-        settings = {"token": "s3cret-of-this-test", "store": self._store.root, **settings}
+        settings = {"token": "s3cret-of-this-test", "store": self._store, **settings}
         return ReplicaControl("dns:///fleet:8001", addresses=addresses, **settings)
 
     def target(self) -> str:

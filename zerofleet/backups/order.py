@@ -18,7 +18,7 @@ from zerofleet.files import TEMPORARY_SUFFIX
 __all__ = ["files_of_run", "versions_of_run"]
 
 # Of this moment and this machine, or made anew: no part of a backup. `lost+found` is the file system's own.
-_SKIPPED = {"lock", "logs", "services", "sockets", "lost+found"}
+_SKIPPED = {"lock", "logs", "model_cache", "services", "sockets", "lost+found"}
 _SKIPPED_SUFFIXES = (TEMPORARY_SUFFIX, ".lock", "-wal", "-shm", "-journal")
 _BEFORE_VERSIONS = ("champion_history.jsonl", "champion.json", "config.pbtxt")
 
