@@ -205,6 +205,19 @@ async def test_a_full_disk_delays_a_candidate_and_training_goes_on(tmp_path, rec
         assert (await trainer.submitted())[0] == 2
 
 
+async def test_games_are_taken_while_the_model_store_is_away(tmp_path, record, monkeypatch):
+    def refuse(self, model):
+        raise Unavailable("the object store does not answer")
+
+    stream = MemoryStream()
+    async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
+        assert (await trainer.submitted())[0] == 1
+        monkeypatch.setattr(DirectoryStore, "versions", refuse)
+        await publish(stream, record, range(2))
+        await until(lambda: len(trainer.training.replay.log) == 2)
+        assert trainer.training.newest_version == 1
+
+
 async def test_an_averaged_network_that_is_not_finite_is_passed_over(tmp_path, record):
     stream = MemoryStream()
     async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
