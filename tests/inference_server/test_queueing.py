@@ -124,6 +124,23 @@ async def test_a_full_queue_refuses_and_recovers():
     waiting.put(ticket(40))
 
 
+async def test_once_a_request_did_not_fit_the_queue_refuses_until_an_eighth_of_it_is_free():
+    waiting = queue(max_batch=64, max_rows=128)
+    tickets = [ticket(8) for _ in range(16)]
+    for each in tickets:
+        waiting.put(each)
+    assert not waiting.refusing
+    with pytest.raises(Overloaded):
+        waiting.put(ticket(8))
+    assert waiting.refusing
+    waiting.discard(tickets[0])
+    assert waiting.refusing
+    waiting.discard(tickets[1])
+    assert not waiting.refusing
+    waiting.put(ticket(8))
+    assert not waiting.refusing
+
+
 async def test_an_empty_queue_takes_even_what_exceeds_its_bound():
     waiting = queue(max_rows=10)
     waiting.put(ticket(64))
