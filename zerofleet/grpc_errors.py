@@ -88,11 +88,11 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         """Wrap the handler of one call; called by grpc."""
-        handler = await continuation(handler_call_details)
-        if handler is None or handler_call_details.method.startswith("/grpc."):
+        handler, method = await continuation(handler_call_details), handler_call_details.method
+        if handler is None or method.startswith("/grpc."):
             return handler  # health and reflection come with grpc and speak for themselves
         # Requests are read inside the guard: grpc would tell the caller in its own words what the reader raised.
-        read, write = _reader(handler, handler_call_details.method), handler.response_serializer
+        read, write = _reader(handler, method), handler.response_serializer
         if handler.unary_unary is not None:
             return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary, read), response_serializer=write)
         if handler.unary_stream is not None:

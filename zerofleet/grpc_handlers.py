@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-__all__ = ["around", "rpc_type", "shape"]
+__all__ = ["around", "in_place_of", "rpc_type", "shape"]
 
 _SHAPES = {False: "unary", True: "stream"}  # as grpc names the handlers of one message and of many
 _TYPES = {"unary_unary": "UNARY", "unary_stream": "SERVER_STREAMING", "stream_unary": "CLIENT_STREAMING"}
@@ -22,7 +22,14 @@ def shape(handler: Any) -> str:
 
 def rpc_type(handler: Any) -> str:
     """Return how metrics name the shape of a handler, such as `SERVER_STREAMING`."""
-    return _TYPES.get(shape(handler), "BIDI_STREAMING")
+    found: str = getattr(handler, "rpc_type", None) or _TYPES.get(shape(handler), "BIDI_STREAMING")
+    return found
+
+
+def in_place_of(handler: Any, refusing: Any) -> Any:
+    """Return `refusing`, which answers for `handler` and may have another shape; metrics name that of `handler`."""
+    refusing.rpc_type = rpc_type(handler)
+    return refusing
 
 
 def around(handler: Any, guard: Callable[[Any], AbstractContextManager[None]]) -> Any:

@@ -5,9 +5,10 @@ import contextlib
 import grpc
 import pytest
 
+from zerofleet import metrics
 from zerofleet.grpc_errors import ErrorInterceptor
 from zerofleet.grpc_metrics import CallMetrics
-from zerofleet.grpc_requests import RequestInterceptor
+from zerofleet.grpc_requests import REQUEST_ID, RequestInterceptor
 from zerofleet.security.interceptors import RoleInterceptor
 from zerofleet.security.limits import MAX_METADATA_BYTES, server_limits
 from zerofleet.security.tokens import PERMISSIONS, Role, TokenTable, token_metadata
@@ -196,3 +197,18 @@ async def test_what_one_caller_may_opens_nothing_for_the_next_even_if_its_handle
                     assert await _code(channel, method, token_metadata(TOKENS[role])) is grpc.StatusCode.PERMISSION_DENIED
     finally:
         await server.stop(None)
+
+
+async def test_a_refused_call_has_a_name_and_is_counted_as_what_it_asked_for():
+    wanted = {}
+    for method in PERMISSIONS:
+        service, name = method.lstrip("/").split("/")
+        kind = "SERVER_STREAMING" if name in STREAMS else "UNARY"
+        wanted[method] = metrics.GRPC_HANDLED.labels(kind, service, name, "UNAUTHENTICATED")
+    before = {method: counter._value.get() for method, counter in wanted.items()}
+    async with _server({token: role for role, token in TOKENS.items()}) as channel:
+        for method in PERMISSIONS:
+            call = channel.unary_stream(method)(b"", metadata=((REQUEST_ID, "mine"),), timeout=20)
+            assert await call.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert dict(await call.trailing_metadata())[REQUEST_ID] == "mine"
+    assert {method: counter._value.get() - before[method] for method, counter in wanted.items()} == dict.fromkeys(wanted, 1)

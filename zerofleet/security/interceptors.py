@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 
+from zerofleet.grpc_handlers import in_place_of
 from zerofleet.security.tokens import ADMIN_METHODS, TOKEN_HEADERS, Role, TokenTable, roles_of
 
 __all__ = ["RoleInterceptor", "is_local"]
@@ -92,8 +93,8 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
             yield  # makes it a generator
 
         if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(several)
-        return grpc.stream_unary_rpc_method_handler(one)
+            return in_place_of(handler, grpc.stream_stream_rpc_method_handler(several))
+        return in_place_of(handler, grpc.stream_unary_rpc_method_handler(one))
 
     async def _require(self, context: Any, wanted: frozenset[Role]) -> None:
         if self._tokens or self._admin:
