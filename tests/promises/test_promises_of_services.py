@@ -134,9 +134,9 @@ async def test_p7_swapping_models_under_load_fails_no_evaluation_and_a_broken_ca
 
 
 async def test_p8_sigterm_ends_every_service_cleanly_within_its_grace_time_with_nothing_lost(start_run, check_promises):
-    async with start_run("--seed", "8", timeout_s=120.0) as run:
+    async with start_run("--seed", "8", timeout_s=270.0) as run:
         await run.until("candidate 1 promoted")
-        await until(lambda: len(runs.published_uids(run.paths)) >= 50)  # every service is at work
+        await until(lambda: len(runs.published_uids(run.paths)) >= 50, within_s=200.0)  # all are at work
         began_s = time.monotonic()
         text = await run.end(signal.SIGTERM)
         took_s = time.monotonic() - began_s
