@@ -20,7 +20,7 @@ from trainer.network import new_network
 from zerofleet.encodings import sample_positions
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 from zerofleet.presets import preset
 
@@ -91,7 +91,7 @@ def flooding(target: str, request: Path, *, processes: int, nice: int) -> Iterat
         yield Flood([stack.enter_context(talking(*words)) for _ in range(processes)])
 
 
-def publish(store: ModelStore, game: Game, *, preset_name: str, seed: int) -> int:
+def publish(store: DirectoryStore, game: Game, *, preset_name: str, seed: int) -> int:
     """Store a network of random weights, which costs as much to evaluate as a trained one; return its version."""
     settings = preset(game, preset_name).network
     return export_network(store, game, new_network(game.spec(), settings, seed=seed), settings, lineage=Lineage())

@@ -9,7 +9,7 @@ from load_figures import Overload
 from load_processes import flooding, publish, serving, talking, write_request
 
 from games.core import make
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 
 ROWS = 512  # of a request: a worker's block in the preset laptop
@@ -30,7 +30,7 @@ def found(request, tmp_path_factory):
     """The figures of one flood."""
     seconds, clients = request.config.getoption("seconds"), request.config.getoption("clients")
     folder = tmp_path_factory.mktemp("overload")
-    game, store = make("connect_four"), ModelStore(folder / "models")
+    game, store = make("connect_four"), DirectoryStore(folder / "models")
     store.root.mkdir()
     version = publish(store, game, preset_name="laptop", seed=1)
     store.write_champion(model_name(game), version, epoch=1, reason="first")

@@ -19,7 +19,7 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import ModelStore
+from zerofleet.model_store import DirectoryStore
 from zerofleet.naming import model_name
 
 PRESET = {"zerofleet": "laptop", "triton": "tiny"}  # Triton's Python backend computes the same network several times slower
@@ -59,7 +59,7 @@ class Load:
 
 
 @contextlib.contextmanager
-def target(kind: str, store: ModelStore, folder: Path):
+def target(kind: str, store: DirectoryStore, folder: Path):
     """Run a server of either kind; yield its address."""
     if kind == "zerofleet":
         with serving(store.root, folder / "log") as server:
@@ -69,7 +69,7 @@ def target(kind: str, store: ModelStore, folder: Path):
             yield address
 
 
-async def swap(kind: str, address: str, store: ModelStore, model: str, promotions: int, batch: LeafBatch) -> Swap:
+async def swap(kind: str, address: str, store: DirectoryStore, model: str, promotions: int, batch: LeafBatch) -> Swap:
     """Promote again and again beside the load."""
     order = itertools.cycle(range(1, VERSIONS + 1))
     present, loads_ms = next(order), []
@@ -104,7 +104,7 @@ async def swap(kind: str, address: str, store: ModelStore, model: str, promotion
 
 @pytest.mark.parametrize("kind", ["zerofleet", "triton"])
 def test_promotions_under_load_fail_no_evaluation_and_at_most_double_the_99th_percentile(kind, request, tmp_path):
-    game, store = make("connect_four"), ModelStore(tmp_path / "models")
+    game, store = make("connect_four"), DirectoryStore(tmp_path / "models")
     store.root.mkdir()
     for seed in range(1, VERSIONS + 1):
         publish(store, game, preset_name=PRESET[kind], seed=seed)
