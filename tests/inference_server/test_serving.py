@@ -458,8 +458,12 @@ async def test_an_answer_and_a_refusal_name_the_request(wire, positions):
     await call
     assert dict(await call.trailing_metadata())["x-request-id"] == "job-1"
     request.model_version = "7"
-    with capture_logs([placed]) as lines, pytest.raises(grpc.aio.AioRpcError) as refused:
-        await wire.stub.ModelInfer(request, metadata=(("x-request-id", "job-2"),), timeout=60)
+    with capture_logs([placed]) as lines:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await wire.stub.ModelInfer(request, metadata=(("x-request-id", "job-2"),), timeout=60)
+        async with asyncio.timeout(20):
+            while not any(line["event"] == "rpc.refused" for line in lines):  # noqa: ASYNC110 - it is logged once it is sent
+                await asyncio.sleep(0)
     assert dict(refused.value.trailing_metadata())["x-request-id"] == "job-2"
     (line,) = [line for line in lines if line["event"] == "rpc.refused"]
     assert (line["request_id"], line["code"]) == ("job-2", "NOT_FOUND")
