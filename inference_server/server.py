@@ -6,6 +6,7 @@ drain   health NOT_SERVING → calls in progress end → the queue is answered �
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         await server.plane.registry.serve_champions()
         await server.health.set(kserve.SERVICE, _SERVING)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
+        gc.collect()
+        gc.freeze()  # what torch brings lives as long as we do; a collection that looks through it halts every call for 0.2 s
         service.ready(server.address)
         await server.grpc.wait_for_termination()
 
