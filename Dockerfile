@@ -23,7 +23,7 @@ ARG PIP_EXTRA_INDEX_URL
 WORKDIR /build
 RUN python -m venv /opt/venv
 COPY pyproject.toml constraints.txt deploy/docker/requirements.py ./
-RUN python requirements.py --without torch matplotlib --with s3 > requirements.txt \
+RUN python requirements.py --without torch matplotlib --with s3 traces > requirements.txt \
     && /opt/venv/bin/pip install --no-cache-dir --no-input -c constraints.txt -r requirements.txt
 
 FROM packages AS wheel
