@@ -53,7 +53,7 @@ def test_a_number_of_the_preset_is_overridden() -> None:
     ("name", "value", "text"),
     [
         ("search__simulation", "3", "there is no such setting; did you mean search.simulations"),
-        ("kitchen__sink", "3", "settings begin with gate, inference, network, search, selfplay, train"),
+        ("kitchen__sink", "3", "settings begin with gate, inference, models, network, search, selfplay, train, warm_start"),
         ("search__simulations", "many", "--set search.simulations=many: Input should be a valid integer"),
         ("search__fast_simulations", "900", "a fast search must be the smaller one"),
     ],
