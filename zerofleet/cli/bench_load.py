@@ -25,6 +25,8 @@ from zerofleet.search import SearchBlock, evaluate_by_version
 
 __all__ = ["main"]
 
+PATIENCE_S = 600.0  # a worker asks a server that is flooded for as long as it takes
+
 
 class Meter:
     """An evaluator that notes how long each answer took."""
@@ -94,7 +96,10 @@ async def _serve(given: argparse.Namespace) -> None:
     game = chosen_game(given.game, given.set)
     player = Player(game, preset(game, given.preset), version=given.version, seed=given.seed)
     loop = asyncio.get_running_loop()
-    async with KServeEvaluator(given.target, model_name(game)) as evaluator, asyncio.TaskGroup() as group:
+    async with (
+        KServeEvaluator(given.target, model_name(game), retry_s=PATIENCE_S) as evaluator,
+        asyncio.TaskGroup() as group,
+    ):
         meter = Meter(evaluator)
         playing = group.create_task(player.run(meter))
         player.playing.set()
