@@ -74,7 +74,7 @@ async def swap(kind: str, address: str, store: DirectoryStore, model: str, promo
     order = itertools.cycle(range(1, VERSIONS + 1))
     present, loads_ms = next(order), []
     async with (
-        ModelControl(address, store=store.root) as control,
+        ModelControl(address, store=store) as control,
         KServeEvaluator(address, model, retry_s=0.0, timeout_s=60.0) as evaluator,
     ):
         await control.serve(model, [present])
