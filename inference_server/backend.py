@@ -21,6 +21,7 @@ last, pinned buffers, copies that do not block.
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,7 @@ _NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum suppor
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor settles after two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
+GIVE_WAY_S = 0.02  # p99 of calls while versions are swapped without end: 2.0 of that without swaps, 4.2 without these pauses
 # What reduced precision may change in a probability (or another number in [0, 1]) and in a value. In bfloat16 a trained
 # 2 x 32 network was off by up to 0.03 and 0.04 (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
 REDUCED_POLICY_TOLERANCE = 0.05
@@ -95,6 +97,7 @@ class TorchBackend:
         while rows <= max_batch:
             block = [np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]
             for _ in range(WARM_UP_PASSES):
+                _give_way()
                 module.evaluate(*block)
             rows *= 16
         return module
@@ -119,14 +122,19 @@ class TorchBackend:
         """Return the module and what it says of the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
         try:
+            _give_way()
             script: Any = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
+            _give_way()
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while it words the error.
             TorchModule(script, self.device).evaluate([states], [legal])
+            _give_way()
             script = torch.jit.freeze(script)
             if not self.on_gpu:
+                _give_way()
                 script = torch.jit.optimize_for_inference(script)
+            _give_way()
             module = TorchModule(script, self.device)
             return module, module.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError, OSError) as error:
@@ -188,6 +196,11 @@ class _GpuRunner:
             held = torch.empty((capacity, like.shape[1]), dtype=like.dtype, pin_memory=True)
             self._pinned[name] = held
         return held[:rows]
+
+
+def _give_way() -> None:
+    """Let calls go on between two steps of a load, each of which holds the interpreter for up to 15 ms."""
+    time.sleep(GIVE_WAY_S)
 
 
 def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
