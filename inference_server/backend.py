@@ -147,18 +147,24 @@ class TorchBackend:
 
 
 class TorchModule:
-    """A version on the device."""
+    """A version on the device. Nothing in it refers back to it, so that its memory is free the moment it is dropped."""
 
     def __init__(self, script: Any, device: torch.device) -> None:
-        self._script = script
         self._run: Callable[[list[np.ndarray], list[np.ndarray]], Answers]
-        self._run = _GpuRunner(script, device) if device.type == "cuda" else self._run_on_cpu
+        self._run = _GpuRunner(script, device) if device.type == "cuda" else _CpuRunner(script)
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
         """Return what every head says of requests put one after another."""
         return self._run(states, legal)
 
-    def _run_on_cpu(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
+
+class _CpuRunner:
+    """Computes where the arrays lie."""
+
+    def __init__(self, script: Any) -> None:
+        self._script = script
+
+    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
         with torch.inference_mode():
             return tuple(answer.numpy() for answer in self._script(_tensor(states), _tensor(legal)))
 

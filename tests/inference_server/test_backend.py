@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import warnings
+import weakref
 import zipfile
 
 import numpy as np
@@ -12,6 +14,7 @@ import torch
 
 import inference_server.backend
 from inference_server.backend import TorchBackend
+from inference_server.registry import Registry
 from inference_server.settings import ServerSettings
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
@@ -43,6 +46,35 @@ def test_a_loaded_version_answers_as_its_exporter_did(backend, exported):
     assert (policy.dtype, value.dtype) == (np.float16, np.float32)
     np.testing.assert_allclose(policy, want_policy, atol=1e-3)
     np.testing.assert_allclose(value, want_value, atol=1e-5)
+
+
+@pytest.fixture
+def no_collections():
+    """Garbage stays where it is, as it does for long in a server whose old objects are frozen."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collections")
+def test_a_dropped_version_is_gone_at_once_without_a_collection_of_garbage(backend, exported):
+    module = backend.load(*exported, max_batch=16)
+    dropped = weakref.ref(module)
+    del module
+    assert dropped() is None
+
+
+@pytest.mark.usefixtures("no_collections")
+async def test_a_version_that_is_no_longer_served_is_gone_at_once(backend, store, game):
+    first, second = (
+        export_network(store, game, new_network(game.spec(), SMALL, seed=seed), SMALL, lineage=Lineage()) for seed in (3, 4)
+    )
+    registry = Registry(store, backend, max_batch=16, max_versions=2)
+    await registry.serve("tic_tac_toe", [first])
+    retired = weakref.ref(registry.resolve("tic_tac_toe", first).network)
+    await registry.serve("tic_tac_toe", [second])
+    assert retired() is None
+    registry.close()
 
 
 @pytest.fixture
