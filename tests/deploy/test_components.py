@@ -37,8 +37,9 @@ from zerofleet.streams.base import StreamSettings
 
 SCALERS = ("autoscaling-hpa", "autoscaling-keda")
 OPTIONS = [path.name for path in COMPONENTS if path.name not in {"triton", "accelerators"}]
-# Triton takes certificates by arguments of its own.
-CHOICES = [(path.name, option) for path in OVERLAYS for option in OPTIONS if (path.name, option) != ("gpu", "tls")]
+# Triton takes certificates by arguments of its own, and knows no roles.
+OF_OUR_SERVER = {"tls", "tokens"}
+CHOICES = [(path.name, option) for path in OVERLAYS for option in OPTIONS if path.name != "gpu" or option not in OF_OUR_SERVER]
 WITHOUT_MODELS = [
     {
         "target": {"kind": "CronJob", "name": "backup"},
@@ -85,6 +86,23 @@ def test_with_tls_every_service_has_a_certificate_of_its_own_and_probes_that_nee
     for name in ("selfplay-worker", "trainer", "gatekeeper"):
         for service, _ in addresses(documents, name):
             assert service == "redis" or service in SERVERS[label_of(documents, service).replace("-", "_")]
+
+
+@pytest.mark.parametrize("overlay", ["local", "multi-node"])
+def test_with_tokens_servers_know_all_of_them_and_a_client_sees_its_own_alone(composed, overlay: str) -> None:
+    documents = composed(overlay, "tokens")
+    seen = {}
+    for name, cls in SERVICES.items():
+        variables = environment(documents, name)
+        mounts = {mount["name"]: mount["mountPath"] for mount in container(documents, name)["volumeMounts"]}
+        (roles,) = (each["secret"] for each in pods(documents)[name]["spec"]["volumes"] if each["name"] == "roles")
+        (shown,) = roles["items"]
+        setting = "tokens" if name in {"inference-server", "gatekeeper"} else "token"
+        assert variables[f"ZEROFLEET_{setting.upper()}_FILE"] == f"{mounts['roles']}/{shown['path']}"
+        assert setting in cls.model_fields
+        assert roles["secretName"] == "zerofleet-roles"
+        seen[name] = shown["key"]
+    assert seen == {"inference-server": "tokens", "gatekeeper": "tokens", "trainer": "trainer", "selfplay-worker": "worker"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
