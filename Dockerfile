@@ -159,8 +159,9 @@ LABEL org.opencontainers.image.title="Zerofleet trainer" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}"
 
+# What is under which licence: docs/licences.md.
 FROM ${REDIS_IMAGE} AS redis
-LABEL org.opencontainers.image.licenses="Apache-2.0" \
+LABEL org.opencontainers.image.licenses="LicenseRef-RSALv2 OR SSPL-1.0" \
       org.opencontainers.image.base.name="docker.io/library/redis:7-bookworm"
 RUN install -d -m 0750 -o 10001 -g 10001 /var/lib/zerofleet /run/credentials /run/credentials/redis
 COPY deploy/redis/redis.conf /etc/zerofleet/redis.conf

@@ -34,7 +34,7 @@ class ServerSettings(StoreSettings):
 
     token: SecretStr | None = None
     """Secret that loading, unloading and listing of models asks for in the metadata `x-zerofleet-token`. Without one
-    those calls are taken from this machine alone."""
+    those calls are taken from this machine alone. In the other services, the token of their role, which they show."""
     tokens: Annotated[SecretStr | None, AfterValidator(require_tokens)] = None
     """Lines `role: token` with the roles worker, trainer, evaluator and operator. With them every call but health checks asks
     for a token whose role may make it; best given as a file."""
