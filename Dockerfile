@@ -58,7 +58,7 @@ LABEL org.opencontainers.image.licenses="Apache-2.0" \
 # The folders are there so that a new volume mounted on them belongs to the user of the services.
 RUN groupadd --gid 10001 zerofleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin zerofleet \
-    && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache \
+    && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache /backups \
        /run/credentials /run/credentials/redis /run/credentials/trainer /run/credentials/worker /run/credentials/control \
        /run/credentials/grafana /run/credentials/authority
 ENV PATH=/opt/venv/bin:$PATH \

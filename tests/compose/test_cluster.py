@@ -93,6 +93,19 @@ def test_it_recovers_when_the_inference_server_is_rolled(cluster):
     cluster.wait_for_recovery()
 
 
+def test_a_backup_taken_while_games_come_is_whole(cluster, tmp_path):
+    gatekeeper = cluster.container("gatekeeper")
+    stored = cluster.games_stored()
+    for command in ("backup /data --to /backups", "restore /backups/{} /backups/again"):
+        taken = [each for each in gatekeeper.exec_run("ls /backups").output.decode().split() if each != "again"]
+        code, output = gatekeeper.exec_run(["zerofleet", *command.format(*taken).split()])
+        assert code == 0, output.decode()
+    again = cluster.copy("gatekeeper", "/backups/again", tmp_path)
+    with GameLog.open(again / "replay", writer=False) as log:
+        assert len(set(log.uids())) >= stored
+    require_valid_champion(again / "models")
+
+
 def test_every_panel_of_the_dashboard_has_data(cluster):
     asked = {
         panel["title"]: [target["expr"] for target in panel["targets"]] for panel in json.loads(BOARD.read_text())["panels"]
@@ -127,8 +140,13 @@ def test_every_published_game_is_counted_exactly_once_and_the_champion_is_valid(
     assert len(stored) == len(set(stored))
     assert set(stored) == set(sent)
 
+    require_valid_champion(cluster.copy("gatekeeper", "/data/models", tmp_path))
+
+
+def require_valid_champion(models):
+    """Fail unless the store has a champion whose files are those of its manifest."""
     game = games.core.make(GAME)
-    store = DirectoryStore(cluster.copy("gatekeeper", "/data/models", tmp_path))
+    store = DirectoryStore(models)
     champion = store.champion(model_name(game))
     assert champion is not None
     store.verify(model_name(game), champion.version, game=game)
