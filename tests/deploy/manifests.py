@@ -80,7 +80,8 @@ def environment(documents: list[Document], workload: str) -> dict[str, str]:
     for source in container(documents, workload).get("envFrom", []):
         if "configMapRef" in source:
             variables |= maps[source["configMapRef"]["name"]]["data"]
-    return variables | {each["name"]: each.get("value", "from-elsewhere") for each in container(documents, workload)["env"]}
+    own = container(documents, workload).get("env", [])
+    return variables | {each["name"]: each.get("value", "from-elsewhere") for each in own}
 
 
 def addresses(documents: list[Document], workload: str) -> list[tuple[str, int]]:

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from manifests import container, environment, of_kind, pods, workloads
+import yaml
+from manifests import ROOT, container, environment, of_kind, pods, workloads
 
 from games.core import make
 from zerofleet.naming import model_name
@@ -24,6 +25,17 @@ def gpu(render) -> list[dict[str, Any]]:
 @pytest.fixture
 def multi_node(render) -> list[dict[str, Any]]:
     return list(render("overlays/multi-node"))
+
+
+def _built_for_a_gpu() -> dict[str, tuple[str, str]]:
+    """Return the image that compose builds for a GPU and the memory it gives there, by service."""
+    text = re.sub(r"\$\{\w+:?-([^}]*)\}", r"\1", (ROOT / "compose.gpu.yml").read_text()).replace("!override", "")
+    services = yaml.safe_load(text)["services"]
+    return {
+        name: (each["image"], each["deploy"]["resources"]["limits"]["memory"].upper() + "i")
+        for name, each in services.items()
+        if "build" in each
+    }
 
 
 def _flags(documents: list[dict[str, Any]]) -> dict[str, str]:
@@ -71,6 +83,33 @@ def test_triton_serves_what_the_trainer_exports_for_it(gpu) -> None:
     assert _flags(gpu)["model-repository"] == "/models"
     (models,) = (each for each in container(gpu, "inference-server")["volumeMounts"] if each["name"] == "models")
     assert models == {"name": "models", "mountPath": "/models", "readOnly": True}
+
+
+@pytest.mark.parametrize(("overlay", "component"), [("gpu", []), ("multi-node", []), ("local", ["accelerators"])])
+def test_whoever_is_given_a_gpu_has_an_image_built_for_it_and_its_memory(composed, overlay: str, component: list[str]) -> None:
+    documents = composed(overlay, *component)
+    built = _built_for_a_gpu()
+    for name in pods(documents):
+        each = container(documents, name)
+        asks = "nvidia.com/gpu" in each["resources"]["limits"]
+        assert ("ZEROFLEET_DEVICE", "cuda") not in environment(documents, name).items() or asks
+        if not each["image"].startswith("zerofleet/"):
+            assert not asks or "tritonserver" in each["image"]
+        elif asks:
+            assert (each["image"], each["resources"]["limits"]["memory"]) == built[name.replace("-", "_")]
+            assert each["resources"]["requests"]["memory"] == each["resources"]["limits"]["memory"]
+            assert environment(documents, name)["ZEROFLEET_DEVICE"] == "cuda"
+        else:
+            assert each["image"] not in {image for image, _ in built.values()}
+
+
+def test_only_the_tag_of_a_retagged_image_changes_and_an_own_overlay_has_the_last_word(composed) -> None:
+    own = [{"name": "zerofleet/trainer", "newName": "registry.example/trainer"}]
+    documents = composed("multi-node", images=own)
+    assert container(documents, "trainer")["image"] == "registry.example/trainer:0.1.0-gpu"
+    assert container(documents, "gatekeeper")["image"] == "zerofleet/gatekeeper:0.1.0"
+    documents = composed("local", "accelerators", images=[{**own[0], "newTag": "0.2.0-gpu"}])
+    assert container(documents, "trainer")["image"] == "registry.example/trainer:0.2.0-gpu"
 
 
 def test_gpus_are_asked_for_where_they_are_used(gpu, multi_node) -> None:
