@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kustomize
-from manifests import KUBERNETES, OVERLAYS, Document
+from manifests import KUBERNETES, OVERLAYS, Document, Promtool
 
 
 @pytest.fixture(params=OVERLAYS, ids=lambda path: path.name)
@@ -49,3 +51,18 @@ def composed(tmp_path: Path) -> Callable[..., list[Document]]:
         return kustomize.render(tmp_path)
 
     return compose
+
+
+@pytest.fixture
+def promtool() -> Promtool:
+    """Return what runs promtool, of Debian's package prometheus; tests are left out without it, but never in CI."""
+    found = shutil.which("promtool")
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("promtool is not installed; it comes with Debian's package prometheus")
+    assert found is not None, "promtool is missing: .ci/run should have installed Debian's package prometheus"
+
+    def run(*words: str) -> None:
+        done = subprocess.run([found, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+    return run

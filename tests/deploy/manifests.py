@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy/kubernetes"
 OVERLAYS = sorted(path.parent for path in (KUBERNETES / "overlays").glob("*/kustomization.yaml"))
 COMPONENTS = sorted(path.parent for path in (KUBERNETES / "components").glob("*/kustomization.yaml"))
+SCALERS = ("autoscaling-hpa", "autoscaling-keda")
 VERSIONS = ("1.32", "1.35", "1.37")
 SERVICES: dict[str, type[ServiceSettings]] = {
     "inference-server": ServerSettings,
@@ -33,6 +34,8 @@ SERVICES: dict[str, type[ServiceSettings]] = {
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (Path(__file__).parent / "schemas").glob("*.json")}
 
 Document = dict[str, Any]
+Promtool = Callable[..., None]
+"""Runs promtool with these words and fails the test when it does."""
 
 
 def validate(document: Document, version: str) -> None:

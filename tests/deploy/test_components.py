@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 from manifests import (
     COMPONENTS,
-    KUBERNETES,
     OVERLAYS,
+    SCALERS,
     SERVICES,
     VERSIONS,
     addresses,
@@ -28,14 +26,10 @@ from manifests import (
 )
 from typer.main import get_command
 
-from selfplay_worker.settings import WorkerSettings
-from zerofleet import metrics
 from zerofleet.cli.app import app
 from zerofleet.run_paths import RunPaths
 from zerofleet.security.authority import SERVERS
-from zerofleet.streams.base import StreamSettings
 
-SCALERS = ("autoscaling-hpa", "autoscaling-keda")
 OPTIONS = [path.name for path in COMPONENTS if path.name not in {"triton", "accelerators"}]
 # Triton takes certificates by arguments of its own, and knows no roles.
 OF_OUR_SERVER = {"tls", "tokens"}
@@ -154,55 +148,6 @@ def test_the_service_monitor_finds_every_service_with_metrics_once(composed) -> 
         if wanted <= each["metadata"]["labels"].items() and ports & {port["name"] for port in each["spec"]["ports"]}
     ]
     assert sorted(scraped) == ["gatekeeper", "inference-server", "selfplay-worker", "trainer"]
-
-
-def _queries(composed) -> dict[str, str]:
-    rules = yaml.safe_load((KUBERNETES / "components/autoscaling-hpa/adapter-rules.yaml").read_text())["externalRules"]
-    scaled = of_kind(composed("local", "autoscaling-keda"), "ScaledObject")["selfplay-worker"]["spec"]
-    return {"hpa": rules[0]["metricsQuery"], "keda": scaled["triggers"][0]["metadata"]["query"]}
-
-
-def test_scalers_ask_for_metrics_that_services_have(composed) -> None:
-    names = {name for service in metrics.EVERY for name in metrics.names(service)}
-    for query in _queries(composed).values():
-        asked = {re.sub(r"_bucket$", "", name) for name in re.findall(r"\bzerofleet_\w+", query)}
-        assert asked
-        assert asked <= names
-        assert query.count("(") == query.count(")")
-
-
-def test_both_scalers_mean_the_same_headroom(composed) -> None:
-    plain = {name: re.sub(r"\{[^}]*\}|\s+", "", query) for name, query in _queries(composed).items()}
-    assert plain["hpa"].startswith(plain["keda"])
-
-
-def test_the_autoscaler_asks_for_the_metric_that_the_adapter_is_told_to_serve(composed) -> None:
-    rule = yaml.safe_load((KUBERNETES / "components/autoscaling-hpa/adapter-rules.yaml").read_text())["externalRules"][0]
-    scaler = of_kind(composed("local", "autoscaling-hpa"), "HorizontalPodAutoscaler")["selfplay-worker"]["spec"]
-    assert [each["external"]["metric"]["name"] for each in scaler["metrics"]] == [rule["name"]["as"]]
-
-
-@pytest.mark.parametrize("option", SCALERS)
-def test_a_scaler_has_the_number_of_workers_to_itself(composed, option: str) -> None:
-    documents = composed("local", option)
-    (scaler,) = of_kind(documents, "HorizontalPodAutoscaler", "ScaledObject").values()
-    target = scaler["spec"]["scaleTargetRef"]
-    assert (target["kind"], target["name"]) == ("Deployment", "selfplay-worker")
-    assert "replicas" not in workloads(documents)["selfplay-worker"]["spec"]
-
-
-def test_keda_looks_at_the_stream_that_workers_write_and_stops_them_before_it_is_full(composed) -> None:
-    documents = composed("local", "autoscaling-keda")
-    scaled = of_kind(documents, "ScaledObject")["selfplay-worker"]["spec"]
-    lag = scaled["triggers"][1]["metadata"]
-    assert lag["stream"] == WorkerSettings.model_fields["stream_name"].default
-    assert lag["consumerGroup"] == StreamSettings.model_fields["group"].default
-    assert int(lag["lagCount"]) < StreamSettings.model_fields["high_water"].default
-    names = {trigger["name"] for trigger in scaled["triggers"]}
-    formula = scaled["advanced"]["scalingModifiers"]["formula"]
-    assert set(re.findall(r"[a-z_]+", formula)) == names
-    assert lag["lagCount"] in formula
-    assert lag["address"].partition(".")[0] in of_kind(documents, "Service")
 
 
 def test_a_backup_reads_what_a_run_directory_has_and_writes_nothing_of_it(composed) -> None:

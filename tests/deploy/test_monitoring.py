@@ -1,15 +1,12 @@
 """Alerts and dashboard ask for metrics and labels that the services have, and the alerts fire when they should.
 
-Alerts are run by promtool, of Debian's package prometheus. Without it these tests are left out, but never in CI.
+Alerts are run by promtool (`conftest.py`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
+from manifests import Promtool
 
 from zerofleet import metrics
 
@@ -79,13 +77,13 @@ def test_every_alert_has_a_case() -> None:
     assert {case["alert"] for case in CASES} == {alert["alert"] for alert in ALERTS}
 
 
-def test_prometheus_takes_the_configuration_and_the_rules(promtool: str) -> None:
-    _check(promtool, "check", "config", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/prometheus.yml"))
-    _check(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/alerts.yml"))
+def test_prometheus_takes_the_configuration_and_the_rules(promtool: Promtool) -> None:
+    promtool("check", "config", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/prometheus.yml"))
+    promtool("check", "rules", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/alerts.yml"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["alert"])
-def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, Any], promtool: str, tmp_path: Path) -> None:
+def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, Any], promtool: Promtool, tmp_path: Path) -> None:
     alert = next(each for each in ALERTS if each["alert"] == case["alert"])
     labels = case["fires"].get("labels", {})
     words = {name: LABEL.sub(lambda found: labels[found[1]], text) for name, text in alert["annotations"].items()}
@@ -100,22 +98,7 @@ def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, An
     ]
     file = tmp_path / "test.yml"
     file.write_text(yaml.safe_dump({"rule_files": [str(MONITORING / "prometheus/alerts.yml")], "tests": tests}))
-    _check(promtool, "test", "rules", str(file))
-
-
-@pytest.fixture
-def promtool() -> str:
-    """The path of promtool; CI installs it."""
-    found = shutil.which("promtool")
-    if found is None and not os.environ.get("CI"):
-        pytest.skip("promtool is not installed; it comes with Debian's package prometheus")
-    assert found is not None, "promtool is missing: .ci/run should have installed Debian's package prometheus"
-    return found
-
-
-def _check(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    promtool("test", "rules", str(file))
 
 
 def _holds(whole: Any, part: Any) -> bool:
