@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from manifests import (
 )
 from typer.main import get_command
 
+from zerofleet import metrics
 from zerofleet.cli.app import app
 from zerofleet.run_paths import RunPaths
 from zerofleet.security.authority import SERVERS
@@ -124,6 +126,8 @@ def test_the_inference_server_of_any_overlay_may_be_given_gpus(composed, overlay
         ("TriggerAuthentication", ["spec", "secretTargetRef", 0, "secret"], "x"),
         ("ServiceMonitor", ["spec", "endpoints", 0, "interval"], "15 seconds"),
         ("ServiceMonitor", ["spec", "selectors"], {}),
+        ("PrometheusRule", ["spec", "groups", 0, "rules", 0, "for"], "two minutes"),
+        ("PrometheusRule", ["spec", "groups", 0, "rules", 0, "severity"], "critical"),
     ],
 )
 def test_what_an_operator_would_refuse_is_not_valid(composed, kind: str, way: list[Any], value: Any) -> None:
@@ -136,7 +140,7 @@ def test_what_an_operator_would_refuse_is_not_valid(composed, kind: str, way: li
         validate(document, VERSIONS[0])
 
 
-def test_the_service_monitor_finds_every_service_with_metrics_once(composed) -> None:
+def test_the_service_monitor_finds_every_service_with_metrics_once_by_the_name_that_alerts_know(composed) -> None:
     documents = composed("local", "service-monitor")
     monitor = of_kind(documents, "ServiceMonitor")["zerofleet"]["spec"]
     services = of_kind(documents, "Service").values()
@@ -148,6 +152,13 @@ def test_the_service_monitor_finds_every_service_with_metrics_once(composed) -> 
         if wanted <= each["metadata"]["labels"].items() and ports & {port["name"] for port in each["spec"]["ports"]}
     ]
     assert sorted(scraped) == ["gatekeeper", "inference-server", "selfplay-worker", "trainer"]
+    # What the operator makes of the label comes first, then these; Prometheus holds a pattern against the whole value.
+    assert monitor["jobLabel"] == "app.kubernetes.io/name"
+    (relabel,) = monitor["endpoints"][0]["relabelings"]
+    assert (relabel["sourceLabels"], relabel["targetLabel"]) == (["job"], "job")
+    found = {name: re.fullmatch(relabel["regex"], name) for name in scraped}
+    template = re.sub(r"\$\{(\d)\}", r"\\\1", relabel["replacement"])
+    assert {match.expand(template) if match else name for name, match in found.items()} == set(metrics.EVERY)
 
 
 def test_a_backup_reads_what_a_run_directory_has_and_writes_nothing_of_it(composed) -> None:

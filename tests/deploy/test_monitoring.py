@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,17 @@ from manifests import Promtool
 from zerofleet import metrics
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
+OPERATORS = MONITORING.parent / "kubernetes/components/service-monitor/alerts.yaml"
+HEAD = """\
+# The groups of deploy/monitoring/prometheus/alerts.yml, for the Prometheus operator; `python tests/deploy/test_monitoring.py`
+# writes them here.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: zerofleet
+  labels: {app.kubernetes.io/part-of: zerofleet}
+spec:
+"""
 NAMES = {name for service in metrics.EVERY for name in metrics.names(service)}
 PARTS = re.compile(r"(_bucket|_sum|_count)$")
 
@@ -49,6 +61,17 @@ def test_prometheus_reads_the_alerts_and_looks_for_every_service() -> None:
     config = yaml.safe_load((MONITORING / "prometheus/prometheus.yml").read_text())
     assert config["rule_files"] == ["alerts.yml"]
     assert {each["job_name"] for each in config["scrape_configs"]} == set(metrics.EVERY)
+
+
+def test_kubernetes_is_given_the_same_alerts() -> None:
+    assert OPERATORS.read_text() == operators(), "write it anew: python tests/deploy/test_monitoring.py"
+    rule = yaml.safe_load(OPERATORS.read_text())
+    assert rule["spec"]["groups"] == yaml.safe_load((MONITORING / "prometheus/alerts.yml").read_text())["groups"]
+
+
+def test_jobs_that_are_asked_for_are_those_that_prometheus_has() -> None:
+    asked = {job for query in QUERIES for jobs in re.findall(r'\bjob=~?"([^"]+)"', query) for job in jobs.split("|")}
+    assert asked == set(metrics.EVERY)
 
 
 def test_panels_ask_the_data_source_that_is_provisioned() -> None:
@@ -108,3 +131,13 @@ def _holds(whole: Any, part: Any) -> bool:
     if isinstance(part, list):
         return isinstance(whole, list) and len(whole) == len(part) and all(map(_holds, whole, part))
     return bool(whole == part)
+
+
+def operators() -> str:
+    """Return the alerts as the Prometheus operator takes them."""
+    _, _, groups = (MONITORING / "prometheus/alerts.yml").read_text().partition("groups:\n")
+    return HEAD + textwrap.indent(f"groups:\n{groups}", "  ")
+
+
+if __name__ == "__main__":
+    OPERATORS.write_text(operators())
