@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import redis
 import yaml
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis_server import serving
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILES = sorted([*ROOT.glob("*compose*.yml"), *ROOT.glob("deploy/**/*compose*.yml")])
@@ -72,28 +71,8 @@ def users() -> str:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, users) -> Iterator[Path]:
     """The socket of a Redis with the configuration and the users of the cluster."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.fail("redis-server is not installed; this test needs a real one (Debian: apt-get install redis-server)")
-    directory = tmp_path_factory.mktemp("redis")
-    (directory / "users.acl").write_text(users)
-    here = {"dir": str(directory), "aclfile": str(directory / "users.acl"), "port": "0"}
-    lines = (ROOT / "deploy/redis/redis.conf").read_text().splitlines()
-    given = [f"{word} {here[word]}" if (word := line.partition(" ")[0]) in here else line for line in lines]
-    (directory / "redis.conf").write_text("\n".join(given) + "\n")
-    socket = Path("/tmp") / f"zf-{directory.parent.name[-20:]}-{directory.name}.sock"  # a path of a socket must be short
-    command = [program, str(directory / "redis.conf"), "--unixsocket", str(socket)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if "eady to accept connections" in line:
-                break
-        else:
-            pytest.fail("redis-server did not start:\n" + "".join(said))
+    with serving(tmp_path_factory.mktemp("redis"), users) as socket:
         yield socket
-        process.kill()
-    socket.unlink(missing_ok=True)
 
 
 def client(server: Path, user: str | None = None, password: str | None = None) -> redis.Redis:

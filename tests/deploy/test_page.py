@@ -1,0 +1,112 @@
+"""What docs/kubernetes.md says to do, done as far as it goes without a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import redis
+import yaml
+from manifests import ROOT, VERSIONS, of_kind, validate
+from redis_server import serving
+
+PAGE = (ROOT / "docs/kubernetes.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def _block(*words: str) -> str:
+    """Return the one block with all these words, without prompts."""
+    (found,) = (text for _, text in BLOCKS if all(word in text for word in words))
+    return re.sub(r"^\$ ", "", found, flags=re.MULTILINE)
+
+
+def _run(script: str, directory: Path) -> None:
+    subprocess.run(["bash", "-euc", script], cwd=directory, check=True)
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Path:
+    """The folder that the page says how to make."""
+    _run(_block("users.acl << END"), tmp_path)
+    return tmp_path / "credentials"
+
+
+def test_the_commands_make_every_key_of_the_secrets_and_no_two_alike(credentials: Path) -> None:
+    secrets = {name: (credentials / name).read_text() for name in ("trainer", "worker", "probe", "scaler", "token")}
+    assert len(set(secrets.values())) == len(secrets)
+    assert all(re.fullmatch(r"[0-9a-f]{48}", secret) for secret in secrets.values())
+    assert all(file.stat().st_mode & 0o077 == 0 for file in credentials.iterdir())
+    asked = set(re.findall(r"--from-file=([\w.]+)", _block("create secret generic zerofleet-redis")))
+    assert asked == {file.name for file in credentials.iterdir()}
+
+
+def test_the_users_have_the_rights_that_a_cluster_of_compose_gives_them(credentials: Path) -> None:
+    spec = importlib.util.spec_from_file_location("prepare", ROOT / "deploy/docker/prepare.py")
+    prepare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(prepare)
+    wanted = prepare.users({user: (credentials / user).read_text() for user in prepare.RIGHTS}).splitlines()
+    made = (credentials / "users.acl").read_text().splitlines()
+    (scaler,) = set(made) - set(wanted)
+    assert set(wanted) < set(made)
+    assert scaler.startswith(f"user scaler on #{hashlib.sha256((credentials / 'scaler').read_bytes()).hexdigest()} ")
+
+
+def test_redis_takes_the_users_and_their_passwords(credentials: Path, tmp_path: Path) -> None:
+    (tmp_path / "redis").mkdir()
+    with serving(tmp_path / "redis", (credentials / "users.acl").read_text()) as socket:
+        for user in ("trainer", "worker", "probe", "scaler"):
+            password = (credentials / user).read_text()
+            with redis.Redis(unix_socket_path=str(socket), username=user, password=password) as client:
+                assert client.ping()
+        with redis.Redis(unix_socket_path=str(socket), username="scaler", password=password) as scaler:
+            assert scaler.xlen("games") == 0  # its password is the last one
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                scaler.xadd("games", {"uid": "u"})
+
+
+def test_the_commands_for_tokens_keep_the_passwords_and_name_every_role(credentials: Path) -> None:
+    before = {file.name: file.read_bytes() for file in credentials.iterdir()}
+    script = re.sub(r"^kubectl .*\n", "", _block("evaluator", "> tokens"), flags=re.MULTILINE)
+    _run(script, credentials.parent)
+    assert {file.name: file.read_bytes() for file in credentials.iterdir()} == before
+    roles = credentials.parent / "roles"
+    named = dict(line.split(": ") for line in (roles / "tokens").read_text().splitlines())
+    assert named["operator"] == (credentials / "token").read_text()
+    assert {name: (roles / name).read_text() for name in named if name != "operator"}.items() < named.items()
+    assert set(named) == {"operator", "trainer", "worker", "evaluator"}
+    assert len(set(named.values())) == 4
+
+
+def test_no_service_starts_between_the_empty_volumes_and_the_end_of_a_restore() -> None:
+    lines = _block("delete pvc", "condition=complete").splitlines()
+    begin = next(number for number, line in enumerate(lines) if "delete pvc" in line)
+    end = next(number for number, line in enumerate(lines) if "condition=complete" in line)
+    applied = [line for line in lines[begin:end] if "apply" in line]
+    assert applied == [
+        "kubectl apply -k my-overlay --selector app.kubernetes.io/component=volume",
+        "kubectl apply -k deploy/kubernetes/restore",
+    ]
+    assert not any("scale" in line for line in lines[begin:])
+    assert "kubectl apply -k my-overlay" in lines[end:]
+
+
+def test_what_a_restore_applies_first_is_its_claims_and_nothing_else(composed, render) -> None:
+    documents = composed("local", "backup")
+    chosen = [each for each in documents if each["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "volume"]
+    assert {each["kind"] for each in chosen} == {"PersistentVolumeClaim"}
+    restore = render("restore")
+    made = {each["metadata"]["name"] for each in chosen} | set(of_kind(restore, "PersistentVolumeClaim"))
+    volumes = of_kind(restore, "Job")["restore"]["spec"]["template"]["spec"]["volumes"]
+    assert {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume} == made
+    assert {each["kind"] for each in restore} == {"PersistentVolumeClaim", "Job"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_policy_for_a_trace_collector_is_valid(version: str) -> None:
+    policy = yaml.safe_load(_block("to-trace-collector"))
+    validate(policy, version)
+    assert policy["spec"]["policyTypes"] == ["Egress"]
