@@ -78,16 +78,16 @@ To write this page anew: `.venv/bin/python deploy/sbom/licences.py`.
 
 ## Images
 
-The cluster starts programs of others as well. They run beside ours, unchanged and as their makers publish them, and none is part of
+The cluster starts programs of others as well. They run beside ours, as their makers publish them, and none is part of
 Zerofleet; who passes the images on has their terms to keep.
 
 | image | licence |
 | --- | --- |
-| `python:3.11-slim-bookworm`, under all of ours | Python Software Foundation licence; Debian's packages each under its own, as `/usr/share/doc/*/copyright` in the image |
+| `python:3.11-slim-bookworm`, under all of ours | PSF-2.0; Debian's packages by `/usr/share/doc/*/copyright` inside |
 | `redis:7-bookworm` | 7.4: RSALv2 or SSPLv1; up to 7.2, which `ZEROFLEET_REDIS_IMAGE=redis:7.2-bookworm` takes, BSD-3-Clause |
 | `prom/prometheus`, with the profile `observability` | Apache-2.0 |
 | `grafana/grafana`, with the profile `observability` | AGPL-3.0 |
-| `nvcr.io/nvidia/tritonserver`, with `compose.triton.yml` | Triton BSD-3-Clause, the image NVIDIA's Deep Learning Container License |
+| `nvcr.io/nvidia/tritonserver`, with `compose.triton.yml` | BSD-3-Clause, the image NVIDIA's container licence |
 
 ## Packages
 
