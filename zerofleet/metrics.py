@@ -107,6 +107,7 @@ SUSPECT_WORKERS = _gauge("zerofleet_suspect_workers", "Workers whose games diffe
 STREAM_LAG = _gauge("zerofleet_stream_lag_entries", "Games not yet delivered", by=(TRAINER,))
 STREAM_PENDING = _gauge("zerofleet_stream_pending_entries", "Games delivered and not yet acknowledged", by=(TRAINER,))
 STREAM_DEAD = _gauge("zerofleet_stream_dead_entries", "Games in the dead-letter queue", by=(TRAINER,))
+DEAD_LETTERS_LOST = _counter("zerofleet_dead_letters_lost_total", "Bad games whose dead letter Redis refused", by=(TRAINER,))
 STREAM_OLDEST = _gauge("zerofleet_stream_oldest_pending_seconds", "Age of the oldest unacknowledged game", by=(TRAINER,))
 REPLAY_SAMPLES = _gauge("zerofleet_replay_samples", "Samples in the training window", by=(TRAINER,))
 REPLAY_SAMPLES_TOTAL = _gauge("zerofleet_replay_samples_ever", "Samples ever stored", by=(TRAINER,))

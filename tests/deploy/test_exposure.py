@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,6 +117,20 @@ def test_a_trainer_reads_games_and_cannot_administer(server):
                 trainer.execute_command(*command)
         with pytest.raises(redis.exceptions.ResponseError):
             trainer.eval("return redis.call('FLUSHALL')", 0)
+
+
+def test_a_trainer_reads_and_empties_the_dead_letters_as_the_page_says(server):
+    page = (ROOT / "docs/operate.md").read_text()
+    said = [shlex.split(line, comments=True) for line in re.findall(r"^\$ ask (.*)$", page, re.MULTILINE)]
+    assert [words[0] for words in said] == ["XREVRANGE", "XDEL", "EVAL"]
+    with client(server, "trainer", PASSWORDS["trainer"]) as trainer:
+        for number in range(3):
+            trainer.xadd("games:dead", {"uid": f"game-{number}"}, id="1763745600000-0" if number == 0 else "*")
+        lengths = []
+        for words in said:
+            trainer.execute_command(*words)
+            lengths.append(trainer.xlen("games:dead"))
+        assert lengths == [3, 2, 0]
 
 
 def test_a_value_far_larger_than_a_game_is_not_taken_in(server):

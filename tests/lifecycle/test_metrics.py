@@ -18,7 +18,8 @@ GOLDEN = {
         zerofleet_inference_version_loaded zerofleet_model_loads_total
     """,
     "trainer": """
-        zerofleet_candidate_version zerofleet_candidates_total zerofleet_records_accepted_total
+        zerofleet_candidate_version zerofleet_candidates_total zerofleet_dead_letters_lost_total
+        zerofleet_records_accepted_total
         zerofleet_records_duplicate_total zerofleet_records_rejected_total zerofleet_replay_games_ever
         zerofleet_replay_samples zerofleet_replay_samples_ever zerofleet_samples_reused_ratio zerofleet_stream_dead_entries
         zerofleet_stream_lag_entries zerofleet_stream_oldest_pending_seconds zerofleet_stream_pending_entries

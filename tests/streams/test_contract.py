@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from zerofleet.errors import InvalidRequest
-from zerofleet.streams import POISON, Delivery, GameStream
+from zerofleet.streams import DEAD_PAYLOAD_BYTES, POISON, Delivery, GameStream, StreamSettings
 from zerofleet.streams.base import MAX_PAYLOAD_BYTES, StreamStats
 
 
@@ -306,6 +306,42 @@ async def test_only_the_newest_dead_are_kept(make_backend: MakeBackend) -> None:
         await stream.dead_letter(delivery, reason="moves")
     assert [d.uid for d in await stream.dead()] == ["game-4", "game-3", "game-2"]
     assert (await stream.stats()).dead == 3
+
+
+async def test_a_large_bad_game_leaves_its_beginning_its_length_and_its_reason(make_backend: MakeBackend) -> None:
+    backend = make_backend()
+    stream = backend.open()
+    payload = bytes(range(256)) * (MAX_PAYLOAD_BYTES // 256)
+    await stream.publish("large", payload)
+    (delivery,) = await take(stream)
+    assert delivery.payload == payload
+    await stream.dead_letter(delivery, reason="moves: of worker w-7")
+    (letter,) = await backend.open().dead()
+    assert (letter.uid, letter.reason, letter.deliveries) == ("large", "moves: of worker w-7", 1)
+    assert letter.payload == payload[:DEAD_PAYLOAD_BYTES]
+    assert letter.size_bytes == MAX_PAYLOAD_BYTES
+
+
+async def test_a_large_game_that_is_poison_leaves_its_beginning_too(make_backend: MakeBackend) -> None:
+    backend = make_backend(max_deliveries=1)
+    await backend.open().publish("large", bytes(MAX_PAYLOAD_BYTES))
+    await take(backend.open())
+    assert await take(backend.open()) == []
+    (letter,) = await backend.open().dead()
+    assert (letter.reason, len(letter.payload), letter.size_bytes) == (POISON, DEAD_PAYLOAD_BYTES, MAX_PAYLOAD_BYTES)
+
+
+async def test_a_reason_without_end_is_cut(make_backend: MakeBackend) -> None:
+    stream = make_backend().open()
+    await publish(stream, 0)
+    await stream.dead_letter((await take(stream))[0], reason="é" * 100_000)
+    (letter,) = await stream.dead()
+    assert letter.reason == "é" * 1024
+    assert letter.size_bytes == len(letter.payload)
+
+
+def test_all_dead_letters_together_take_a_small_part_of_a_redis_of_384_mb() -> None:
+    assert StreamSettings().dead_limit * DEAD_PAYLOAD_BYTES <= 64 << 20
 
 
 async def test_statistics_tell_waiting_from_pending(make_backend: MakeBackend) -> None:

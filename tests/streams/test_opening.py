@@ -11,6 +11,7 @@ import pytest
 
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.streams import GameStream, RedisStream, SqliteStream, open_stream
+from zerofleet.streams.sqlite import SCHEMA
 
 
 async def uids(stream: GameStream) -> list[str]:
@@ -131,6 +132,24 @@ async def test_directory_that_is_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="unable to open"):
         await stream.stats()
     await stream.aclose()
+
+
+async def test_a_file_with_whole_dead_letters_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "games.db"
+    column = next(line for line in SCHEMA.splitlines() if "size_bytes" in line)
+    old = sqlite3.connect(path)
+    old.executescript(SCHEMA.replace(f",\n{column}", "") + "PRAGMA user_version = 1;")
+    bury = "INSERT INTO dead_letters (stream, uid, payload, reason, deliveries) VALUES ('games', ?, x'0000', 'moves', 1)"
+    old.execute(bury, ["old"])
+    old.commit()
+    stream = SqliteStream(path, name="games")
+    await stream.publish("new", b"x")
+    await stream.dead_letter((await stream.consume(consumer="a", limit=1, block_s=0.0))[0], reason="moves")
+    old.execute(bury, ["late"])  # by a program of that time that has the file open
+    old.commit()
+    assert [(letter.uid, letter.size_bytes) for letter in await stream.dead()] == [("late", 2), ("new", 1), ("old", 2)]
+    await stream.aclose()
+    old.close()
 
 
 async def test_full_disk_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +14,11 @@ import pytest
 import redis.asyncio
 from structlog.testing import capture_logs
 
+from zerofleet import metrics
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable
 from zerofleet.streams import GameStream, RedisStream, StreamSettings, open_stream
 from zerofleet.streams import redis as redis_module
+from zerofleet.streams.base import MAX_PAYLOAD_BYTES
 
 
 class Server(Protocol):
@@ -141,23 +145,74 @@ async def test_redis_without_memory_makes_publishers_wait_and_can_still_be_empti
     await admin.config_set("maxmemory", 1)
 
     deliveries = await stream.consume(consumer="a", limit=3, block_s=0.0)
-    with pytest.raises(Unavailable, match="memory"):
-        await impatient.dead_letter(deliveries[0], reason="moves")
+    await impatient.dead_letter(deliveries[0], reason="moves")
     with pytest.raises(Unavailable, match="memory"):
         await impatient.publish("game-3", b"x")
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(stream.publish("game-3", b"x"))
         await stream.acknowledge([delivery.entry_id for delivery in deliveries[1:]])
-        assert (await stream.stats()).length == 1
+        assert (await stream.stats()).length == 0
         done, _ = await asyncio.wait([waiting], timeout=0.03)
         assert not done
         await admin.config_set("maxmemory", 0)
-    await stream.dead_letter(deliveries[0], reason="moves")
     assert await take(stream) == ["game-3"]
     stats = await stream.stats()
     assert (stats.length, stats.dead) == (1, 1)
     for client in (stream, impatient, admin):
         await client.aclose()
+
+
+@pytest.mark.slow
+async def test_redis_filled_by_large_bad_games_goes_on_taking_good_ones(make_redis_server: MakeServer) -> None:
+    server = make_redis_server("--maxmemory-policy", "noeviction", "--maxmemory", "24mb", "--appendfsync", "no")
+    server.start()
+    settings = StreamSettings(dead_limit=200, poll_s=0.005)  # letters of 6.4 MB; whole they would have 200 MiB
+    worker, trainer = (RedisStream(server.url, name="games", settings=settings) for _ in range(2))
+    flood = RedisStream(server.url, name="games", settings=NO_PATIENCE)
+    large = random.Random(1).randbytes(MAX_PAYLOAD_BYTES)
+    for wave in range(12):
+        bad = 0
+        with contextlib.suppress(Unavailable):  # until Redis is full
+            while True:
+                await flood.publish(f"bad-{wave}-{bad}", large)
+                bad += 1
+        assert bad > 10
+        found = await trainer.consume(consumer="a", limit=100, block_s=0.0)
+        assert len(found) == bad
+        for delivery in found:
+            await trainer.dead_letter(delivery, reason="moves")
+        async with asyncio.timeout(10):
+            await worker.publish(f"good-{wave}", b"x")
+        (good,) = await trainer.consume(consumer="a", limit=100, block_s=0.0)
+        assert good.uid == f"good-{wave}"
+        await trainer.acknowledge([good.entry_id])
+    stats = await trainer.stats()
+    assert (stats.length, stats.pending) == (0, 0)
+    assert [letter.size_bytes for letter in await trainer.dead(limit=1000)] == [len(large)] * stats.dead
+    assert 100 < stats.dead <= 200
+    for stream in (worker, trainer, flood):
+        await stream.aclose()
+
+
+async def test_a_bad_game_whose_letter_is_refused_is_counted_and_holds_up_nobody(redis_server: Server) -> None:
+    client = redis_server.client()
+    stream = RedisStream(redis_server.url, name="refused")
+    await client.set("refused:dead", "no stream")
+    await stream.publish("bad", b"x")
+    await stream.publish("good", b"x")
+    before = metrics.DEAD_LETTERS_LOST._value.get()
+    bad, good = await stream.consume(consumer="a", limit=2, block_s=0.0)
+    with capture_logs() as logs:
+        await stream.dead_letter(bad, reason="moves")
+    await stream.acknowledge([good.entry_id])
+    assert metrics.DEAD_LETTERS_LOST._value.get() - before == 1
+    assert [(line["event"], line["game_uid"]) for line in logs] == [("stream.dead_letter_lost", "bad")]
+    assert "WRONGTYPE" in logs[0]["error"]
+    assert await client.xlen("refused") == 0
+    assert (await client.xpending("refused", "trainer"))["pending"] == 0
+    await client.delete("refused", "refused:dead")
+    await client.aclose()
+    await stream.aclose()
 
 
 # -- refused -------------------------------------------------------------------------------------------------------
@@ -287,6 +342,19 @@ async def test_malformed_entry_goes_to_the_dead_and_stops_nobody(redis_server: S
     assert [letter.reason for letter in await stream.dead()] == ["malformed"]
     assert (await stream.stats()).length == 1
     await client.delete("mixed", "mixed:dead")
+    await client.aclose()
+    await stream.aclose()
+
+
+async def test_an_odd_entry_of_many_fields_leaves_a_small_letter(redis_server: Server) -> None:
+    client = redis_server.client()
+    stream = RedisStream(redis_server.url, name="odd")
+    await client.xadd("odd", {f"field {number}": b"x" * 100 for number in range(10_000)} | {"uid": "u" * 100_000})
+    assert await take(stream) == []
+    (letter,) = await stream.dead()
+    assert (letter.uid, letter.payload, letter.size_bytes) == ("u" * 128, b"", 1_100_000)
+    assert (await client.memory_usage("odd:dead")) < 8192
+    await client.delete("odd", "odd:dead")
     await client.aclose()
     await stream.aclose()
 

@@ -14,12 +14,21 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.streams.base import POISON, DeadLetter, Delivery, GameStream, StreamSettings, StreamStats
+from zerofleet.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    POISON,
+    DeadLetter,
+    Delivery,
+    GameStream,
+    StreamSettings,
+    StreamStats,
+)
 from zerofleet.streams.memory import MemoryStream
 from zerofleet.streams.redis import RedisStream
 from zerofleet.streams.sqlite import SqliteStream
 
 __all__ = [
+    "DEAD_PAYLOAD_BYTES",
     "POISON",
     "DeadLetter",
     "Delivery",

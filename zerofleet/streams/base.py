@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from zerofleet.errors import InvalidRequest
 
 __all__ = [
+    "DEAD_PAYLOAD_BYTES",
     "MAX_PAYLOAD_BYTES",
     "POISON",
     "DeadLetter",
@@ -34,7 +35,13 @@ __all__ = [
 
 MAX_PAYLOAD_BYTES = 1 << 20
 """The most a game may have; see `zerofleet.records.MAX_RECORD_BYTES`."""
+DEAD_PAYLOAD_BYTES = 32 << 10
+"""Of a game that was given up only its beginning is kept, or a few hundred large ones would fill the store for good.
+
+Most games are far smaller. Times `dead_limit` it is what all dead letters take, beside the games in a Redis of 384 MB."""
 MAX_UID_CHARACTERS = 128
+MAX_REASON_CHARACTERS = 1024
+"""Most of a reason that is kept; ours are shorter."""
 POISON = "poison"
 """Reason of a dead letter that was delivered `max_deliveries` times and never acknowledged."""
 
@@ -50,8 +57,8 @@ class StreamSettings(BaseModel):
     """Seconds after which a delivered entry that was not acknowledged is delivered again. Above the slowest store."""
     max_deliveries: int = Field(default=5, ge=1)
     """Deliveries after which an entry is given up as poison: something in it kills whoever takes it."""
-    dead_limit: int = Field(default=10_000, ge=1)
-    """Dead letters that are kept for inspection; beyond it the oldest go."""
+    dead_limit: int = Field(default=1_000, ge=1)
+    """Dead letters that are kept for inspection, each with up to 32 KiB of its game; beyond it the oldest go."""
     poll_s: float = Field(default=0.05, gt=0, lt=1)
     """Seconds between two looks where the store cannot wake a waiter: SQLite, and publishers on a full stream."""
     retry_for_s: float = Field(default=60.0, ge=0)
@@ -85,9 +92,10 @@ class DeadLetter:
 
     entry_id: str
     uid: str
-    payload: bytes
+    payload: bytes  # its first `DEAD_PAYLOAD_BYTES`
     reason: str
     deliveries: int
+    size_bytes: int  # of the whole game
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +146,9 @@ class GameStream(Protocol):
         ...
 
     async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
-        """Take an entry out of the stream and keep it among the dead, in one step; nothing happens if it is gone.
+        """Take an entry out of the stream and keep its beginning among the dead, in one step; nothing happens if it is gone.
 
+        A store that refuses the dead letter loses it, and counts it: a bad game never holds up the good ones.
         Cancellation: it happened whole or not at all.
         """
         ...

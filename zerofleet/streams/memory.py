@@ -10,7 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zerofleet import tracing
-from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings, StreamStats, require_publishable
+from zerofleet.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    MAX_REASON_CHARACTERS,
+    POISON,
+    DeadLetter,
+    Delivery,
+    StreamSettings,
+    StreamStats,
+    require_publishable,
+)
 
 __all__ = ["MemoryStream"]
 
@@ -125,7 +134,9 @@ class MemoryStream:
 
     def _bury(self, entry_id: str, reason: str) -> None:
         entry = self._store.entries.pop(entry_id)
-        self._store.dead.appendleft(DeadLetter(entry_id, entry.uid, entry.payload, reason, entry.deliveries))
+        payload, reason = entry.payload[:DEAD_PAYLOAD_BYTES], reason[:MAX_REASON_CHARACTERS]
+        letter = DeadLetter(entry_id, entry.uid, payload, reason, entry.deliveries, len(entry.payload))
+        self._store.dead.appendleft(letter)
 
     async def stats(self) -> StreamStats:
         """See `GameStream.stats`. Cancellation: nothing happened."""

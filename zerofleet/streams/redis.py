@@ -2,9 +2,10 @@
 
     games         the entries: fields `uid`, `payload`, and `traceparent` of a game that is traced; one consumer group,
                   created at id 0
-    games:dead    dead letters: the entry's fields, `reason`, `deliveries`; the oldest go beyond `dead_limit`
+    games:dead    dead letters: `reason`, `deliveries`, `uid`, the beginning of `payload`, and `bytes`, the length of the
+                  whole entry's values or of its payload; the oldest go beyond `dead_limit`
 
-Nothing is trimmed: XTRIM and MAXLEN would take unread and pending entries. An acknowledged entry is deleted. It needs
+Nothing else is trimmed: XTRIM and MAXLEN would take unread and pending entries. An acknowledged entry is deleted. It needs
 Redis 6.2; run it with `appendonly yes` and `maxmemory-policy noeviction`, or a restart loses what it had accepted. While
 Redis is away calls try again with backoff and jitter, and say so in the log once.
 
@@ -27,10 +28,12 @@ from typing import Any, TypeVar
 import structlog
 from redis import exceptions as failures
 
-from zerofleet import tracing
+from zerofleet import metrics, tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable, ZerofleetError
 from zerofleet.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    MAX_REASON_CHARACTERS,
     MAX_UID_CHARACTERS,
     POISON,
     DeadLetter,
@@ -52,21 +55,25 @@ PAGE = 1000  # ids a command
 MALFORMED = "malformed"
 """Reason of a dead letter that somebody else wrote into the stream without `uid` and `payload`."""
 
-# Entry out of the stream and among the dead, in one step and at most once. XADD comes first: it fails when Redis has no
-# memory, and then nothing has happened. KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit. Returns the uid.
+# Entry out of the stream and its beginning among the dead, in one step and at most once. A Redis without memory refuses XADD
+# as the first write of a script, and not after one that frees some: XDEL and XACK come first. Should XADD be refused all the
+# same the letter is lost, as a bad game that cannot be buried would come back for ever. Other fields than ours are dropped.
+# KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit, characters of a uid, bytes of a payload.
+# Returns the uid and why there is no letter (empty when there is); nil when the entry was gone.
 BURY = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
-if #found > 0 then
-    redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[5], '*', 'reason', ARGV[3], 'deliveries', ARGV[4], unpack(found[1][2]))
-    redis.call('XDEL', KEYS[1], ARGV[1])
-end
+redis.call('XDEL', KEYS[1], ARGV[1])
 redis.call('XACK', KEYS[1], ARGV[2], ARGV[1])
 if #found == 0 then return nil end
-local fields = found[1][2]
+local fields, uid, payload, bytes = found[1][2], '', nil, 0
 for i = 1, #fields, 2 do
-    if fields[i] == 'uid' then return fields[i + 1] end
+    bytes = bytes + #fields[i + 1]
+    if fields[i] == 'uid' then uid = string.sub(fields[i + 1], 1, ARGV[6]) end
+    if fields[i] == 'payload' then payload = fields[i + 1] end
 end
-return ''
+local letter = redis.pcall('XADD', KEYS[2], 'MAXLEN', ARGV[5], '*', 'reason', ARGV[3], 'deliveries', ARGV[4], 'uid', uid,
+    'payload', string.sub(payload or '', 1, ARGV[7]), 'bytes', payload and #payload or bytes)
+return {uid, type(letter) == 'table' and letter.err or ''}
 """
 
 AWAY = (
@@ -244,11 +251,17 @@ class RedisStream:
             await commands.execute()
 
     async def _bury(self, entry_id: str, reason: str, deliveries: int) -> None:
-        arguments = (entry_id, self._group, reason, str(deliveries), str(self._settings.dead_limit))
-        uid: bytes | None = await self._client.eval(BURY, 2, self._key, self._dead_key, *arguments)
-        if uid is not None and reason in (POISON, MALFORMED):  # of any other reason our caller knows more
-            text = uid[:MAX_UID_CHARACTERS].decode(errors="replace")
-            log.error("stream.dead_letter", game_uid=text, reason=reason, deliveries=deliveries)
+        kept = (self._settings.dead_limit, MAX_UID_CHARACTERS, DEAD_PAYLOAD_BYTES)
+        arguments = (entry_id, self._group, reason[:MAX_REASON_CHARACTERS], deliveries, *kept)
+        found: list[bytes] | None = await self._client.eval(BURY, 2, self._key, self._dead_key, *arguments)
+        if found is None:
+            return
+        uid, refusal = (text.decode(errors="replace") for text in found)
+        if reason in (POISON, MALFORMED):  # of any other reason our caller knows more
+            log.error("stream.dead_letter", game_uid=uid, reason=reason, deliveries=deliveries)
+        if refusal:
+            metrics.DEAD_LETTERS_LOST.inc()
+            log.error("stream.dead_letter_lost", game_uid=uid, reason=reason, error=refusal)
 
     async def _stats(self) -> StreamStats:
         async with self._client.pipeline(transaction=False) as commands:
@@ -355,4 +368,6 @@ def _ids(rows: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[str]:
 def _dead_letter(entry_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     uid, payload = fields.get(b"uid", b""), fields.get(b"payload", b"")
     reason, count = fields.get(b"reason", b""), fields.get(b"deliveries", b"0")
-    return DeadLetter(entry_id.decode(), uid.decode(errors="replace"), payload, reason.decode(errors="replace"), int(count))
+    size_bytes = int(fields.get(b"bytes", len(payload)))  # letters of before there was the field are whole
+    reason_text = reason.decode(errors="replace")
+    return DeadLetter(entry_id.decode(), uid.decode(errors="replace"), payload, reason_text, int(count), size_bytes)

@@ -21,7 +21,16 @@ import structlog
 from zerofleet import tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.streams.base import POISON, DeadLetter, Delivery, StreamSettings, StreamStats, require_publishable
+from zerofleet.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    MAX_REASON_CHARACTERS,
+    POISON,
+    DeadLetter,
+    Delivery,
+    StreamSettings,
+    StreamStats,
+    require_publishable,
+)
 
 __all__ = ["SqliteStream"]
 
@@ -55,12 +64,16 @@ CREATE TABLE dead_letters (
     uid TEXT NOT NULL,
     payload BLOB NOT NULL,
     reason TEXT NOT NULL,
-    deliveries INTEGER NOT NULL
+    deliveries INTEGER NOT NULL,
+    size_bytes INTEGER  -- of the whole game, of which payload is the beginning (NULL when it is all of it)
 );
 CREATE INDEX dead_by_stream ON dead_letters (stream, id);
 """
-# A file of before there were traces lacks the column. Adding it is no new version: older programs name the columns they use.
-ADD_TRACEPARENT = "ALTER TABLE entries ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''"
+# Columns that older files lack. Adding one is no new version: older programs name the columns they use.
+ADDED_COLUMNS = (
+    ("entries", "traceparent", "ALTER TABLE entries ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''"),
+    ("dead_letters", "size_bytes", "ALTER TABLE dead_letters ADD COLUMN size_bytes INTEGER"),
+)
 
 PUBLISH = """
 INSERT INTO entries (stream, uid, payload, published_at_s, traceparent)
@@ -86,8 +99,8 @@ WHERE id = ? AND handle = ?
 """
 DELETE = "DELETE FROM entries WHERE id = ? AND stream = ?"
 BURY = """
-INSERT INTO dead_letters (stream, uid, payload, reason, deliveries)
-SELECT stream, uid, payload, ?, deliveries FROM entries WHERE id = ? AND stream = ?
+INSERT INTO dead_letters (stream, uid, payload, reason, deliveries, size_bytes)
+SELECT stream, uid, substr(payload, 1, ?), ?, deliveries, length(payload) FROM entries WHERE id = ? AND stream = ?
 """
 FORGET_OLD_DEAD = """
 DELETE FROM dead_letters WHERE stream = :stream
@@ -98,7 +111,10 @@ SELECT count(*), count(consumer), min(CASE WHEN consumer IS NOT NULL THEN publis
     (SELECT count(*) FROM dead_letters WHERE stream = :stream)
 FROM entries WHERE stream = :stream
 """
-DEAD = "SELECT id, uid, payload, reason, deliveries FROM dead_letters WHERE stream = ? ORDER BY id DESC LIMIT ?"
+DEAD = """
+SELECT id, uid, payload, reason, deliveries, coalesce(size_bytes, length(payload)) FROM dead_letters
+WHERE stream = ? ORDER BY id DESC LIMIT ?
+"""
 
 
 class SqliteStream:
@@ -248,7 +264,7 @@ class SqliteStream:
             self._bury_in_transaction(self._database(), entry_id, reason)
 
     def _bury_in_transaction(self, database: sqlite3.Connection, entry_id: int, reason: str) -> None:
-        database.execute(BURY, (reason, entry_id, self._name))
+        database.execute(BURY, (DEAD_PAYLOAD_BYTES, reason[:MAX_REASON_CHARACTERS], entry_id, self._name))
         crash_point("stream_between_bury_and_delete")
         database.execute(DELETE, (entry_id, self._name))
         database.execute(FORGET_OLD_DEAD, {"stream": self._name, "kept": self._settings.dead_limit})
@@ -259,7 +275,7 @@ class SqliteStream:
 
     def _dead(self, limit: int) -> list[DeadLetter]:
         rows = self._database().execute(DEAD, (self._name, limit)).fetchall()
-        return [DeadLetter(str(entry_id), uid, payload, reason, count) for entry_id, uid, payload, reason, count in rows]
+        return [DeadLetter(str(entry_id), *fields) for entry_id, *fields in rows]
 
 
 class _Transaction:
@@ -295,8 +311,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     with _Transaction(connection):  # two processes may open a new file at once
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == SCHEMA_VERSION:
-            if "traceparent" not in {row[1] for row in connection.execute("PRAGMA table_info(entries)")}:
-                connection.execute(ADD_TRACEPARENT)
+            for table, column, statement in ADDED_COLUMNS:
+                if column not in {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
+                    connection.execute(statement)
             return
         if version != 0 or connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
             raise RunDirectoryError(
