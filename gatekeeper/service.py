@@ -166,7 +166,13 @@ async def serve(service: Service, settings: GatekeeperSettings) -> None:
 
 
 async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, model: str) -> Evaluator:
-    client = KServeEvaluator(settings.inference_address, model, token=plain(settings.token), tls=settings.tls)
+    client = KServeEvaluator(
+        settings.inference_address,
+        model,
+        token=plain(settings.token),
+        tls=settings.tls,
+        on_retry=metrics.count_eval_retry,
+    )
     return await stack.enter_async_context(client)
 
 

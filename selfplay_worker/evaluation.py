@@ -97,8 +97,8 @@ class PatientEvaluator:
                     log.warning("version.gone", version=version, error=str(error))
                     return None
                 self._note_away(error)
-                metrics.EVAL_RETRIES.labels(reason=type(error).__name__).inc()
                 await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
+                metrics.count_eval_retry(error)  # the evaluator gave up and counted only what it sent again itself
                 pause_s = min(MAX_PAUSE_S, pause_s * 2)
                 continue
             self._note_answer(len(batch), time.monotonic() - began)

@@ -54,18 +54,23 @@ async def serve(service: Service, settings: WorkerSettings) -> None:
     model, token, tls = model_name(game), plain(settings.token), settings.tls
     async with (
         GatekeeperClient(settings.gatekeeper_address, token=token, tls=tls) as gatekeeper,
-        KServeEvaluator(
-            settings.inference_address,
-            model,
-            token=token,
-            tls=tls,
-            timeout_s=settings.evaluation_timeout_s,
-            retry_s=5.0,
-        ) as evaluator,
+        _evaluator(settings, model) as evaluator,
         aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
     ):
         selfplay = SelfPlay(game, settings, evaluator=evaluator, stream=stream)
         await selfplay.run(service, gatekeeper.watch(model), has_champion=lambda: _has_champion(gatekeeper, model))
+
+
+def _evaluator(settings: WorkerSettings, model: str) -> KServeEvaluator:
+    return KServeEvaluator(
+        settings.inference_address,
+        model,
+        token=plain(settings.token),
+        tls=settings.tls,
+        timeout_s=settings.evaluation_timeout_s,
+        retry_s=5.0,
+        on_retry=metrics.count_eval_retry,
+    )
 
 
 async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:

@@ -17,7 +17,7 @@ from prometheus_client.core import Metric
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-__all__ = ["CONTENT_TYPE", "declared", "exposition", "names"]
+__all__ = ["CONTENT_TYPE", "count_eval_retry", "declared", "exposition", "names"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -75,6 +75,7 @@ EVAL_LATENCY = _histogram(
     "zerofleet_eval_latency_seconds", "From request to reply", by=(WORKER, GATEKEEPER), buckets=_LATENCY_BUCKETS
 )
 EVAL_RETRIES = _counter("zerofleet_eval_retries_total", "Requests sent again", "reason", by=(WORKER, GATEKEEPER))
+
 
 # Inference server.
 INFERENCE_POSITIONS = _counter("zerofleet_inference_positions_total", "Positions evaluated", "model", by=(SERVER,))
@@ -153,6 +154,11 @@ class _Exposed:
             if self._service in services:
                 yield from metric.collect()
         yield from _process.collect()
+
+
+def count_eval_retry(failure: Exception) -> None:
+    """Count a request that is sent again after `failure`, by whoever sends it."""
+    EVAL_RETRIES.labels(reason=type(failure).__name__).inc()
 
 
 def exposition(service: str) -> bytes:

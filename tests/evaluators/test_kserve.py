@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,11 @@ import pytest
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
+from gatekeeper.service import _reach_evaluator
+from gatekeeper.settings import GatekeeperSettings
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.worker import _evaluator
+from zerofleet import metrics
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.fakes import uniform_policy
@@ -114,6 +120,36 @@ async def test_an_overloaded_or_absent_server_is_asked_again(address, servant, c
         answer = await client.evaluate(batch(2), version=V1)
     assert len(answer.value) == 2
     assert len(servant.rows) == 4
+
+
+async def test_each_request_that_is_sent_again_is_told_with_its_reason(address, servant):
+    refusals = [(grpc.StatusCode.RESOURCE_EXHAUSTED, "full"), (grpc.StatusCode.UNAVAILABLE, "away")]
+    servant.faults = list(refusals)
+    told = []
+    async with evaluator(address, on_retry=told.append) as client:
+        await client.evaluate(batch(2), version=V1)
+        assert [type(failure) for failure in told] == [Overloaded, Unavailable]
+        servant.faults = [(grpc.StatusCode.INVALID_ARGUMENT, "nonsense")]
+        with pytest.raises(InvalidRequest):
+            await client.evaluate(batch(2), version=V1)
+    assert len(told) == 2
+    assert len(servant.rows) == 4
+
+
+@pytest.mark.parametrize("service", ["selfplay_worker", "gatekeeper"])
+async def test_a_service_counts_the_requests_that_its_evaluator_sends_again(address, servant, service, tmp_path):
+    servant.faults = [(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")] * 2
+    given = {"run_dir": tmp_path, "game": "tic_tac_toe", "inference_address": address}
+    counted = metrics.EVAL_RETRIES.labels(reason="Overloaded")
+    before = counted._value.get()
+    async with AsyncExitStack() as stack:
+        if service == "gatekeeper":
+            client = await _reach_evaluator(stack, GatekeeperSettings.model_validate(given), MODEL)
+        else:
+            client = await stack.enter_async_context(_evaluator(WorkerSettings.model_validate(given), MODEL))
+        await client.evaluate(batch(2), version=V1)
+    assert counted._value.get() - before == 2
+    assert f'zerofleet_eval_retries_total{{reason="Overloaded"}} {before + 2}' in metrics.exposition(service).decode()
 
 
 async def test_overload_becomes_an_error_when_it_lasts(address, servant):

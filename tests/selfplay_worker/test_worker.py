@@ -180,12 +180,16 @@ async def test_games_go_on_where_they_were_when_the_server_comes_back(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     before = sum(value_of(metrics.GAMES_ABANDONED.labels(reason=r)) for r in ("stale", "version_gone"))
+    retries = metrics.EVAL_RETRIES.labels(reason="Unavailable")
+    retried = value_of(retries)
     promotions.promote(1)
     async with working(game, settings, evaluator, stream, promotions):
         await stream.until(3)
         evaluator.away = True
         await evaluator.until_asked()
         evaluator.away = False
+        while value_of(retries) == retried:
+            await evaluator.until_asked()
         await stream.until(len(stream.published) + 20)
     assert sum(value_of(metrics.GAMES_ABANDONED.labels(reason=r)) for r in ("stale", "version_gone")) == before
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -50,6 +51,7 @@ class KServeEvaluator(ChannelClient):
     timeout_s    deadline of one attempt, waiting for a connection included
     retry_s      total time after which an overloaded or unreachable server becomes an error
     concurrency  requests in flight at most; further ones wait here
+    on_retry     called with the failure each time a request is about to be sent again
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class KServeEvaluator(ChannelClient):
         retry_s: float = 60.0,
         max_rows: int = MAX_REQUEST_ROWS,
         concurrency: int = 64,
+        on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
         rng: random.Random | None = None,
     ) -> None:
         self._model = require_model_name(game_name)  # before there is a channel to close
@@ -72,6 +75,7 @@ class KServeEvaluator(ChannelClient):
         self._max_rows = max_rows
         self._missing_s = MISSING_S if may_have_replicas(target) else 0.0
         self._slots = asyncio.Semaphore(concurrency)
+        self._on_retry = on_retry
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
@@ -137,6 +141,7 @@ class KServeEvaluator(ChannelClient):
                     if loop.time() + pause_s >= began_s + self._patience_s(error):
                         raise await self.explained(error) from failure
                 await asyncio.sleep(pause_s)
+                self._on_retry(error)
                 attempt += 1
 
     def _patience_s(self, error: ZerofleetError) -> float:
