@@ -5,6 +5,7 @@ The tests share one cluster and run in the order of the file: each leaves it hea
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -20,6 +21,9 @@ from zerofleet.naming import model_name
 GAME = "connect_four"
 SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker")
 COLD_START_S = 180.0  # what is wanted; a busy machine takes longer, and that is no fault of the cluster
+ENFORCED = bool(
+    os.environ.get("ZEROFLEET_COLD_START")
+)  # set on a machine that does nothing else; five times as long passes else
 PARTITION_S = 60.0
 BOARD = Path(__file__).parents[2] / "deploy/monitoring/grafana/dashboards/zerofleet.json"
 
@@ -27,13 +31,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def test_it_trains_a_candidate_and_promotes_one(cluster):
+    began_s = time.monotonic()
     cluster.compose("up", "--detach")
-    took_s = cluster.wait(
+    up_s = time.monotonic() - began_s
+    cluster.wait(
         "a trained candidate",
         lambda: cluster.metrics("trainer").total("zerofleet_candidate_version") >= 2,
         seconds=5 * COLD_START_S,
     )
-    print(f"first trained candidate {took_s:.0f} s after the containers were started; wanted: {COLD_START_S:.0f} s")
+    took_s = time.monotonic() - began_s
+    print(f"compose up took {up_s:.0f} s; first trained candidate {took_s:.0f} s after it began; wanted: {COLD_START_S:.0f} s")
+    assert took_s < COLD_START_S or not ENFORCED
     cluster.wait("a promotion after the first champion", lambda: cluster.champion() >= 2, seconds=600)
 
 
