@@ -23,7 +23,7 @@ from zerofleet.health import MAX_WATCHES
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 WATCH = "/grpc.health.v1.Health/Watch"
 OPERATOR = "operator-token-of-this-test"
-EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+EXHAUSTED, CUT_OFF = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED
 
 
 async def expect_service(wire: Wire, positions, *, callers: int = 10) -> None:
@@ -40,19 +40,24 @@ def refused(reason: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("calls", "most_mib"), [(1_000, 100), (10_000, 512)])
 async def test_of_many_calls_at_once_those_beyond_the_bounds_are_refused_and_the_rest_answered(
-    open_wire, publish, loader, positions
+    open_wire, publish, loader, positions, calls, most_mib
 ):
-    """1,000 calls of 10 connections on a server that takes 128 calls and 300 waiting positions, while the device stands."""
+    """Calls of 20 connections on a server that takes 128 calls and 300 waiting positions, while the device stands.
+
+    Calls that come faster than the server takes them on wait in gRPC, which cuts them off beyond a thousand or so. The
+    memory is that of both ends, and most of it the callers'.
+    """
     states, legal = positions[0][:10], positions[1][:10]
     request = infer_request(states, legal).SerializeToString()
-    calls, at_once = 1_000, 128
+    at_once = 128
     async with open_wire(max_queue_positions=300, max_concurrent_calls=at_once) as wire, AsyncExitStack() as stack:
         await wire.server.plane.registry.serve(MODEL, [publish()])
         loader.gate.clear()
         own = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own for each channel
         channels = [
-            await stack.enter_async_context(grpc.aio.insecure_channel(wire.server.address, options=own)) for _ in range(10)
+            await stack.enter_async_context(grpc.aio.insecure_channel(wire.server.address, options=own)) for _ in range(20)
         ]
         sends = [channel.unary_unary(INFER) for channel in channels]
         before_bytes = psutil.Process().memory_info().rss
@@ -65,7 +70,7 @@ async def test_of_many_calls_at_once_those_beyond_the_bounds_are_refused_and_the
                 done[grpc.StatusCode.OK] += 1
             except grpc.aio.AioRpcError as failure:
                 done[failure.code()] += 1
-                if done[EXHAUSTED] >= calls - at_once:
+                if done[EXHAUSTED] + done[CUT_OFF] >= calls - at_once:
                     most_refused.set()
 
         async with asyncio.TaskGroup() as group:
@@ -76,9 +81,10 @@ async def test_of_many_calls_at_once_those_beyond_the_bounds_are_refused_and_the
             assert done[grpc.StatusCode.OK] == 0
             grown_bytes = psutil.Process().memory_info().rss - before_bytes
             loader.gate.set()
-        assert set(done) == {grpc.StatusCode.OK, EXHAUSTED}
+        assert set(done) <= {grpc.StatusCode.OK, EXHAUSTED, CUT_OFF}
+        assert done[EXHAUSTED] > 0
         assert done[grpc.StatusCode.OK] >= 31  # the call the device held, and those whose 300 positions waited
-        assert grown_bytes < 100 << 20
+        assert grown_bytes < most_mib << 20
         await expect_service(wire, positions)
 
 

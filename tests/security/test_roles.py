@@ -125,6 +125,16 @@ async def test_a_second_token_behind_a_wrong_one_does_not_count():
         assert await _code(channel, "/zerofleet.v1.Gatekeeper/Promote", metadata) is grpc.StatusCode.UNAUTHENTICATED
 
 
+async def test_a_token_works_for_whoever_presents_it_and_as_often_as_he_likes_until_it_is_replaced():
+    """What a thief or somebody who repeats what he read can do ends with the restart that leaves the token out."""
+    method, old, new = "/zerofleet.v1.Gatekeeper/Promote", "o" * 24, "n" * 24
+    works, ended = [grpc.StatusCode.OK] * 2, [grpc.StatusCode.UNAUTHENTICATED] * 2
+    for known, of_old, of_new in (([old], works, ended), ([old, new], works, works), ([new], ended, works)):
+        async with _server(dict.fromkeys(known, Role.OPERATOR)) as channel:
+            assert [await _code(channel, method, token_metadata(old)) for _ in range(2)] == of_old
+            assert [await _code(channel, method, token_metadata(new)) for _ in range(2)] == of_new
+
+
 async def test_health_is_asked_without_a_token():
     async with _server({token: role for role, token in TOKENS.items()}) as channel:
         assert await _code(channel, "/grpc.health.v1.Health/Check", ()) is grpc.StatusCode.OK
