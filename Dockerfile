@@ -117,6 +117,10 @@ LABEL org.opencontainers.image.title="Zerofleet self-play worker" \
       org.opencontainers.image.created="${CREATED}"
 
 FROM light AS gatekeeper
+# The volume of models is mounted here, and belongs to us also where a restore is the first to use it.
+USER root
+RUN install -d -m 0750 -o zerofleet -g zerofleet /data/models
+USER 10001:10001
 ENV ZEROFLEET_ADDRESS=0.0.0.0:8002
 EXPOSE 8002
 ENTRYPOINT ["python", "-m", "gatekeeper"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import signal
 import statistics
 import subprocess
@@ -242,20 +243,30 @@ async def flooded(flood, channels, until_done) -> None:
             enough.set()
 
 
+class Jitter(random.Random):
+    """Random numbers as a client has them in a fleet, seeded by the system; tells the pauses that were drawn."""
+
+    def begin(self) -> list[float]:
+        self.drawn_s: list[float] = []
+        return self.drawn_s
+
+    def uniform(self, a: float, b: float) -> float:
+        self.drawn_s.append(super().uniform(a, b))
+        return self.drawn_s[-1]
+
+
 async def clients_back_off(served, batch: LeafBatch, flooded_until) -> None:
     """The fleet's own clients beside the flood: refused, each pauses for longer and longer random whiles; all are answered."""
     pauses: list[list[list[float]]] = [[] for _ in range(CLIENTS)]  # of each client's requests
 
     async def ask(mine: list[list[float]], enough: asyncio.Event) -> None:
-        async def pause(seconds: float) -> None:
-            mine[-1].append(seconds)
-            await asyncio.sleep(seconds)
-
-        # With the random numbers that it has in a fleet: no seed of this test makes the clients differ.
-        async with contextlib.aclosing(served.evaluator(pause=pause, timeout_s=60.0)) as evaluator:
+        jitter = Jitter()
+        async with contextlib.aclosing(served.evaluator(rng=jitter, timeout_s=60.0)) as evaluator:
             while not enough.is_set():
-                mine.append([])
+                mine.append(jitter.begin())
+                began_s = time.monotonic()
                 assert len((await evaluator.evaluate(batch, version=served.first)).policy) == len(batch)
+                assert time.monotonic() - began_s > 0.99 * sum(mine[-1])  # it did wait
 
     def often() -> list[list[float]]:
         return [request for mine in pauses for request in mine if len(request) >= TRIES]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -52,7 +52,6 @@ class KServeEvaluator(ChannelClient):
     retry_s      total time after which an overloaded or unreachable server becomes an error
     concurrency  requests in flight at most; further ones wait here
     on_retry     called with the failure each time a request is about to be sent again
-    pause        waits so many seconds before a request is sent again
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class KServeEvaluator(ChannelClient):
         concurrency: int = 64,
         on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
         rng: random.Random | None = None,
-        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._model = require_model_name(game_name)  # before there is a channel to close
         super().__init__(target, open_channel(target, tls), token, tls)
@@ -79,7 +77,6 @@ class KServeEvaluator(ChannelClient):
         self._slots = asyncio.Semaphore(concurrency)
         self._on_retry = on_retry
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self._pause = pause
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
@@ -143,7 +140,7 @@ class KServeEvaluator(ChannelClient):
                     pause_s = self._rng.uniform(0, min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt))
                     if loop.time() + pause_s >= began_s + self._patience_s(error):
                         raise await self.explained(error) from failure
-                await self._pause(pause_s)
+                await asyncio.sleep(pause_s)
                 self._on_retry(error)
                 attempt += 1
 
