@@ -195,8 +195,13 @@ def _title(header: RunHeader) -> str:
 def _check_empty(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise RunDirectoryError(f"{root} is a file; --run-dir takes a directory")
-    if root.is_dir() and any(entry.name not in _OF_NO_RUN for entry in root.iterdir()):
+    if root.is_dir() and any(entry.name not in _OF_NO_RUN and not _is_empty_folder(entry) for entry in root.iterdir()):
         raise RunDirectoryError(f"{root} is not empty and is no run directory (no run.json); choose another --run-dir")
+
+
+def _is_empty_folder(path: Path) -> bool:
+    """Where another volume is mounted, there is one before the run."""
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def _take_lock(paths: RunPaths) -> int:

@@ -327,7 +327,7 @@ async def test_calls_are_counted_by_code(wire, positions):
     await wire.infer(positions[0][:1], positions[1][:1])
     await refusal(wire.infer(positions[0][:1], positions[1][:1] * 0))
     async with asyncio.timeout(10):
-        while handled("INVALID_ARGUMENT") == before[1]:  # a refusal leaves before it is counted
+        while handled("INVALID_ARGUMENT") == before[1]:  # noqa: ASYNC110 - a refusal leaves before it is counted
             await asyncio.sleep(0)
     assert (handled("OK"), handled("INVALID_ARGUMENT")) == (before[0] + 1, before[1] + 1)
 
