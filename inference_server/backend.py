@@ -47,7 +47,6 @@ _NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum suppor
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor settles after two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
-GIVE_WAY_S = 0.02  # p99 of calls while versions are swapped without end: 2.0 of that without swaps, 4.2 without these pauses
 # What reduced precision may change in a probability (or another number in [0, 1]) and in a value. In bfloat16 a trained
 # 2 x 32 network was off by up to 0.03 and 0.04 (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
 REDUCED_POLICY_TOLERANCE = 0.05
@@ -85,31 +84,32 @@ class TorchBackend:
         """Settings that torch keeps by thread: run this on the device thread."""
         torch.set_num_threads(self._threads)
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> TorchModule:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TorchModule:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
-        Loading TorchScript is running code. Raises `CorruptModel`. A version that reduced precision distorts is loaded in
+        Loading TorchScript is running code. Each of its steps holds the interpreter for up to 15 ms; before each, calls have
+        `pause_s` to go on. Raises `CorruptModel`. A version that reduced precision distorts is loaded in
         float32 instead.
         """
-        module = self._load_checked(path, manifest)
+        module = self._load_checked(path, manifest, pause_s)
         states, legal, _, _ = manifest.golden.arrays()
         rows = 1
         while rows <= max_batch:
             block = [np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]
             for _ in range(WARM_UP_PASSES):
-                _give_way()
+                time.sleep(pause_s)
                 module.evaluate(*block)
             rows *= 16
         return module
 
-    def _load_checked(self, path: Path, manifest: Manifest) -> TorchModule:
-        module, answers = self._load(path, manifest, self.precision)
+    def _load_checked(self, path: Path, manifest: Manifest, pause_s: float) -> TorchModule:
+        module, answers = self._load(path, manifest, self.precision, pause_s)
         try:
             _check(manifest, answers)
         except CorruptModel as error:
             if self.precision is torch.float32:
                 raise
-            exact, exact_answers = self._load(path, manifest, torch.float32)
+            exact, exact_answers = self._load(path, manifest, torch.float32, pause_s)
             _check(manifest, exact_answers)  # the version itself is sound, so only the precision is in question
             if not _is_near(answers, exact_answers):
                 log.warning(
@@ -118,23 +118,23 @@ class TorchBackend:
                 module = exact
         return module
 
-    def _load(self, path: Path, manifest: Manifest, precision: torch.dtype) -> tuple[TorchModule, Answers]:
+    def _load(self, path: Path, manifest: Manifest, precision: torch.dtype, pause_s: float) -> tuple[TorchModule, Answers]:
         """Return the module and what it says of the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
         try:
-            _give_way()
+            time.sleep(pause_s)
             script: Any = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
-            _give_way()
+            time.sleep(pause_s)
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while it words the error.
             TorchModule(script, self.device).evaluate([states], [legal])
-            _give_way()
+            time.sleep(pause_s)
             script = torch.jit.freeze(script)
             if not self.on_gpu:
-                _give_way()
+                time.sleep(pause_s)
                 script = torch.jit.optimize_for_inference(script)
-            _give_way()
+            time.sleep(pause_s)
             module = TorchModule(script, self.device)
             return module, module.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError, OSError) as error:
@@ -202,11 +202,6 @@ class _GpuRunner:
             held = torch.empty((capacity, like.shape[1]), dtype=like.dtype, pin_memory=True)
             self._pinned[name] = held
         return held[:rows]
-
-
-def _give_way() -> None:
-    """Let calls go on between two steps of a load, each of which holds the interpreter for up to 15 ms."""
-    time.sleep(GIVE_WAY_S)
 
 
 def _tensor(parts: list[np.ndarray]) -> torch.Tensor:

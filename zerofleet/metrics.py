@@ -76,7 +76,6 @@ EVAL_LATENCY = _histogram(
 )
 EVAL_RETRIES = _counter("zerofleet_eval_retries_total", "Requests sent again", "reason", by=(WORKER, GATEKEEPER))
 
-
 # Inference server.
 INFERENCE_POSITIONS = _counter("zerofleet_inference_positions_total", "Positions evaluated", "model", by=(SERVER,))
 INFERENCE_BATCH_SIZE = _histogram(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kustomize
-from manifests import KUBERNETES, OVERLAYS, Document, Promtool
+from manifests import KUBERNETES, OVERLAYS, ROOT, Document, Promtool
 
 
 @pytest.fixture(params=OVERLAYS, ids=lambda path: path.name)
@@ -51,6 +53,17 @@ def composed(tmp_path: Path) -> Callable[..., list[Document]]:
         return kustomize.render(tmp_path)
 
     return compose
+
+
+@pytest.fixture(scope="session")
+def prepare() -> ModuleType:
+    """Return the program that draws the passwords of a cluster under compose and writes the users of Redis."""
+    spec = importlib.util.spec_from_file_location("prepare", ROOT / "deploy/docker/prepare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return program
 
 
 @pytest.fixture

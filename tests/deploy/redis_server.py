@@ -34,6 +34,8 @@ def serving(directory: Path, users: str) -> Iterator[Path]:
                 break
         else:
             pytest.fail("redis-server did not start:\n" + "".join(said))
-        yield socket
-        process.kill()
-    socket.unlink(missing_ok=True)
+        try:
+            yield socket
+        finally:
+            process.kill()  # also when the test fails, which would wait for its end otherwise
+            socket.unlink(missing_ok=True)

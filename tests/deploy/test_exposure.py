@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -62,10 +61,7 @@ def test_no_compose_file_holds_a_secret():
 
 
 @pytest.fixture(scope="module")
-def users() -> str:
-    spec = importlib.util.spec_from_file_location("prepare", ROOT / "deploy/docker/prepare.py")
-    prepare = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(prepare)
+def users(prepare) -> str:
     return prepare.users(PASSWORDS)
 
 

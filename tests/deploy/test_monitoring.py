@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from manifests import Promtool
 
 from zerofleet import metrics
+from zerofleet.streams import StreamSettings
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
 OPERATORS = MONITORING.parent / "kubernetes/components/service-monitor/alerts.yaml"
@@ -61,6 +62,11 @@ def test_prometheus_reads_the_alerts_and_looks_for_every_service() -> None:
     config = yaml.safe_load((MONITORING / "prometheus/prometheus.yml").read_text())
     assert config["rule_files"] == ["alerts.yml"]
     assert {each["job_name"] for each in config["scrape_configs"]} == set(metrics.EVERY)
+
+
+def test_the_alert_about_dead_letters_knows_how_many_are_kept() -> None:
+    (alert,) = (each for each in ALERTS if each["alert"] == "DeadLetters")
+    assert f"zerofleet_stream_dead_entries >= {StreamSettings().dead_limit}\n" in alert["expr"]
 
 
 def test_kubernetes_is_given_the_same_alerts() -> None:

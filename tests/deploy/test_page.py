@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 import subprocess
 from pathlib import Path
@@ -44,10 +43,7 @@ def test_the_commands_make_every_key_of_the_secrets_and_no_two_alike(credentials
     assert asked == {file.name for file in credentials.iterdir()}
 
 
-def test_the_users_have_the_rights_that_a_cluster_of_compose_gives_them(credentials: Path) -> None:
-    spec = importlib.util.spec_from_file_location("prepare", ROOT / "deploy/docker/prepare.py")
-    prepare = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(prepare)
+def test_the_users_have_the_rights_that_a_cluster_of_compose_gives_them(credentials: Path, prepare) -> None:
     wanted = prepare.users({user: (credentials / user).read_text() for user in prepare.RIGHTS}).splitlines()
     made = (credentials / "users.acl").read_text().splitlines()
     (scaler,) = set(made) - set(wanted)

@@ -73,7 +73,7 @@ class FakeLoader:
     def prepare_thread(self) -> None:
         assert threading.current_thread().name == "device"
 
-    def load(self, path, manifest, *, max_batch: int) -> FakeNetwork:
+    def load(self, path, manifest, *, max_batch: int, pause_s: float = 0.0) -> FakeNetwork:
         self.loading.set()
         assert self.hold.wait(60)
         assert path.is_file()

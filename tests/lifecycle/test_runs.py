@@ -67,10 +67,10 @@ def test_a_refused_run_is_not_left_locked(tmp_path: Path) -> None:
     make_run(tmp_path)
 
 
-def test_empty_folders_are_no_obstacle_to_a_new_run(tmp_path):
+def test_empty_folders_are_no_obstacle_to_a_new_run(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()  # a place for another volume
-    RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}).close()
-    assert (tmp_path / "run.json").exists()
+    make_run(tmp_path)
+    assert read_header(tmp_path).game == "tic_tac_toe"
 
 
 def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:

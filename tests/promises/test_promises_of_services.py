@@ -36,6 +36,8 @@ check_promises = runs.check_promises
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 QUEUE_POSITIONS = 2048
 FLOOD = 60  # callers who never pause
+WARM_UP = 20  # answers before memory is looked at
+REFUSALS = 3_000  # of callers who never pause; about three seconds
 CLIENTS = 40
 PATIENT, TRIES = 20, 4  # so many of their requests are refused so often before the flood ends
 REFUSED_WITHIN_S = 2.0  # 19 of 20 refusals, as callers see it who share two cores with the server
@@ -217,11 +219,11 @@ async def test_p10_overload_is_refused_quickly_within_bounded_memory_and_clients
 
     async with contextlib.AsyncExitStack() as stack:
         channels = [await stack.enter_async_context(open_channel(served.address)) for _ in range(FLOOD)]
-        await flooded(flood, channels[:1], asyncio.sleep(0.5))
+        await flooded(flood, channels[:1], until(lambda: len(statuses["OK"]) >= WARM_UP))
         statuses["OK"].clear()  # answers to a caller who had the server to itself
         before_mib = served.process.memory_info().rss / 2**20
         await asyncio.gather(*(channel.channel_ready() for channel in channels))
-        await flooded(flood, channels, asyncio.sleep(3.0))
+        await flooded(flood, channels, until(lambda: len(statuses["RESOURCE_EXHAUSTED"]) >= REFUSALS))
         grown_mib = served.process.memory_info().rss / 2**20 - before_mib
         assert statuses["OK"]
         assert len(statuses["RESOURCE_EXHAUSTED"]) > FLOOD
