@@ -2,7 +2,7 @@
 
     async with served(paths, game) as address:           # an inference server with the champion
         ...
-    async with evaluating(address, game) as evaluator:   # what answers there, to be asked
+    async with evaluating(address, game) as evaluator:   # see zerofleet.evaluators.opening
         ...
     async with gatekept(paths, game) as address:         # a gatekeeper, for promotions
 
@@ -28,17 +28,14 @@ import psutil
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.errors import ModelNotFound, Unavailable, ZerofleetError
-from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.control import ModelControl
-from zerofleet.evaluators.fakes import UniformEvaluator
-from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.naming import model_name
 from zerofleet.runs import RunDirectory, RunPaths, read_header
 from zerofleet.security.channels import open_channel
 from zerofleet.security.credentials import client_tls, client_token
 from zerofleet.settings import open_run_store
 
-__all__ = ["champion_version", "evaluating", "gatekept", "live_address", "served"]
+__all__ = ["champion_version", "gatekept", "live_address", "served"]
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -102,21 +99,6 @@ async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence
         async with ModelControl(address, token=token, store=store) as control:
             await control.serve(model, wanted)
         yield address
-
-
-@contextlib.asynccontextmanager
-async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator]:
-    """Yield an evaluator that asks the inference server at `address`; without one, an evaluator that knows nothing.
-
-    Token and TLS are those of this process (`zerofleet.security.credentials`).
-
-    Cancellation: the connection is closed.
-    """
-    if address is None:
-        yield UniformEvaluator(game.spec().num_players)
-        return
-    async with KServeEvaluator(address, model_name(game), token=client_token(), tls=client_tls()) as evaluator:
-        yield evaluator
 
 
 @contextlib.asynccontextmanager

@@ -33,7 +33,8 @@ from zerofleet.cli.entrants import entrants, serving_agent
 from zerofleet.cli.opponents import is_model, version_of
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.runs import find_run
-from zerofleet.serving import evaluating, served
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.serving import served
 
 __all__ = ["accuracy"]
 

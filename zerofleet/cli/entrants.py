@@ -15,10 +15,11 @@ from zerofleet.cli.opponents import is_model, version_of
 from zerofleet.cli.runs import find_run
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.opening import evaluating
 from zerofleet.matches import Player
 from zerofleet.matches.play import waiting_for
 from zerofleet.runs import RunPaths
-from zerofleet.serving import evaluating, served
+from zerofleet.serving import served
 
 __all__ = ["Entrants", "entrants", "serving", "serving_agent"]
 

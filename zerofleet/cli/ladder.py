@@ -24,6 +24,7 @@ from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, c
 from zerofleet.cli.runs import find_run
 from zerofleet.errors import ModelNotFound
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.opening import evaluating
 from zerofleet.files import atomic_publish
 from zerofleet.ladders import LadderBook, LadderPlan, default_rungs, parse_rungs, spaced
 from zerofleet.ladders.play import climb, missing_games
@@ -34,7 +35,7 @@ from zerofleet.naming import model_name
 from zerofleet.presets import preset
 from zerofleet.ratings import Rating
 from zerofleet.runs import RunHeader, RunPaths, read_header
-from zerofleet.serving import evaluating, served
+from zerofleet.serving import served
 from zerofleet.settings import open_run_store
 
 __all__ = ["ladder"]

@@ -19,6 +19,7 @@ from zerofleet.cli.entrants import Entrants, entrants, serving
 from zerofleet.cli.match_report import show_match
 from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.opening import evaluating
 from zerofleet.matches import (
     FixedGames,
     GameResult,
@@ -37,7 +38,6 @@ from zerofleet.matches import (
 )
 from zerofleet.matches.play import usable_cores
 from zerofleet.ratings import Sprt
-from zerofleet.serving import evaluating
 
 __all__ = ["match"]
 

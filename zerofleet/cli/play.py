@@ -21,7 +21,8 @@ from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, cho
 from zerofleet.cli.rules import require_seat
 from zerofleet.cli.runs import find_run
 from zerofleet.cli.session import Session
-from zerofleet.serving import evaluating, served
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.serving import served
 
 __all__ = ["play"]
 

@@ -21,10 +21,10 @@ from zerofleet.cli import screen
 from zerofleet.cli.entrants import Entrants, entrants, serving
 from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.tournament_report import show_tournament
+from zerofleet.evaluators.opening import evaluating
 from zerofleet.files import atomic_publish
 from zerofleet.matches import GameResult, Scoreboard, read_openings
 from zerofleet.matches.play import usable_cores
-from zerofleet.serving import evaluating
 from zerofleet.tournaments import (
     Duel,
     Journal,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from pydantic import SecretStr
 from zerofleet.errors import ConfigurationError
 from zerofleet.security.tls import Tls
 from zerofleet.security.tokens import TokenTable
-from zerofleet.settings import inherited_environment
 
 __all__ = [
     "METRICS_TOKEN_VARIABLE",
@@ -60,7 +60,7 @@ def client_token(environment: Mapping[str, str] | None = None, *, variable: str 
 
     Raises `ConfigurationError` for a file that cannot be read.
     """
-    variables = inherited_environment() if environment is None else environment
+    variables = os.environ if environment is None else environment
     if path := variables.get(f"{variable}_FILE"):
         try:
             return Path(path).read_text(encoding="utf-8").strip() or None
@@ -71,6 +71,6 @@ def client_token(environment: Mapping[str, str] | None = None, *, variable: str 
 
 def client_tls(environment: Mapping[str, str] | None = None) -> Tls:
     """Return how commands secure their connections, from `ZEROFLEET_TLS_CA` and `ZEROFLEET_TLS_IDENTITY`."""
-    variables = inherited_environment() if environment is None else environment
+    variables = os.environ if environment is None else environment
     ca, identity = variables.get(CA_VARIABLE), variables.get(IDENTITY_VARIABLE)
     return Tls(Path(ca) if ca else None, Path(identity) if identity else None)

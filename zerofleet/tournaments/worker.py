@@ -9,7 +9,7 @@ import sys
 from games.errors import GameError
 from zerofleet.agents import make_agent
 from zerofleet.errors import ZerofleetError
-from zerofleet.serving import evaluating
+from zerofleet.evaluators.opening import evaluating
 from zerofleet.tournaments.workers import LONGEST_LINE, PAIRINGS, REPLY, SETUP, LocalWorker, Reply
 
 __all__ = ["main"]

@@ -1,0 +1,30 @@
+"""An evaluator for the length of a block: the client of an inference server, or uniform answers where no model is asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from games.core import Game
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.naming import model_name
+from zerofleet.security.credentials import client_tls, client_token
+
+__all__ = ["evaluating"]
+
+
+@contextlib.asynccontextmanager
+async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator]:
+    """Yield a client of the inference server at `address`; without an address, the uniform evaluator.
+
+    Token and TLS are those of this process (`zerofleet.security.credentials`).
+
+    Cancellation: the connection is closed.
+    """
+    if address is None:
+        yield UniformEvaluator(game.spec().num_players)
+        return
+    async with KServeEvaluator(address, model_name(game), token=client_token(), tls=client_tls()) as evaluator:
+        yield evaluator
