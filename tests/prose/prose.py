@@ -1,0 +1,116 @@
+"""Prose of the repository: docstrings, comments, messages and pages, with their places.
+
+A line of prose is what a person reads: names, code spans and code blocks are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROOMS = (
+    "games",
+    "zerofleet",
+    "inference_server",
+    "selfplay_worker",
+    "trainer",
+    "gatekeeper",
+    "benchmarks",
+    "examples",
+    "deploy",
+)
+GENERATED = re.compile(r"_pb2|docs/licences\.md")
+_CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|'[^']*'|https?://\S+|\{[^}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A piece of text and where it begins."""
+
+    path: Path
+    line: int
+    text: str
+    opens: bool = False
+    """Whether it is a docstring, whose first words name the thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A form that is refused."""
+
+    match: re.Pattern[str]
+    why: str
+    better: str
+    opening: bool
+
+
+def patterns() -> list[Pattern]:
+    """Return the refused forms of `patterns.toml`."""
+    entries = tomllib.loads((Path(__file__).parent / "patterns.toml").read_text())["pattern"]
+    return [
+        Pattern(re.compile(entry["match"], re.IGNORECASE), entry["why"], entry["better"], entry.get("where") == "opening")
+        for entry in entries
+    ]
+
+
+def files() -> Iterator[Path]:
+    """Yield every tracked page and module that is written by hand."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in sorted(listed.stdout.split()):
+        path = ROOT / name
+        in_room = name.split("/")[0] in ROOMS and name.endswith(".py")
+        if (in_room or name.endswith(".md")) and not GENERATED.search(name) and path.is_file():
+            yield path
+
+
+def prose(path: Path) -> Iterator[Prose]:
+    """Yield the prose of a file."""
+    text = path.read_text()
+    yield from (_of_page(path, text) if path.suffix == ".md" else _of_module(path, text))
+
+
+def findings(piece: Prose, refused: list[Pattern]) -> Iterator[str]:
+    """Yield a line for each refused form in a piece of prose."""
+    plain = _CODE.sub(lambda code: " " * len(code.group()), piece.text)
+    for pattern in refused:
+        if pattern.opening and not piece.opens:
+            continue
+        found = pattern.match.match(plain.lstrip()) if pattern.opening else pattern.match.search(plain)
+        if found:
+            line = piece.line + (0 if pattern.opening else plain[: found.start()].count("\n"))
+            place = f"{piece.path.relative_to(ROOT)}:{line}"
+            yield f"{place}: {found.group()!r}: {pattern.why} Better: {pattern.better}"
+
+
+def _of_page(path: Path, text: str) -> Iterator[Prose]:
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield Prose(path, number, line)
+
+
+def _of_module(path: Path, text: str) -> Iterator[Prose]:
+    docstrings = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings.add(node.value)
+            yield Prose(path, node.lineno, node.value.value, opens=True)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            if not any(node.lineno == known.lineno and node.col_offset == known.col_offset for known in docstrings):
+                yield Prose(path, node.lineno, node.value)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield Prose(path, token.start[0], token.string.lstrip("# "))
