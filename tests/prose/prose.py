@@ -62,10 +62,9 @@ def patterns() -> list[Pattern]:
 
 
 def files() -> Iterator[Path]:
-    """Yield every tracked page and module that is written by hand."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    """Yield every page and module of the working tree that is written by hand."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in sorted(listed.stdout.split()):
         path = ROOT / name
         in_room = name.split("/")[0] in ROOMS and name.endswith(".py")
@@ -102,15 +101,11 @@ def _of_page(path: Path, text: str) -> Iterator[Prose]:
 
 
 def _of_module(path: Path, text: str) -> Iterator[Prose]:
-    docstrings = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            docstrings.add(node.value)
-            yield Prose(path, node.lineno, node.value.value, opens=True)
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            if not any(node.lineno == known.lineno and node.col_offset == known.col_offset for known in docstrings):
-                yield Prose(path, node.lineno, node.value)
+            yield Prose(path, node.lineno, node.value, opens=node in statements)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield Prose(path, token.start[0], token.string.lstrip("# "))
