@@ -8,7 +8,7 @@ import pytest
 from prose import ROOT, Prose, files, findings, patterns, prose
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", list(files()), ids=lambda path: str(path.relative_to(ROOT)))
 def test_prose_uses_plain_technical_english(path: Path) -> None:
     refused = patterns()
     found = [line for piece in prose(path) for line in findings(piece, refused)]
