@@ -107,7 +107,7 @@ def _experiment(config: Path | None, game: str | None, preset: str | None) -> Ex
     filed = read_experiment(config)
     for what, asked, found in (("GAME", game, filed.game), ("--preset", preset, filed.preset)):
         if asked not in {None, found}:
-            raise ConfigurationError(f"{what} is {asked}, but {config} is an experiment of {found}; leave one of the two out")
+            raise ConfigurationError(f"{what} is {asked}, but {config} holds {found}; leave {what} out, or change the file")
     return filed
 
 

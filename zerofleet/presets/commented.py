@@ -73,7 +73,10 @@ def _services(settings: Mapping[str, str]) -> Iterator[str]:
 def _about(info: FieldInfo) -> str:
     """Return the meaning and the range of a setting."""
     bounds = [
-        f"{word} {getattr(bound, name)}" for bound in info.metadata for name, word in _BOUNDS.items() if hasattr(bound, name)
+        f"{word} {getattr(bound, name):,}".removesuffix(".0")
+        for bound in info.metadata
+        for name, word in _BOUNDS.items()
+        if hasattr(bound, name)
     ]
     limits = ", ".join(bounds or map(_toml, _choices(info.annotation)))
     return f"{info.description} ({limits})" if limits else info.description or ""
@@ -98,7 +101,9 @@ def _key(word: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML, which for these types is JSON but for the escape of one character."""
+    """Return a value as TOML: as JSON, but for the digits of whole numbers in groups and the escape of one character."""
+    if type(value) is int:
+        return f"{value:_}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -19,7 +19,7 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,13 +154,13 @@ def _settings_of_part(part: str, base: BaseModel, given: Mapping[str, Any]) -> d
         if key not in type(base).model_fields:
             raise ConfigurationError(f"{part}.{key}: there is no such setting; {nearest(f'{part}.{key}')}")
     try:
-        type(base).model_validate_json(json.dumps(base.model_dump() | given, default=str), strict=True)
+        type(base).model_validate_json(json.dumps({**base.model_dump(), **given}, default=str), strict=True)
     except ValidationError as error:
         key, fault = _first_fault(error)
         if key not in given:
             raise ConfigurationError(f"{part}: {fault}") from error
         raise ConfigurationError(
-            f"{part}.{key}: {fault}, got {given[key]!r}; correct it, or remove the line to have the preset's "
+            f"{part}.{key}: {fault}, got {_shown(given[key])}; correct it, or remove the line to have the preset's "
             f"{setting_text(getattr(base, key))}"
         ) from error
     return {f"{part}.{key}": setting_text(value) for key, value in given.items()}
@@ -196,9 +196,12 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
 
 def _require_kind(name: str, value: Any, kind: type) -> None:
     if type(value) is not kind and not (kind is float and type(value) is int):
-        raise ConfigurationError(
-            f"{name} = {value!r} is {_WORDS.get(type(value), 'of another type')}; it must be {_WORDS.get(kind, kind.__name__)}"
-        )
+        got, wanted = (_WORDS.get(one, one.__name__) for one in (type(value), kind))
+        raise ConfigurationError(f"{name} = {_shown(value)} is {got}; it must be {wanted}")
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
