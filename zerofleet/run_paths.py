@@ -1,11 +1,11 @@
 """Layout of a run directory: where each service finds its files and sockets.
 
 run.json           game, parameters, preset, seed, schema       sockets/    unix sockets of the services
-models/            model store                                   services/   announce files
-replay/            the trainer's samples and checkpoints         logs/       one file a service
-games.db           SQLite stream of finished games               metrics/    history as JSON lines and CSV
-gatekeeper/        match results and ladder                      lock        held while `zerofleet run` uses it
-warm_start         which games of the warm start are played
+experiment.toml    every setting the run was started with        services/   announce files
+models/            model store                                   logs/       one file a service
+replay/            the trainer's samples and checkpoints         metrics/    history as JSON lines and CSV
+games.db           SQLite stream of finished games               lock        held while `zerofleet run` uses it
+gatekeeper/        match results and ladder                      warm_start  which games of the warm start are played
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class RunPaths:
     def header(self) -> Path:
         """The file that says which run this is."""
         return self.root / "run.json"
+
+    @property
+    def experiment(self) -> Path:
+        """The experiment file with every setting the run was started with."""
+        return self.root / "experiment.toml"
 
     @property
     def lock(self) -> Path:

@@ -19,13 +19,14 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from games.core import make
-from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.files import atomic_publish, try_lock
 from zerofleet.run_paths import RunPaths
 
-__all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "read_header", "require_run"]
+__all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", "read_header", "require_run"]
 
 RUN_SCHEMA = 1
+SEED_END = 1 << 63  # what every service takes, and an experiment file can hold
 _PRIVATE = 0o700
 _OF_NO_RUN = {"lock", "lost+found"}  # what an empty directory may hold; the second is the file system's, on a new volume
 
@@ -41,7 +42,7 @@ class RunHeader(BaseModel):
     """Parameters that differ from the game's defaults, as text."""
     rules_version: int
     preset: str
-    seed: int
+    seed: int = Field(ge=0, lt=SEED_END)
     """From which the seed of every game is derived."""
     created_at: datetime
 
@@ -63,8 +64,10 @@ class RunDirectory:
 
         An existing run keeps its seed; `preset` None or another seed than stored never change it. Raises
         `RunDirectoryError` when the directory is in use, is no run, or is a run of another game or version;
-        `GameError` for an unknown game; `OSError` when the disk refuses.
+        `ConfigurationError` for a seed out of range; `GameError` for an unknown game; `OSError` when the disk refuses.
         """
+        if seed is not None:
+            check_seed(seed)
         paths = RunPaths(root)
         is_new = not paths.header.exists()
         if is_new:
@@ -97,6 +100,12 @@ class RunDirectory:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def check_seed(seed: int) -> None:
+    """Raise `ConfigurationError` unless every service takes the seed of a run."""
+    if not 0 <= seed < SEED_END:
+        raise ConfigurationError(f"a seed of {seed} is out of range; give one from 0 to 2^63 - 1, or none to have it drawn")
 
 
 def _make_private(directory: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from games.errors import InvalidParameters, UnknownGame
-from zerofleet.errors import RunDirectoryError
+from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.runs import RunDirectory, RunPaths, read_header, require_run
 
 
@@ -50,6 +50,7 @@ def test_a_run_in_use_names_the_process_that_uses_it(tmp_path: Path) -> None:
         ({"parameters": {"rows": "9"}}, "is a run of tic_tac_toe rows=9, not of tic_tac_toe"),
         ({"preset": "gpu"}, "begun with --preset gpu, not tiny"),
         ({"seed": "soon"}, "run.json: seed: "),
+        ({"seed": -1}, "run.json: seed: Input should be greater than or equal to 0"),
     ],
 )
 def test_a_run_of_something_else_is_refused(tmp_path: Path, change: dict[str, object], text: str) -> None:
@@ -58,6 +59,18 @@ def test_a_run_of_something_else_is_refused(tmp_path: Path, change: dict[str, ob
     header.write_text(json.dumps(json.loads(header.read_text()) | change))
     with pytest.raises(RunDirectoryError, match=text):
         RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, preset="tiny")
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 63])
+def test_a_run_with_a_seed_out_of_range_is_refused_and_leaves_nothing_behind(tmp_path: Path, seed: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"a seed of {seed} is out of range"):
+        RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, seed=seed)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_largest_seed_is_kept(tmp_path: Path) -> None:
+    RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, seed=(1 << 63) - 1).close()
+    assert read_header(tmp_path).seed == (1 << 63) - 1
 
 
 def test_a_refused_run_is_not_left_locked(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import games
 from games.core import Game
 from zerofleet.errors import ConfigurationError
-from zerofleet.presets import PRESETS, Preset, preset
-from zerofleet.presets.tables import TABLES
+from zerofleet.presets import PRESETS, Preset, preset, tables
 from zerofleet.search.arena import allocate
+from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import edge_dtype
+from zerofleet.settings_sources import deep_merge
 from zerofleet.testing import built_in_games
 
 GAMES = built_in_games()
@@ -62,11 +68,47 @@ def test_a_size_that_does_not_exist_is_refused_with_those_that_do():
 
 
 def test_every_table_is_of_a_game_that_exists():
-    assert set(TABLES) == set(GAMES)
+    assert tables.games_with_tables() == set(GAMES)
+
+
+def test_the_files_of_the_presets_are_found_as_resources_of_the_package():
+    data = files("zerofleet.presets") / "data"
+    assert {entry.name for entry in (data / "sizes").iterdir()} == {f"{size}.toml" for size in PRESETS}
+    assert tomllib.loads((data / "games" / "othello.toml").read_text("utf-8"))["laptop"]["selfplay"] == {"slots": 256}
+
+
+def test_the_numbers_of_every_game_and_size_are_the_golden_ones():
+    golden = json.loads(Path(__file__).with_name("golden_presets.json").read_text())
+    defaults = golden.pop("defaults")
+    assert Preset(name="", search=SearchSettings()).model_dump(mode="json") == defaults
+    assert set(golden) == {f"{name} {size}" for name in GAMES for size in PRESETS}
+    for title, differences in golden.items():
+        name, size = title.split()
+        assert preset(games.make(name), size).model_dump(mode="json") == deep_merge(defaults, differences), title
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[huge.search]\nsimulations = 3", "othello.toml has tables of huge; sizes are tiny, laptop, gpu"),
+        ("[tiny.search]\nsimulation = 3", "search.simulation\n  Extra inputs are not permitted"),
+        ("[tiny.serch]\nsimulations = 3", "serch\n  Extra inputs are not permitted"),
+    ],
+)
+def test_an_unknown_key_in_the_file_of_a_game_is_refused(tmp_path, monkeypatch, text, message):
+    folder = tmp_path / "games"
+    folder.mkdir()
+    (folder / "othello.toml").write_text(text)
+    data = files("zerofleet.presets") / "data"
+    monkeypatch.setattr(tables, "tables_of_size", lambda size: tomllib.loads((data / "sizes" / f"{size}.toml").read_text()))
+    monkeypatch.setattr(tables, "_DATA", tmp_path)
+    monkeypatch.setattr("zerofleet.presets.tables_of_game", tables.tables_of_game.__wrapped__)
+    with pytest.raises((ConfigurationError, ValueError), match=message):
+        preset(games.make("othello"), "tiny")
 
 
 def test_a_game_without_a_table_gets_the_kind_of_search_that_its_facts_call_for(monkeypatch):
-    monkeypatch.setattr("zerofleet.presets.TABLES", {})
+    monkeypatch.setattr("zerofleet.presets.tables_of_game", lambda _name: {})
     assert preset(games.make("take_six"), "tiny").search.information == "determinise"
     assert preset(games.make("abalone"), "tiny").search.repetition == "history"
     assert preset(games.make("connect_four"), "tiny").search.repetition == "off"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from zerofleet.model_store import DirectoryStore
+from zerofleet.presets.experiment import read_experiment
 from zerofleet.runs import read_header
 
 pytestmark = pytest.mark.slow
@@ -50,9 +51,20 @@ async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
     assert (later.version, later.epoch) >= (champion.version, champion.epoch)
 
 
-async def test_a_run_with_a_time_ends_by_itself(start_run: StartRun) -> None:
-    async with start_run("--for", "3s") as run:
+async def test_a_run_of_an_experiment_file_with_a_time_keeps_the_experiment_and_ends_by_itself(
+    start_run: StartRun, tmp_path: Path
+) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text(
+        'game = "tic_tac_toe"\npreset = "tiny"\nseed = 11\n[search]\nsimulations = 20\n[trainer]\nintake_games = 8\n'
+    )
+    async with start_run("--config", str(file), "--for", "3s") as run:
         text = await run.rest()
+    kept = read_experiment(run.paths.experiment)
+    assert (kept.seed, read_header(tmp_path / "run").seed, kept.settings["trainer.intake_games"]) == (11, 11, "8")
+    chosen = kept.build_preset()
+    assert (chosen.search.simulations, chosen.train.batch_size) == (20, 64)  # of the file, and of the command line
+    assert f"--config {file}" in text
     assert run.process.returncode == 0, text
     assert "the time is up; finishing" in text
     assert "  ran for " in text
@@ -86,6 +98,7 @@ def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> 
     assert "'soon' is not a duration" in refused("tic_tac_toe", "--for", "soon", *where)
     assert "no game is called 'chess'" in refused("chess", *where)
     assert "did you mean search.simulations" in refused("tic_tac_toe", "--set", "search.simulation=3", *where)
+    assert "a seed of -1 is out of range" in refused("tic_tac_toe", "--seed", "-1", *where)
     assert not (tmp_path / "r").exists()
 
 

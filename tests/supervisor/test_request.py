@@ -63,6 +63,33 @@ def test_a_wrong_number_is_refused_before_anything_starts(name: str, value: str,
         request(**{name: value}).build_preset()
 
 
+def test_settings_that_fit_together_are_taken_in_any_order() -> None:
+    chosen = request(search__fast_simulations="900", search__simulations="1000", network__hidden="[8, 4]").build_preset()
+    assert (chosen.search.fast_simulations, chosen.search.simulations, chosen.network.hidden) == (900, 1000, (8, 4))
+
+
+def test_a_list_that_is_not_json_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"--set network\.hidden=8: Input should be a valid tuple"):
+        request(network__hidden="8").build_preset()
+
+
+def test_set_wins_over_the_experiment_file_and_the_file_over_the_preset() -> None:
+    chosen = RunRequest(
+        "tic_tac_toe",
+        Path("r"),
+        preset="tiny",
+        overrides={"search.simulations": "21"},
+        configured={"search.simulations": "31", "search.fast_simulations": "5"},
+    ).build_preset()
+    assert (chosen.search.simulations, chosen.search.fast_simulations, chosen.selfplay.slots) == (21, 5, 64)
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 63])
+def test_a_seed_that_no_service_takes_is_refused(seed: int) -> None:
+    with pytest.raises(ConfigurationError, match=rf"a seed of {seed} is out of range; give one from 0 to 2\^63 - 1, or none"):
+        RunRequest("tic_tac_toe", Path("r"), seed=seed)
+
+
 def test_settings_of_a_service_are_left_to_it() -> None:
     request(trainer__anything="x").build_preset()
 
@@ -84,3 +111,15 @@ def test_the_command_asks_for_the_same_again() -> None:
         "--run-dir 'my runs/a' --workers 2 --for 90s"
     )
     assert "--for" not in asked.command(with_duration=False)
+
+
+def test_the_command_names_the_experiment_file_in_place_of_its_settings() -> None:
+    asked = RunRequest(
+        "tic_tac_toe",
+        Path("r"),
+        preset="tiny",
+        overrides={"gate.mode": "off"},
+        config=Path("my.toml"),
+        configured={"search.simulations": "9"},
+    )
+    assert asked.command() == "zerofleet run tic_tac_toe --preset tiny --config my.toml --set gate.mode=off --run-dir r"

@@ -35,6 +35,8 @@ COMMANDS = {
             "zerofleet run connect_four --preset laptop",
             "zerofleet run tic_tac_toe --preset tiny --for 5m",
             "zerofleet run connect_four --set rows=4 --set columns=5 --run-dir runs/small",
+            "zerofleet run connect_four --set search.simulations=200 --save-config deep.toml",
+            "zerofleet run --config deep.toml --run-dir runs/deep",
         ),
     ),
     "play": Command(

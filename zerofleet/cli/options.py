@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from games.core import Game
 
 __all__ = [
+    "PRESETS",
     "GameName",
     "Json",
     "OpeningFile",
@@ -21,6 +22,7 @@ __all__ = [
     "Save",
     "Seed",
     "Simulations",
+    "check_preset",
     "chosen_game",
     "chosen_simulations",
     "complete_game",
@@ -38,8 +40,9 @@ def complete_game() -> list[str]:
     return list(games.core.available())
 
 
-def _check_preset(value: str) -> str:
-    if value not in PRESETS:
+def check_preset(value: str | None) -> str | None:
+    """Raise a usage error unless the preset exists; None is none given."""
+    if value is not None and value not in PRESETS:
         raise typer.BadParameter(f"{value!r} is not a preset; there are {', '.join(PRESETS)}")
     return value
 
@@ -55,7 +58,7 @@ RunDir = Annotated[
 ]
 Preset = Annotated[
     str,
-    typer.Option("--preset", metavar="|".join(PRESETS), help="Size of network, search and batches.", callback=_check_preset),
+    typer.Option("--preset", metavar="|".join(PRESETS), help="Size of network, search and batches.", callback=check_preset),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random choice.")]
 Simulations = Annotated[

@@ -1,8 +1,8 @@
 """Presets: numbers for each game and machine size that work together.
 
 `tiny` is for tests and first looks, `laptop` for two cores, `gpu` for one accelerator. Each service takes its part and
-every number can be overridden by a setting of that service. `sizes` has what holds for any board game, `tables` what each
-game has instead.
+every number can be overridden by a setting of that service. The numbers lie in TOML files (`tables`). An experiment file
+holds them all for one run (`experiment`, written by `commented`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from zerofleet.presets.parts import (
     SelfPlaySettings,
     TrainSettings,
 )
-from zerofleet.presets.sizes import PRESETS, SIZES
-from zerofleet.presets.tables import EVERY_SIZE, TABLES
+from zerofleet.presets.tables import EVERY_SIZE, PRESETS, tables_of_game, tables_of_size
 from zerofleet.settings_sources import deep_merge
 
 __all__ = [
@@ -42,9 +41,9 @@ def preset(game: Game, name: str) -> Preset:
     if name not in PRESETS:
         raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
     spec = game.spec()
-    table = TABLES.get(spec.name, {})
+    own = tables_of_game(spec.name)
     return Preset.model_validate(
-        deep_merge(SIZES[name], _fitting(spec), table.get(EVERY_SIZE, {}), table.get(name, {}), {"name": name})
+        deep_merge(tables_of_size(name), _fitting(spec), own.get(EVERY_SIZE, {}), own.get(name, {}), {"name": name})
     )
 
 

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class NetworkSettings(_Part):
@@ -31,10 +31,15 @@ class NetworkSettings(_Part):
     kind: Literal["residual", "perceptron"] = "residual"
     """`residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `perceptron`: dense layers, for flat encodings."""
     blocks: int = Field(default=2, ge=1, le=80)
+    """Residual blocks of the trunk."""
     channels: int = Field(default=32, ge=1, le=1024)
+    """Channels of the trunk."""
     policy_channels: int = Field(default=8, ge=1, le=256)
+    """Channels of the policy head."""
     value_channels: int = Field(default=8, ge=1, le=256)
+    """Channels of the value head."""
     value_hidden: int = Field(default=64, ge=1, le=4096)
+    """Width of the value head's dense layer."""
     hidden: tuple[Annotated[int, Field(ge=1, le=8192)], ...] = Field(default=(256, 128), min_length=1, max_length=16)
     """Widths of a perceptron's layers."""
     activation: Literal["relu", "tanh"] = "relu"
@@ -69,14 +74,21 @@ class TrainSettings(_Part):
     """The learner. Samples are searched positions; a step trains on one batch of them."""
 
     batch_size: int = Field(default=256, ge=1)
+    """Samples of a step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
+    """`adamw`, or `sgd` with `momentum`."""
     learning_rate: float = Field(default=2e-3, gt=0)
+    """Step size after the warm-up."""
     warmup_steps: int = Field(default=100, ge=0)
+    """Steps in which the learning rate rises linearly from 0."""
     schedule: Literal["constant", "cosine"] = "constant"
+    """Course of the learning rate after the warm-up."""
     schedule_steps: int = Field(default=100_000, ge=1)
     """Steps after which a cosine schedule has reached a tenth of `learning_rate`, where it stays."""
     weight_decay: float = Field(default=1e-4, ge=0)
+    """Decay of matrices and kernels; biases and normalisations have none."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Nesterov momentum of `sgd`."""
     gradient_clip: float = Field(default=5.0, gt=0)
     """Largest gradient norm."""
     value_weight: float = Field(default=1.0, ge=0)
@@ -135,8 +147,9 @@ class GateSettings(_Part):
     """How a candidate becomes champion."""
 
     mode: Literal["off", "share", "sprt"] = "sprt"
+    """`sprt`: a sequential test on pairs of games. `share`: a share of the points. `off`: every candidate becomes champion."""
     simulations: int = Field(default=64, ge=0)
-    """Of each move; 0 plays by the policy alone."""
+    """Simulations of each move of a match; 0 plays by the policy alone."""
     opening_plies: int = Field(default=4, ge=0)
     """Random plies from which each group of games starts."""
     max_pairs: int = Field(default=100, ge=1)
@@ -149,7 +162,9 @@ class GateSettings(_Part):
     """A candidate worth this much fails it with probability `beta`, and more often only where `max_pairs` ends it early.
     The closer the two, the longer a match: see docs/decisions/0005-gate-statistics.md."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """Probability of promoting a candidate of strength `elo0`, at most."""
     beta: float = Field(default=0.05, gt=0, lt=0.5)
+    """Probability of rejecting a candidate of strength `elo1`."""
     ladder_games: int = Field(default=20, ge=0)
     """Games of each new champion against each rung; 0 keeps no ladder."""
     rungs: tuple[str, ...] = ()
@@ -183,11 +198,20 @@ class Preset(_Part):
     """Numbers for every service."""
 
     name: str
+    """Size of machine: tiny, laptop or gpu."""
     search: SearchSettings
+    """Search of self-play."""
     network: NetworkSettings = NetworkSettings()
+    """The network; a run keeps the one it began with."""
     train: TrainSettings = TrainSettings()
+    """The learner."""
     selfplay: SelfPlaySettings = SelfPlaySettings()
+    """One self-play worker process."""
     gate: GateSettings = GateSettings()
+    """Matches of candidates, and the ladder of the champions."""
     models: ModelSettings = ModelSettings()
+    """Versions that stay in the model store."""
     inference: InferenceSettings = InferenceSettings()
+    """The inference server."""
     warm_start: WarmStartSettings = WarmStartSettings()
+    """Games of agents before self-play."""

@@ -14,7 +14,7 @@ __all__ = ["SearchSettings"]
 class SearchSettings(BaseModel):
     """How one move is searched and chosen. The defaults suit self-play; see `for_match` and `for_play`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     simulations: int = Field(default=100, ge=0, le=100_000)
     """Visits of the root's children before a move is chosen; visits of a reused subtree count. 0: no search, the move is drawn

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping
 
 from zerofleet.presets import Preset
+from zerofleet.presets.experiment import SERVICES
 from zerofleet.run_paths import RunPaths
 from zerofleet.runs import RunDirectory
 from zerofleet.settings import ENVIRONMENT_PREFIX
 from zerofleet.supervisor.child import ChildPlan
-from zerofleet.supervisor.request import SERVICES, RunRequest
+from zerofleet.supervisor.request import RunRequest
 
 __all__ = ["plan_fleet"]
 
@@ -55,7 +56,11 @@ def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str) 
         "parent-pid": str(os.getpid()),
         **{f"game-parameters.{key}": value for key, value in run.header.parameters.items()},
         **_own_arguments(run, service, name),
-        **{key.partition(".")[2]: value for key, value in request.overrides.items() if key.partition(".")[0] == service},
+        **{
+            key.partition(".")[2]: value
+            for key, value in request.experiment.settings.items()
+            if key.partition(".")[0] == service
+        },
     }
     return [word for key, value in values.items() for word in (f"--{key}", value)]
 
@@ -75,7 +80,7 @@ def _own_arguments(run: RunDirectory, service: str, name: str) -> dict[str, str]
 def _environment(request: RunRequest, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
     overrides = {
         ENVIRONMENT_PREFIX + name.replace(".", "__").upper(): value
-        for name, value in request.overrides.items()
+        for name, value in request.experiment.settings.items()
         if name.partition(".")[0] not in SERVICES
     }
     return {**inherited, **overrides, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}

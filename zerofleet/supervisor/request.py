@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from games.core import Game, make
+from games.core import Game
 from zerofleet.errors import ConfigurationError
-from zerofleet.presets import Preset, preset
+from zerofleet.presets import Preset
+from zerofleet.presets.experiment import Experiment
+from zerofleet.runs import check_seed
 
-__all__ = ["SERVICES", "RunRequest", "parse_duration", "split_settings"]
-
-SERVICES = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
-"""Every service of a run, in the order of starting; draining goes the other way round."""
+__all__ = ["RunRequest", "parse_duration", "split_settings"]
 
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(
@@ -33,7 +29,7 @@ class RunRequest:
     game: str
     run_dir: Path
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Game parameters that were given."""
+    """Game parameters that were given, those of the experiment file included."""
     preset: str = "laptop"
     duration_s: float | None = None
     """None: until Ctrl-C."""
@@ -42,25 +38,35 @@ class RunRequest:
     """Of a new run; a run that is continued keeps its own."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings by dotted name: a part of the preset (`search.simulations`) or a service (`trainer.log_level`)."""
+    config: Path | None = None
+    """Experiment file."""
+    configured: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the experiment file, by dotted name; `overrides` win over them."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise ConfigurationError(f"--workers {self.workers}: a run needs at least 1")
+        if self.seed is not None:
+            check_seed(self.seed)
+
+    @property
+    def experiment(self) -> Experiment:
+        """What decides the run."""
+        return Experiment(self.game, self.preset, self.seed, self.parameters, {**self.configured, **self.overrides})
 
     def build_game(self) -> Game:
         """Return the game; raises `GameError`."""
-        return make(self.game, **self.parameters)
+        return self.experiment.build_game()
 
     def build_preset(self) -> Preset:
-        """Return the preset with the overrides of its parts; raises `ConfigurationError` naming the wrong one."""
-        chosen = preset(self.build_game(), self.preset)
-        for name, value in self.overrides.items():
-            chosen = _override(chosen, name, value)
-        return chosen
+        """Return the preset with the settings of its parts; raises `ConfigurationError` naming the wrong one."""
+        return self.experiment.build_preset()
 
     def command(self, *, with_duration: bool = True) -> str:
         """Return the command line that asks for this again."""
         words = ["zerofleet", "run", self.game, "--preset", self.preset]
+        if self.config is not None:
+            words += ["--config", str(self.config)]
         for name, value in {**self.parameters, **self.overrides}.items():
             words += ["--set", f"{name}={value}"]
         words += ["--run-dir", str(self.run_dir)]
@@ -97,25 +103,3 @@ def split_settings(items: Sequence[str]) -> tuple[dict[str, str], dict[str, str]
             raise ConfigurationError(f"--set {name} is given twice")
         group[name] = value
     return parameters, overrides
-
-
-def _override(chosen: Preset, name: str, value: str) -> Preset:
-    part, _, key = name.partition(".")
-    if part in SERVICES:
-        return chosen  # the service itself reads and checks it
-    fields = {f"{p}.{k}" for p in Preset.model_fields if p != "name" for k in type(getattr(chosen, p)).model_fields}
-    if name not in fields:
-        near = difflib.get_close_matches(name, fields, n=1)
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else f"settings begin with {', '.join(sorted({f.split('.')[0] for f in fields}))}"
-        )
-        raise ConfigurationError(f"--set {name}={value}: there is no such setting; {hint}")
-    before = getattr(chosen, part)
-    try:
-        after = type(before).model_validate({**before.model_dump(), key: value})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        raise ConfigurationError(f"--set {name}={value}: {fault['msg'].removeprefix('Value error, ')}") from error
-    return chosen.model_copy(update={part: after})

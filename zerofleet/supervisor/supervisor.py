@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import shutil
 import signal
@@ -26,8 +27,10 @@ from rich.console import Console
 from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
+from zerofleet.files import atomic_publish
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.naming import model_name
+from zerofleet.presets.commented import commented
 from zerofleet.runs import RunDirectory, RunHeader
 from zerofleet.security.credentials import client_token
 from zerofleet.settings import inherited_environment
@@ -66,6 +69,7 @@ def run(request: RunRequest, console: Console | None = None) -> int:
         request.run_dir, request.game, request.parameters, preset=request.preset, seed=request.seed
     ) as directory:
         _check_disk(directory)
+        _keep_experiment(request, directory)
         end_leftovers(directory.paths)
         plans = plan_fleet(request, directory, chosen, inherited_environment())
         supervisor = Supervisor(request, directory, plans, console)
@@ -217,6 +221,13 @@ def _check_warm_start(game: Game, settings: WarmStartSettings) -> None:
         played = game_of(game, settings)
         for name in set(itertools.chain.from_iterable(seatings_of(game, settings))):
             make_agent(name, played)
+
+
+def _keep_experiment(request: RunRequest, directory: RunDirectory) -> None:
+    """Write the experiment of a new run into its directory, with the run's seed; one that is there stays as it is."""
+    if not directory.paths.experiment.exists():
+        begun = dataclasses.replace(request.experiment, seed=directory.header.seed)
+        atomic_publish(directory.paths.experiment, commented(begun))
 
 
 def _check_disk(directory: RunDirectory) -> None:

@@ -1,0 +1,116 @@
+"""Experiment files as they are written: every setting with its meaning, its range and the preset's value where it differs."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+import tomllib
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from games.core import parameters_of
+from zerofleet.presets import Preset, preset
+from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, setting_text
+
+__all__ = ["commented"]
+
+_WIDTH = 118
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+_SECRET = re.compile(r"token|password|secret|://[^/\s:@]*:[^/\s]*@")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_HEAD = """\
+# Experiment file of Zerofleet: everything that decides a run. `zerofleet run --config FILE` runs it.
+# A line that is removed takes the preset's value; `--set NAME=VALUE` on the command line wins over this file.
+"""
+
+
+def commented(experiment: Experiment) -> str:
+    """Return the text of an experiment file with every setting of the preset's parts, and the settings given to services.
+
+    Secrets given to services are left out. Raises `ConfigurationError` and `GameError` as `Experiment` does.
+    """
+    blocks = [_HEAD, *_decided(experiment), *_parameters(experiment)]
+    base, chosen = preset(experiment.build_game(), experiment.preset), experiment.build_preset()
+    for part in PARTS:
+        blocks.append(f"\n{_comment(Preset.model_fields[part].description or '')}[{part}]\n")
+        for key, info in PARTS[part].model_fields.items():
+            before, value = getattr(getattr(base, part), key), getattr(getattr(chosen, part), key)
+            mark = f"  # preset: {_toml(before)}" if value != before else ""
+            blocks.append(f"{_comment(_about(info))}{key} = {_toml(value)}{mark}\n")
+    return "".join([*blocks, *_services(experiment.settings)])
+
+
+def _decided(experiment: Experiment) -> Iterator[str]:
+    yield f"\n# Name of the game.\ngame = {_toml(experiment.game)}\n"
+    yield f"# Size of machine whose numbers fill what this file leaves out.\npreset = {_toml(experiment.preset)}\n"
+    seed = "# seed = 0" if experiment.seed is None else f"seed = {experiment.seed}"
+    yield f"# From it follow all random choices, 0 to 2^63 - 1; without it each new run draws its own.\n{seed}\n"
+
+
+def _parameters(experiment: Experiment) -> Iterator[str]:
+    defaults = parameters_of(experiment.game)
+    yield "\n# Parameters of the game.\n[parameters]\n"
+    for name, value in experiment.build_game()._asdict().items():
+        yield f"{name} = {_toml(value)}" + ("" if value == defaults[name] else f"  # default: {_toml(defaults[name])}") + "\n"
+
+
+def _services(settings: Mapping[str, str]) -> Iterator[str]:
+    for service in SERVICES:
+        own = {name.partition(".")[2]: text for name, text in settings.items() if name.startswith(f"{service}.")}
+        if own:
+            yield f"\n# Settings of one service; `python -m {service} --help` lists them.\n[{service}]\n"
+        for name, text in own.items():
+            if _SECRET.search(f"{name}={text}"):
+                yield f"# {name}: a secret, not kept here\n"
+            else:
+                yield f"{'.'.join(map(_key, name.split('.')))} = {_from_text(text)}\n"
+
+
+def _about(info: FieldInfo) -> str:
+    """Return the meaning and the range of a setting."""
+    bounds = [
+        f"{word} {getattr(bound, name):,}".removesuffix(".0")
+        for bound in info.metadata
+        for name, word in _BOUNDS.items()
+        if hasattr(bound, name)
+    ]
+    limits = ", ".join(bounds or map(_toml, _choices(info.annotation)))
+    return f"{info.description} ({limits})" if limits else info.description or ""
+
+
+def _choices(annotation: Any) -> Iterator[str]:
+    """Yield the texts among which a setting, or each entry of a list, is chosen."""
+    for argument in typing.get_args(annotation):
+        if isinstance(argument, str):
+            yield argument
+        else:
+            yield from _choices(argument)
+
+
+def _comment(text: str) -> str:
+    lines = textwrap.wrap(" ".join(text.split()), _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _key(word: str) -> str:
+    return word if _BARE.fullmatch(word) else _toml(word)
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML: as JSON, but for the digits of whole numbers in groups and the escape of one character."""
+    if type(value) is int:
+        return f"{value:_}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _from_text(text: str) -> str:
+    """Return the TOML of a setting given as text: bare if that means the same, else in quotes."""
+    try:
+        same = setting_text(tomllib.loads(f"value = {text}")["value"]) == text
+    except (TypeError, ValueError):
+        same = False
+    return text if same else _toml(text)

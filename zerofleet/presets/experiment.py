@@ -1,0 +1,213 @@
+"""Experiment: everything that decides a run, as it stands in an experiment file (TOML).
+
+    game = "connect_four"
+    preset = "laptop"           # the values of settings that the file leaves out
+    seed = 7                    # without one it is drawn when the run is created
+    [parameters]                # of the game
+    rows = 6
+    [search]                    # a part of the preset
+    simulations = 200
+    [trainer]                   # a setting of one service, which that service checks
+    log_level = "debug"
+
+A file is checked whole when it is read: unknown keys, wrong types and values out of range are refused with file and key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from games.core import Game, make, parameters_of
+from games.errors import GameError
+from zerofleet.errors import ConfigurationError
+from zerofleet.presets import PRESETS, Preset, preset
+from zerofleet.runs import check_seed
+
+__all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "read_experiment", "setting_text"]
+
+SERVICES = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
+"""Every service of a run, in the order of starting; draining goes the other way round."""
+
+PARTS: Mapping[str, type[BaseModel]] = {
+    name: typing.cast("type[BaseModel]", part.annotation) for name, part in Preset.model_fields.items() if name != "name"
+}
+"""The parts of a preset by name."""
+
+_KINDS: Mapping[str, type] = {"game": str, "preset": str, "seed": int, **dict.fromkeys(("parameters", *PARTS, *SERVICES), dict)}
+_WORDS = {str: "text in quotes", int: "a whole number", dict: "a table", bool: "true or false", float: "a number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Everything that decides a run."""
+
+    game: str
+    preset: str = "laptop"
+    seed: int | None = None
+    """None: drawn when the run is created."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Game parameters, as text."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings by dotted name, as text: a part of the preset (`search.simulations`) or a service (`trainer.log_level`)."""
+
+    def build_game(self) -> Game:
+        """Return the game; raises `GameError`."""
+        return make(self.game, **self.parameters)
+
+    def build_preset(self) -> Preset:
+        """Return the preset with the settings of its parts; raises `ConfigurationError` naming the wrong one."""
+        chosen = preset(self.build_game(), self.preset)
+        changes: dict[str, dict[str, str]] = {}
+        for name, value in self.settings.items():
+            part, _, key = name.partition(".")
+            if part not in SERVICES:  # a service reads and checks its own
+                if part not in PARTS or key not in PARTS[part].model_fields:
+                    raise ConfigurationError(f"--set {name}={value}: there is no such setting; {nearest(name)}")
+                changes.setdefault(part, {})[key] = value
+        return chosen.model_copy(update={part: _changed(part, getattr(chosen, part), these) for part, these in changes.items()})
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Return the experiment that a file holds.
+
+    Raises `ConfigurationError` when the file cannot be read or holds anything unknown or out of range.
+    """
+    try:
+        tree = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}; --config takes an experiment file") from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{path} is not TOML: {error}; `zerofleet run --save-config` writes a file to begin with"
+        ) from error
+    try:
+        return _experiment(tree)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def setting_text(value: Any) -> str:
+    """Return a setting as the environment and `--set` have it: lists as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def nearest(name: str) -> str:
+    """Return a hint at the known name that is most like an unknown one; one of another part comes first."""
+    settings = {f"{part}.{key}": key for part, model in PARTS.items() for key in model.model_fields}
+    near = [full for full, key in settings.items() if key == name.rpartition(".")[2]]
+    near = near or difflib.get_close_matches(name, [*_KINDS, *settings], n=1)
+    return f"did you mean {' or '.join(near)}?" if near else f"settings begin with {', '.join(sorted(PARTS))}"
+
+
+def _experiment(tree: Mapping[str, Any]) -> Experiment:
+    for name, value in tree.items():
+        if name not in _KINDS:
+            raise ConfigurationError(f"{name}: there is no such key; {nearest(name)}")
+        _require_kind(name, value, _KINDS[name])
+    if "game" not in tree:
+        raise ConfigurationError('game is missing; add a line such as game = "connect_four"')
+    parameters = _parameters(tree["game"], tree.get("parameters", {}))
+    chosen = tree.get("preset", "laptop")
+    if chosen not in PRESETS:
+        raise ConfigurationError(f"preset = {chosen!r} does not exist; choose one of {', '.join(PRESETS)}")
+    if "seed" in tree:
+        check_seed(tree["seed"])
+    base = preset(make(tree["game"], **parameters), chosen)
+    settings: dict[str, str] = {}
+    for part in PARTS.keys() & tree.keys():
+        settings |= _settings_of_part(part, getattr(base, part), tree[part])
+    for service in SERVICES:
+        settings |= {name: setting_text(value) for name, value in _leaves(tree.get(service, {}), service)}
+    return Experiment(tree["game"], chosen, tree.get("seed"), parameters, settings)
+
+
+def _parameters(game: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters that differ from the game's defaults, as text."""
+    try:
+        defaults = parameters_of(game)
+    except GameError as error:
+        raise ConfigurationError(f"game: {error}") from error
+    for name, value in given.items():
+        if name not in defaults:
+            near = difflib.get_close_matches(name, defaults, n=1) or [", ".join(defaults) or "no parameter: it has none"]
+            raise ConfigurationError(f"parameters.{name}: {game} has no such parameter; did you mean {near[0]}?")
+        _require_kind(f"parameters.{name}", value, type(defaults[name]))
+    try:
+        make(game, **given)
+    except GameError as error:
+        raise ConfigurationError(f"parameters: {error}") from error
+    return {name: str(value) for name, value in given.items() if value != defaults[name]}
+
+
+def _settings_of_part(part: str, base: BaseModel, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings that a file gives to a part of the preset, checked strictly: no text for a number."""
+    for key in given:
+        if key not in type(base).model_fields:
+            raise ConfigurationError(f"{part}.{key}: there is no such setting; {nearest(f'{part}.{key}')}")
+    try:
+        type(base).model_validate_json(json.dumps({**base.model_dump(), **given}, default=str), strict=True)
+    except ValidationError as error:
+        key, fault = _first_fault(error)
+        if key not in given:
+            raise ConfigurationError(f"{part}: {fault}") from error
+        raise ConfigurationError(
+            f"{part}.{key}: {fault}, got {_shown(given[key])}; correct it, or remove the line to have the preset's "
+            f"{setting_text(getattr(base, key))}"
+        ) from error
+    return {f"{part}.{key}": setting_text(value) for key, value in given.items()}
+
+
+def _changed(part: str, base: BaseModel, changes: Mapping[str, str]) -> BaseModel:
+    """Return a part of the preset with some settings given as text."""
+    values = base.model_dump() | {key: _decoded(base, key, text) for key, text in changes.items()}
+    try:
+        return type(base).model_validate(values)
+    except ValidationError as error:
+        key, fault = _first_fault(error)
+        named = [key] if key in changes else changes
+        given = " ".join(f"--set {part}.{name}={changes[name]}" for name in named)
+        raise ConfigurationError(f"{given}: {fault}") from error
+
+
+def _decoded(base: BaseModel, key: str, text: str) -> Any:
+    """Return a list from its JSON; all other text as it is."""
+    if isinstance(getattr(base, key), tuple):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text  # refused as no list
+    return text
+
+
+def _first_fault(error: ValidationError) -> tuple[str, str]:
+    """Return the setting (empty: several together) and the text of the first thing that is wrong."""
+    fault = error.errors()[0]
+    return str(fault["loc"][0]) if fault["loc"] else "", fault["msg"].removeprefix("Value error, ")
+
+
+def _require_kind(name: str, value: Any, kind: type) -> None:
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        got, wanted = (_WORDS.get(one, one.__name__) for one in (type(value), kind))
+        raise ConfigurationError(f"{name} = {_shown(value)} is {got}; it must be {wanted}")
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted names and values of a table, tables within it opened."""
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, below in value.items():
+        yield from _leaves(below, f"{name}.{key}")
