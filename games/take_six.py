@@ -264,7 +264,7 @@ def round_of(game: TakeSix, state: State) -> int:
 
 
 @rule(TakeSix)
-def determinize(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
     """Deal the other hands anew from the cards `viewer` has not seen, take commits back, let `viewer` commit first."""
     for i in range(state.size):
         out[i] = state[i]

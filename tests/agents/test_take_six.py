@@ -65,7 +65,7 @@ def test_whole_games_are_played_from_the_own_view(name: str, row_choice: str) ->
     rows_chosen = 0
     while not core.is_over(game, state):
         action = agent.choose(game, state, RNG).action
-        core.determinize(game, state, core.to_move(game, state), 3, dealt)
+        core.determinise(game, state, core.to_move(game, state), 3, dealt)
         assert agent.choose(game, dealt, RNG).action == action
         if core.round_of(game, state) < 0:
             rows_chosen += 1

@@ -54,7 +54,7 @@ def test_hidden_hands_and_cards_on_their_way_change_nothing(mode, game):
         positions = [state]
         for seed in range(3):
             deal = np.zeros_like(state)
-            core.determinize(game, state, viewer, seed, deal)
+            core.determinise(game, state, viewer, seed, deal)
             positions.append(deal)
         swapped = state.copy()
         others = [seat for seat in range(game.players) if seat != viewer]
