@@ -52,6 +52,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
+from games.code_cache import add_rule
 from games.compiled import INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
 
@@ -249,6 +250,7 @@ def rule(cls: type) -> Callable[[Rule], Rule]:
 
     def add(function: Rule) -> Rule:
         fast = compiled(function)
+        add_rule(cls, function)
         _RULES[function.__name__][cls] = fast
         return fast
 

@@ -13,7 +13,7 @@ import games
 from games import core
 from games import take_six_cards as cards
 from games import take_six_table as table
-from games.take_six import TakeSix
+from games.take_six import TakeSix, deck_of
 
 ROW_CHOICES = ["before", "needed", "after"]
 
@@ -39,9 +39,9 @@ def with_other_hands(game: TakeSix, state: core.State, viewer: int, rng: np.rand
     for seat in range(game.players):
         if seat != viewer:
             size = len(hand(game, state, seat))
-            cards.clear(other, table.hand(game, seat))
+            cards.clear(other, table.hand(deck_of(game), seat))
             for _ in range(size):
-                cards.put(other, table.hand(game, seat), hidden.pop())
+                cards.put(other, table.hand(deck_of(game), seat), hidden.pop())
     return other
 
 
@@ -152,7 +152,7 @@ def test_foreseen_plays_are_the_likeliest_unseen_cards_with_their_likeliest_row(
             continue
         best = {}
         for card in unseen(game, state, viewer):
-            fixed = row_choice == "needed" and table.landing_row(game, state, card) >= 0
+            fixed = row_choice == "needed" and table.landing_row(deck_of(game), state, card) >= 0
             best[card] = max(range(card * rows, card * rows + (1 if fixed else rows)), key=lambda action: likelihood[action])
         assert plays.tolist() == sorted(best.values(), key=lambda action: -likelihood[action])[:3]
 
