@@ -15,8 +15,6 @@ numba keeps one index for each function and numbers the files it lists. That fai
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,17 +24,9 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from games import code_sources
 
-__all__ = ["CodeCache", "add_rule"]
+__all__ = ["CodeCache"]
 
 _DIGITS = 16
-
-_rules: defaultdict[type, set[Path]] = defaultdict(set)
-"""The files of the rules of each game class."""
-
-
-def add_rule(cls: type, function: Callable[..., Any]) -> None:
-    """Let what is compiled for a game class depend on the source of a rule, wherever it is written."""
-    _rules[cls].add(code_sources.note(function))
 
 
 class CodeCache(FunctionCache):
@@ -75,10 +65,8 @@ class CodeCache(FunctionCache):
         _, processor, *code = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
         classes = list(_games_in(sig if isinstance(sig, tuple) else sig.args))
         names = [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]
-        files = [getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes]
-        rules = [file for cls in classes for file in _rules.get(cls, ())]
-        sources = frozenset([self._source, *rules, *(Path(file).absolute() for file in files if file)])
-        return repr((str(sig), names, processor)), repr((code, code_sources.digest(sources)))
+        files = [file for cls in classes if (file := code_sources.file_of(cls))]
+        return repr((str(sig), names, processor)), repr((code, code_sources.digest([self._source, *files])))
 
     def _file(self, key: tuple[str, str]) -> IndexDataCacheFile:
         return IndexDataCacheFile(  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The sources that compiled code is built from: a file, and what it reaches by imports.
+"""The sources that compiled code is built from: a file, what it imports, and the rules of the games in these files.
 
 Imports are followed wherever they stand in a file, absolute and relative ones, to the module that holds the imported name.
 `from games import core` leads to `games/core.py`; a name that a package hands on leads to where the package has it from. The
@@ -21,13 +21,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["digest", "note", "reached"]
+__all__ = ["add_rule", "digest", "file_of", "note", "reached"]
 
 _LIBRARIES = {"site-packages", "dist-packages"}
 
 _read_modules: set[str] = set()
 _files_with_compiled: set[Path] = set()
 _packages_with_compiled: set[str] = set()
+_rules: defaultdict[Path, set[Path]] = defaultdict(set)
+"""The files of the rules of the game classes in a file."""
 
 
 def note(function: Callable[..., Any]) -> Path:
@@ -52,22 +54,32 @@ def note(function: Callable[..., Any]) -> Path:
     return file
 
 
-@functools.cache
-def digest(files: frozenset[Path]) -> str:
+def add_rule(cls: type, function: Callable[..., Any]) -> None:
+    """Let a game class lead to the source of a rule, which need not be where the class is, nor imported there."""
+    if file := file_of(cls):
+        _rules[file].add(note(function))
+
+
+def file_of(cls: type) -> Path | None:
+    """Return the file of a class, None if it was typed at a prompt."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return Path(file).absolute() if file else None
+
+
+def digest(files: Iterable[Path]) -> str:
     """Return a hash of all sources that code of these files may call."""
-    sources = sorted((file.name, hashlib.sha256(_text(file) or b"").hexdigest()) for file in reached(files))
-    return hashlib.sha256(repr(sources).encode()).hexdigest()
+    return hashlib.sha256(repr(sorted((file.name, _digest_of(file)) for file in reached(files))).encode()).hexdigest()
 
 
 def reached(files: Iterable[Path]) -> set[Path]:
-    """Return the files and all that they import, directly or not."""
+    """Return the files and all that they lead to by imports and rules, directly or not."""
     found: set[Path] = set()
     waiting = list(files)
     while waiting:
         file = waiting.pop()
         if file not in found and _text(file) is not None:
             found.add(file)
-            waiting += _imported(file)
+            waiting += [*_imported(file), *_rules.get(file, ())]
     return found
 
 
@@ -78,6 +90,11 @@ def _text(file: Path) -> bytes | None:
         return file.read_bytes()
     except OSError:
         return None
+
+
+@functools.cache
+def _digest_of(file: Path) -> str:
+    return hashlib.sha256(_text(file) or b"").hexdigest()
 
 
 def _package_of(module: str) -> str:

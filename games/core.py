@@ -52,7 +52,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
-from games.code_cache import add_rule
+from games.code_sources import add_rule
 from games.compiled import INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
 
