@@ -3,8 +3,9 @@
 numba keeps one index for each function and numbers the files it lists. That fails this project in four ways:
 
 - The key does not cover the functions that a function calls: after an edit of a rule, the old one went on answering.
-  Here the key holds a hash of every source that the code may reach: its own folder, the games among its arguments, and
-  whatever these import of `games`. An edit of one game leaves what was compiled for another.
+  Here the key holds a hash of every source that the code may reach (`games.code_sources`): its own file, those of the
+  games among its arguments and of their rules, and what these import. An edit of one game leaves what was compiled for
+  another.
 - The index names the game classes themselves: no process could read it that cannot import all of them. Here it is text.
 - Two processes that save at once may give two functions the same number, and later load one as the other. Here every
   key has files of its own, named by a hash of the key.
@@ -13,24 +14,19 @@ numba keeps one index for each function and numbers the files it lists. That fai
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import inspect
-import re
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from games import code_sources
+
 __all__ = ["CodeCache"]
 
-_RULES_FOLDER = Path(__file__).parent
 _DIGITS = 16
-_IMPORT = re.compile(rb"from games import \(([^)]*)\)|from games import ([^\n(]+)|from games\.(\w+) import|import games\.(\w+)")
 
 
 class CodeCache(FunctionCache):
@@ -39,9 +35,7 @@ class CodeCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         """Raises `RuntimeError` if there is no place for the files, as for a function typed at a prompt."""
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._source = Path(inspect.getfile(function))
-        _sources_of(self._source.parent)
-        _sources_of(_RULES_FOLDER)
+        self._source = code_sources.note(function)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled for a signature, or None if that is not known or cannot be read."""
@@ -69,11 +63,10 @@ class CodeCache(FunctionCache):
     def _index_key(self, sig: Any, codegen: Any) -> tuple[str, str]:
         """Return what the code was compiled for, and what it was compiled from."""
         _, processor, *code = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
-        classes = _games_in(sig)
-        files = [getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes]
+        classes = list(_games_in(sig if isinstance(sig, tuple) else sig.args))
         names = [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]
-        sources = _reachable(frozenset([self._source, *(Path(file) for file in files if file)]))
-        return repr((str(sig), names, processor)), repr((code, sources))
+        files = [file for cls in classes if (file := code_sources.file_of(cls))]
+        return repr((str(sig), names, processor)), repr((code, code_sources.digest([self._source, *files])))
 
     def _file(self, key: tuple[str, str]) -> IndexDataCacheFile:
         return IndexDataCacheFile(  # type: ignore[no-untyped-call]
@@ -100,48 +93,10 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def _games_in(signature: Any) -> list[type]:
-    """Return the tuple classes among the argument types of a compiled signature."""
-    arguments = signature if isinstance(signature, tuple) else signature.args
-    return [a.instance_class for a in arguments if isinstance(a, types.BaseNamedTuple)]  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A file as it was when its folder was first looked at."""
-
-    digest: str
-    imports: frozenset[str]
-    """Modules of `games` that it names in an import, wherever in the file."""
-
-
-@functools.cache
-def _sources_of(folder: Path) -> dict[Path, _Source]:
-    """Return the sources in a folder as they were when its first function was decorated.
-
-    Taken then, for a function may be compiled long after it was imported, and its file edited in between.
-    """
-    found = {}
-    for file in sorted(folder.glob("*.py")):
-        text = file.read_bytes()
-        names = re.findall(rb"\w+", b" ".join(b" ".join(groups) for groups in _IMPORT.findall(text)))
-        found[file] = _Source(hashlib.sha256(text).hexdigest(), frozenset(name.decode() for name in names))
-    return found
-
-
-@functools.cache
-def _reachable(files: frozenset[Path]) -> str:
-    """Return a hash of the sources that code of these files may call.
-
-    Of `games` those are the files themselves and what they import, directly or not; of another folder all its files.
-    """
-    waiting = [path for file in files for path in (_sources_of(file.parent) if file.parent != _RULES_FOLDER else [file])]
-    seen: dict[Path, str] = {}
-    while waiting:
-        path = waiting.pop()
-        source = _sources_of(path.parent).get(path)
-        if path in seen or source is None:
-            continue
-        seen[path] = source.digest
-        waiting += [_RULES_FOLDER / f"{name}.py" for name in source.imports]
-    return _digest(repr(sorted((path.name, digest) for path, digest in seen.items())))
+def _games_in(argument_types: Iterable[Any]) -> Iterator[type]:
+    """Yield the tuple classes among argument types, also inside one another."""
+    for kind in argument_types:
+        if isinstance(kind, types.BaseNamedTuple):
+            yield kind.instance_class  # type: ignore[attr-defined]
+        if isinstance(kind, types.BaseTuple):
+            yield from _games_in(kind)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile `function` on first use for each combination of argument types; releases the GIL while it runs.
 
-    Compiled code may call rules, functions of `games` and functions of its own folder; the cache key covers those.
+    Compiled code may call rules and whatever its file imports; the cache key covers those (`games.code_sources`).
     """
     return _compile(function, counts_references=True)
 

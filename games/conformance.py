@@ -46,7 +46,7 @@ def check_game(game: Game, *, games: int = 100, seed: int = 0) -> None:
     for _ in range(games):
         _Walk(game, spec, int(rng.integers(_SEEDS)), memory).play_out(rng)
     if spec.information == "hidden" and games > 0 and not memory.deals_differ:
-        broken(game, 9, "determinize gave the same deal for every seed")
+        broken(game, 9, "determinise gave the same deal for every seed")
 
 
 @dataclass
@@ -58,7 +58,7 @@ class _Memory:
     look_of: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     """Planes for the player to move and legal actions, by key."""
     deals_differ: bool = False
-    """Whether `determinize` ever answered different seeds differently."""
+    """Whether `determinise` ever answered different seeds differently."""
 
 
 class _Guarded:
@@ -260,15 +260,15 @@ class _Walk:
         dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
         other = self._look(dealt)
         if other.over != look.over or (viewer == look.mover and other.mover != viewer):
-            self._fail(9, f"determinize for player {viewer} changed whose turn it is, or whether the game is over")
+            self._fail(9, f"determinise for player {viewer} changed whose turn it is, or whether the game is over")
         if not np.array_equal(other.planes[viewer], look.planes[viewer]):
-            self._fail(9, f"determinize for player {viewer} gave a position that this player sees otherwise: {dealt}")
+            self._fail(9, f"determinise for player {viewer} gave a position that this player sees otherwise: {dealt}")
         if viewer == look.mover and other.actions != look.actions:
-            self._fail(9, f"determinize for player {viewer} changed the legal actions to {other.actions}")
+            self._fail(9, f"determinise for player {viewer} changed the legal actions to {other.actions}")
         again, twice = (self._dealt(state, viewer, self.seed) for state in (self.state.array, dealt))
         if not np.array_equal(again, twice):
             self._fail(
-                9, f"determinize for player {viewer} depends on what they cannot see: {again} here, {twice} from {dealt}"
+                9, f"determinise for player {viewer} depends on what they cannot see: {again} here, {twice} from {dealt}"
             )
         self.memory.deals_differ |= not np.array_equal(again, dealt)
         if viewer == look.mover and not look.over and core.has_rule(type(self.game), "foresee"):
@@ -277,9 +277,9 @@ class _Walk:
     def _dealt(self, state: np.ndarray, viewer: int, seed: int) -> np.ndarray:
         """Return a position dealt anew for `viewer`."""
         dealt = _Guarded(self.spec.state_size, self.spec.state_dtype)
-        self._ask("determinize", state, viewer, seed, dealt.array)
+        self._ask("determinise", state, viewer, seed, dealt.array)
         if not dealt.is_intact():
-            self._fail(9, "determinize wrote beside its output")
+            self._fail(9, "determinise wrote beside its output")
         return np.asarray(dealt.array)
 
     def _check_foresight(self, look: _Look, dealt: np.ndarray) -> None:
@@ -325,7 +325,7 @@ class _Walk:
                 self._fail(9, f"player {viewer} sees the secret move {action} or {other_action} before the round ends")
             first, second = (self._dealt(state, viewer, self.seed) for state in states)
             if not np.array_equal(first, second):
-                self._fail(9, f"determinize for player {viewer} depends on the secret moves {action} and {other_action}")
+                self._fail(9, f"determinise for player {viewer} depends on the secret moves {action} and {other_action}")
 
     def _round(self, state: np.ndarray) -> int:
         """Return the number of the round, or -1 for none or when the game is over."""

@@ -26,7 +26,8 @@ import numpy as np
 
 from games import connect_four_bitboard as bitboard
 from games import connect_four_columns as by_column
-from games import notation, svg
+from games import connect_four_drawing as drawing
+from games import notation
 from games.bits import set_range
 from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
@@ -81,34 +82,15 @@ class ConnectFour(NamedTuple):
 
     def draw(self, state: State) -> str:
         """See `games.core.Game`."""
-        stacks = [self.column(state, column) for column in range(self.columns)]
-        margin = len(str(self.rows))
-        lines = []
-        for row in reversed(range(self.rows)):
-            cells = " ".join(stack[row] if row < len(stack) else "." for stack in stacks)
-            lines.append(f"{row + 1:>{margin}} | {cells} |")
-        names = [notation.column_name(column) for column in range(self.columns)]
-        width = max(map(len, names))
-        for line in zip(*(name.rjust(width) for name in names), strict=True):  # names of two letters run downwards
-            lines += [(" " * (margin + 3) + " ".join(line)).rstrip()]
-        return "\n".join(lines)
+        return drawing.text(self.stacks(state), self.rows)
 
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
-        side, margin = 44.0, 34.0
-        width, height = side * self.columns, side * self.rows
-        canvas = svg.Canvas(width + 2 * margin, height + 1.5 * margin)
-        canvas.rectangle(margin, margin / 2, width, height, fill=svg.BOARD, corner=6.0)
-        for x in range(self.columns):
-            stack = self.column(state, x)
-            for y in range(self.rows):
-                colour = svg.PLAYER_COLOURS["XO".index(stack[y])] if y < len(stack) else svg.PAPER
-                canvas.circle(margin + (x + 0.5) * side, margin / 2 + height - (y + 0.5) * side, 0.4 * side, fill=colour)
-            canvas.text(margin + (x + 0.5) * side, height + margin, notation.column_name(x))
-        for y in range(self.rows):
-            canvas.text(margin / 2, margin / 2 + height - (y + 0.5) * side, str(y + 1))
-        stones = sum(len(self.column(state, x)) for x in range(self.columns))
-        return canvas.render(f"Connect Four after {stones} plies, player 0 red")
+        return drawing.picture(self.stacks(state), self.rows)
+
+    def stacks(self, state: State) -> list[str]:
+        """Return the stones of every column, from the left."""
+        return [self.column(state, column) for column in range(self.columns)]
 
     def column(self, state: State, column: int) -> str:
         """Return the stones of a column from the bottom, `X` for player 0 and `O` for player 1, such as `XXO`."""

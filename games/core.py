@@ -27,7 +27,7 @@ The laws (`check_game` tests them on random games):
   6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
   7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
   8. Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.
-  9. `determinize` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is their
+  9. `determinise` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is their
      move, their legal actions and that it is their move. Secret moves of a round under way are taken back; until it ends,
      they show in no view and change nobody's choice. The view and the seed decide the deal; the view alone decides what
      `foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.
@@ -52,6 +52,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
+from games.code_sources import add_rule
 from games.compiled import INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
 
@@ -249,6 +250,7 @@ def rule(cls: type) -> Callable[[Rule], Rule]:
 
     def add(function: Rule) -> Rule:
         fast = compiled(function)
+        add_rule(cls, function)
         _RULES[function.__name__][cls] = fast
         return fast
 
@@ -308,7 +310,7 @@ def key(game: Any, state: State) -> np.uint64:
 
 
 @_generic
-def determinize(game: Any, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: Any, state: State, viewer: int, seed: int, out: State) -> None:
     """Write into `out` a position that `viewer` cannot tell from `state`, with what is hidden dealt anew by `seed`."""
 
 

@@ -25,7 +25,7 @@ LAWS = {
     6: "A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.",
     7: "`parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.",
     8: "Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.",
-    9: "`determinize` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is "
+    9: "`determinise` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is "
     "their move, their legal actions and that it is their move. Secret moves of a round under way are taken back; until it "
     "ends, they show in no view and change nobody's choice. The view and the seed decide the deal; the view alone decides what "
     "`foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.",
@@ -43,7 +43,7 @@ def broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
 def checked_spec(game: Game) -> GameSpec:
     """Return the spec after checking law 8 and the form of the symmetries; raises `GameContractError`."""
     spec = game.spec()
-    names = _RULES if spec.information == "perfect" else (*_RULES, "determinize")
+    names = _RULES if spec.information == "perfect" else (*_RULES, "determinise")
     if missing := [name for name in names if not core.has_rule(type(game), name)]:
         broken(game, 8, f"no rule for {', '.join(missing)}; write it under @rule({type(game).__name__})")
     bounds = {

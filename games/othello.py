@@ -27,8 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from games import core, notation, svg
+from games import core, notation
 from games import othello_bitboard as bitboard
+from games import othello_drawing as drawing
 from games.bits import count_bits, lowest_bit
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
@@ -111,32 +112,12 @@ class Othello(NamedTuple):
 
     def draw(self, state: State) -> str:
         """See `games.core.Game`."""
-        marks = self.marks(state)
-        names = " ".join(notation.column_name(x) for x in range(self.size))
-        rows = [f"{y + 1} {' '.join(marks[self.size * y : self.size * (y + 1)])}" for y in range(self.size)]
-        return "\n".join([f"  {names}", *rows, self.caption(state)])
+        return drawing.text(self.marks(state), self.size, self.caption(state))
 
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG; dots are the cells the player to move may take."""
-        side, margin = 44.0, 34.0
-        length = side * self.size
-        canvas = svg.Canvas(length + 2 * margin, length + 2 * margin)
-        canvas.rectangle(margin, margin, length, length, fill=svg.BOARD, stroke=svg.INK)
-        for i in range(1, self.size):
-            canvas.line(margin + i * side, margin, margin + i * side, margin + length)
-            canvas.line(margin, margin + i * side, margin + length, margin + i * side)
-        for i in range(self.size):
-            canvas.text(margin + (i + 0.5) * side, margin / 2, notation.column_name(i))
-            canvas.text(margin / 2, margin + (i + 0.5) * side, str(i + 1))
         takeable = set(notation.legal_names(self, state).values())
-        for action, mark in enumerate(self.marks(state)):
-            x, y = margin + (action % self.size + 0.5) * side, margin + (action // self.size + 0.5) * side
-            if mark != ".":
-                canvas.circle(x, y, 0.4 * side, fill=svg.INK if mark == "X" else svg.PAPER, stroke=svg.INK)
-            elif action in takeable:
-                canvas.circle(x, y, 0.08 * side, fill=svg.LINE)
-        canvas.text(margin + length / 2, margin * 1.5 + length, self.caption(state))
-        return canvas.render(f"Othello, {self.caption(state)}")
+        return drawing.picture(self.marks(state), self.size, takeable, self.caption(state))
 
 
 @functools.lru_cache(maxsize=16)

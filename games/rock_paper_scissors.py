@@ -192,7 +192,7 @@ def reset(game: RockPaperScissors, state: State, seed: int) -> None:
 
 @rule(RockPaperScissors)
 def to_move(game: RockPaperScissors, state: State) -> int:
-    """In each turn one commits, then the other; player 0 first, but where `determinize` says otherwise."""
+    """In each turn one commits, then the other; player 0 first, but where `determinise` says otherwise."""
     return 1 - _first(state) if _has_chosen(state) else _first(state)
 
 
@@ -263,7 +263,7 @@ def round_of(game: RockPaperScissors, state: State) -> int:
 
 
 @rule(RockPaperScissors)
-def determinize(game: RockPaperScissors, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: RockPaperScissors, state: State, viewer: int, seed: int, out: State) -> None:
     """Take a secret choice back, and let `viewer` commit first; nothing else is hidden."""
     for i in range(state.size):
         out[i] = state[i]

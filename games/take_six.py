@@ -25,9 +25,9 @@ from games.core import GameSpec, State, register, rule
 from games.errors import GameError, IllegalMove, InvalidParameters
 from games.randomness import mix64
 from games.take_six_encoding import encode_position, num_bits
-from games.take_six_table import HAND, PILES, SEEN
+from games.take_six_table import HAND, PILES, SEEN, Deck
 
-__all__ = ["TakeSix"]
+__all__ = ["TakeSix", "deck_of"]
 
 _CHOICES = {
     "row_choice": ("before", "needed", "after"),
@@ -59,7 +59,7 @@ class TakeSix(NamedTuple):
             return str(action + self.first_card) if action < self.cards else f"@{action - self.cards + 1}"
         card, row = divmod(action, self.rows)
         number = str(card + self.first_card)
-        if self.row_choice == "needed" and table.landing_row(self, state, card) >= 0:
+        if self.row_choice == "needed" and table.landing_row(deck_of(self), state, card) >= 0:
             return number
         return f"{number}@{row + 1}"
 
@@ -72,7 +72,7 @@ class TakeSix(NamedTuple):
         reason = ""
         action = named.get(f"{wanted}@1")
         if action is not None:
-            if table.landing_row(self, state, action // self.rows) >= 0:
+            if table.landing_row(deck_of(self), state, action // self.rows) >= 0:
                 return action
             reason = f" (it is lower than every row: say which one you take, such as {wanted}@1)"
         listed = " ".join(named) or "none, the game is over"
@@ -95,20 +95,20 @@ class TakeSix(NamedTuple):
             _open_row(state, row, card - lowest)
         for seat, hand in enumerate(hands):
             for card in hand:
-                cards.put(state, table.hand(self, seat), card - lowest)
+                cards.put(state, table.hand(deck_of(self), seat), card - lowest)
         return state
 
     def draw(self, state: State) -> str:
         """See `games.core.Game`."""
-        return take_six_drawing.draw(self, state, None)
+        return take_six_drawing.draw(deck_of(self), state, None)
 
     def draw_for(self, state: State, viewer: int) -> str:
         """Return a picture for a terminal of what `viewer` sees: no other hand, no card on its way."""
-        return take_six_drawing.draw(self, state, viewer)
+        return take_six_drawing.draw(deck_of(self), state, viewer)
 
     def draw_svg(self, state: State) -> str:
         """Return a picture as SVG: the rows as they lie, and all hands open."""
-        return take_six_drawing.draw_svg(self, state)
+        return take_six_drawing.draw_svg(deck_of(self), state)
 
 
 @functools.lru_cache(maxsize=64)
@@ -122,7 +122,7 @@ def _spec(game: TakeSix) -> GameSpec:
     for name, choices in _CHOICES.items():
         if (value := getattr(game, name)) not in choices:
             raise InvalidParameters(f"take_six: {name}={value!r} is none of {', '.join(choices)}")
-    after = game.row_choice == "after"
+    deck, after = deck_of(game), game.row_choice == "after"
     return GameSpec(
         name="take_six",
         rules_version=1,
@@ -130,11 +130,17 @@ def _spec(game: TakeSix) -> GameSpec:
         num_actions=game.cards + game.rows if after else game.cards * game.rows,
         max_legal=max(HAND, game.rows) if after else HAND * game.rows,  # a full hand, each card with each row
         state_dtype=np.dtype(np.uint64),
-        state_size=table.hand(game, game.players),
-        planes=(num_bits(game), 1, 1),
+        state_size=table.hand(deck, game.players),
+        planes=(num_bits(deck, rich=game.encoding == "rich", after=after), 1, 1),
         max_plies=HAND * (game.players + 1) if after else HAND * game.players,  # at most one choice of a row in a round
         information="hidden",
     )
+
+
+@compiled
+def deck_of(game: TakeSix) -> Deck:
+    """Return the numbers among the parameters."""
+    return Deck(game.players, game.cards, game.first_card, game.rows, game.points_of_55)
 
 
 @compiled
@@ -161,7 +167,7 @@ def _open_row(state: State, row: int, card: int) -> None:
 @rule(TakeSix)
 def reset(game: TakeSix, state: State, seed: int) -> None:
     """Deal: each card in ascending order goes to a row, a hand or nowhere, with chances as its free places."""
-    deck = table.deck_of(game)
+    deck = deck_of(game)
     table.start(state, _switches(game))
     for card in range(deck.cards):
         place = hidden.draw_below(seed, card, deck.cards - card)
@@ -181,13 +187,13 @@ def reset(game: TakeSix, state: State, seed: int) -> None:
 @rule(TakeSix)
 def to_move(game: TakeSix, state: State) -> int:
     """Whoever must choose a row; else seats commit one after another, the first one first."""
-    return table.mover(game, state)
+    return table.mover(deck_of(game), state)
 
 
 @rule(TakeSix)
 def legal_actions(game: TakeSix, state: State, out: np.ndarray) -> int:
     """Every card of the hand, with every row it may be committed with; or every row."""
-    deck = table.deck_of(game)
+    deck = deck_of(game)
     if table.chooser(state) >= 0:
         for row in range(deck.rows):
             out[row] = deck.cards + row
@@ -207,7 +213,7 @@ def legal_actions(game: TakeSix, state: State, out: np.ndarray) -> int:
 @rule(TakeSix)
 def play(game: TakeSix, state: State, action: int) -> None:
     """Commit a card, and settle the round with the last one; or choose a row, and settle it."""
-    table.play_action(table.deck_of(game), state, action)
+    table.play_action(deck_of(game), state, action)
 
 
 @rule(TakeSix)
@@ -239,14 +245,15 @@ def scores(game: TakeSix, state: State, out: np.ndarray) -> None:
 @rule(TakeSix)
 def encode(game: TakeSix, state: State, viewer: int, out: np.ndarray) -> None:
     """See `games.take_six_encoding`."""
-    encode_position(table.deck_of(game), state, viewer, out)
+    encode_position(deck_of(game), state, viewer, out)
 
 
 @rule(TakeSix)
 def key(game: TakeSix, state: State) -> np.uint64:
     """What the player to move sees, mixed; hands of others and cards on their way do not count."""
-    mover = table.mover(game, state)
-    own = table.hand(game, mover)
+    deck = deck_of(game)
+    mover = table.mover(deck, state)
+    own = table.hand(deck, mover)
     choosing = table.chooser(state) >= 0
     mixed = mix64(np.uint64(1 + 2 * mover + choosing))
     if choosing:
@@ -264,14 +271,14 @@ def round_of(game: TakeSix, state: State) -> int:
 
 
 @rule(TakeSix)
-def determinize(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
     """Deal the other hands anew from the cards `viewer` has not seen, take commits back, let `viewer` commit first."""
     for i in range(state.size):
         out[i] = state[i]
     table.set_first_seat(out, viewer)
     if table.chooser(out) < 0:
         table.clear_round(out)
-    hidden.deal_hidden(table.deck_of(game), out, viewer, seed)
+    hidden.deal_hidden(deck_of(game), out, viewer, seed)
 
 
 @rule(TakeSix)
@@ -279,10 +286,10 @@ def foresee(game: TakeSix, state: State, viewer: int, likelihood: np.ndarray, pl
     """The likeliest cards `viewer` has not seen, each with its likeliest row; -1 where a row is being chosen."""
     plays[:] = -1
     if table.chooser(state) < 0 and table.turn(state) < HAND:
-        hidden.likeliest_plays(table.deck_of(game), state, viewer, likelihood, plays)
+        hidden.likeliest_plays(deck_of(game), state, viewer, likelihood, plays)
 
 
 @rule(TakeSix)
 def play_foreseen(game: TakeSix, state: State, action: int, plays: np.ndarray) -> None:
     """Play the round with these cards of the others; an opponent who must choose a row takes the cheapest."""
-    hidden.play_round(table.deck_of(game), state, action, plays)
+    hidden.play_round(deck_of(game), state, action, plays)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from games import take_six_cards as cards
 from games import take_six_table as table
-from games.core import State, to_move
+from games.core import State
 from games.svg import BOARD, INK, LINE, PLAYER_COLOURS, Canvas
-
-if TYPE_CHECKING:
-    from games.take_six import TakeSix
+from games.take_six_table import Deck
 
 __all__ = ["draw", "draw_svg"]
 
@@ -20,77 +16,77 @@ _PALE, _HEAVY = "#ffffff", "#f3d9a8"
 _HEAVY_POINTS = 5  # multiples of 11 are worth so much or more
 
 
-def draw(game: TakeSix, state: State, viewer: int | None) -> str:
+def draw(deck: Deck, state: State, viewer: int | None) -> str:
     """Return the table as text; hands of others and cards on their way are hidden if there is a `viewer`."""
-    lines = [_headline(game, state)]
-    for row in range(game.rows):
-        listed = _numbers(game, _row(state, row))
-        lines.append(f"row {row + 1} | {listed:<{4 * table.FULL_ROW}} | {_counted(table.row_points(game, state, row))}")
-    for seat in range(game.players):
-        held = _hand(game, state, seat)
-        shown = _numbers(game, held) if viewer in (None, seat) else "  ." * len(held)
+    lines = [_headline(deck, state)]
+    for row in range(deck.rows):
+        listed = _numbers(deck, _row(state, row))
+        lines.append(f"row {row + 1} | {listed:<{4 * table.FULL_ROW}} | {_counted(table.row_points(deck, state, row))}")
+    for seat in range(deck.players):
+        held = _hand(deck, state, seat)
+        shown = _numbers(deck, held) if viewer in (None, seat) else "  ." * len(held)
         line = f"player {seat}: {_counted(table.taken(state, seat)):>10} | {shown}"
-        if (card := _chosen(game, state, seat)) is not None and (viewer is None or table.chooser(state) >= 0):
+        if (card := _chosen(deck, state, seat)) is not None and (viewer is None or table.chooser(state) >= 0):
             line += f"   plays {card}"
         lines.append(line.rstrip())
     return "\n".join(lines)
 
 
-def draw_svg(game: TakeSix, state: State) -> str:
+def draw_svg(deck: Deck, state: State) -> str:
     """Return the table as an SVG document, with all hands open."""
     width = _MARGIN + _LABEL + (table.HAND + 1) * _STEP + _MARGIN
     line_height = _CARD_HEIGHT + 14
-    canvas = Canvas(width, 2 * _MARGIN + 24 + (game.rows + game.players) * line_height + 12)
-    canvas.text(_MARGIN, _MARGIN + 6, _headline(game, state), size=14, anchor="start", bold=True)
+    canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * line_height + 12)
+    canvas.text(_MARGIN, _MARGIN + 6, _headline(deck, state), size=14, anchor="start", bold=True)
     top = _MARGIN + 26
-    canvas.rectangle(_MARGIN, top - 7, width - 2 * _MARGIN, game.rows * line_height, fill=BOARD, corner=8)
-    for row in range(game.rows):
+    canvas.rectangle(_MARGIN, top - 7, width - 2 * _MARGIN, deck.rows * line_height, fill=BOARD, corner=8)
+    for row in range(deck.rows):
         y = top + row * line_height
-        label = f"row {row + 1}, {_counted(table.row_points(game, state, row))}"
+        label = f"row {row + 1}, {_counted(table.row_points(deck, state, row))}"
         canvas.text(_MARGIN + 10, y + _CARD_HEIGHT / 2, label, anchor="start")
         for i in range(table.FULL_ROW):
             x = _MARGIN + _LABEL + i * _STEP
             canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill="none", stroke=LINE, corner=5)
         for i, card in enumerate(_row(state, row)):
-            _draw_card(canvas, game, card, _MARGIN + _LABEL + i * _STEP, y)
-    top += game.rows * line_height + 12
-    for seat in range(game.players):
+            _draw_card(canvas, deck, card, _MARGIN + _LABEL + i * _STEP, y)
+    top += deck.rows * line_height + 12
+    for seat in range(deck.players):
         y = top + seat * line_height
         canvas.circle(_MARGIN + 16, y + _CARD_HEIGHT / 2, 8, fill=PLAYER_COLOURS[seat])
         label = f"{seat}: {_counted(table.taken(state, seat))}"
         canvas.text(_MARGIN + 32, y + _CARD_HEIGHT / 2, label, anchor="start")
-        for i, card in enumerate(_hand(game, state, seat)):
-            _draw_card(canvas, game, card, _MARGIN + _LABEL + i * _STEP, y)
-        if (chosen := _chosen(game, state, seat)) is not None:
+        for i, card in enumerate(_hand(deck, state, seat)):
+            _draw_card(canvas, deck, card, _MARGIN + _LABEL + i * _STEP, y)
+        if (chosen := _chosen(deck, state, seat)) is not None:
             canvas.text(width - _MARGIN, y + _CARD_HEIGHT / 2, f"plays {chosen}", anchor="end")
-    return canvas.render(f"Take 6!, {_headline(game, state)}")
+    return canvas.render(f"Take 6!, {_headline(deck, state)}")
 
 
-def _draw_card(canvas: Canvas, game: TakeSix, card: int, x: float, y: float) -> None:
+def _draw_card(canvas: Canvas, deck: Deck, card: int, x: float, y: float) -> None:
     """Draw a card with its number and a dot for each point."""
-    points = table.points(game, card)
+    points = table.points(deck, card)
     fill = _HEAVY if points >= _HEAVY_POINTS else _PALE
     canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill=fill, stroke=LINE, corner=5)
-    canvas.text(x + _CARD_WIDTH / 2, y + 13, str(card + game.first_card), size=15, bold=True)
+    canvas.text(x + _CARD_WIDTH / 2, y + 13, str(card + deck.first_card), size=15, bold=True)
     for i in range(points):
         dot = x + _CARD_WIDTH / 2 + (i - (points - 1) / 2) * 6
         canvas.circle(dot, y + _CARD_HEIGHT - 7, 1.8, fill=INK, stroke="none", width=0)
 
 
-def _headline(game: TakeSix, state: State) -> str:
+def _headline(deck: Deck, state: State) -> str:
     if table.turn(state) == table.HAND:
         return "the game is over"
     task = "chooses a row" if table.chooser(state) >= 0 else "chooses a card"
-    return f"round {table.turn(state) + 1} of {table.HAND}, player {to_move(game, state)} {task}"
+    return f"round {table.turn(state) + 1} of {table.HAND}, player {table.mover(deck, state)} {task}"
 
 
-def _chosen(game: TakeSix, state: State, seat: int) -> str | None:
+def _chosen(deck: Deck, state: State, seat: int) -> str | None:
     """Return what a seat has committed in this round, as `46@2` or `46`, or None."""
-    place = (seat - table.first_seat(state)) % game.players
+    place = (seat - table.first_seat(state)) % deck.players
     if place >= table.committed(state):
         return None
-    number = table.committed_card(state, seat) + game.first_card
-    if game.row_choice == "after":
+    number = table.committed_card(state, seat) + deck.first_card
+    if table.switch(state, table.AFTER):
         return str(number)
     return f"{number}@{table.committed_row(state, seat) + 1}"
 
@@ -99,8 +95,8 @@ def _row(state: State, row: int) -> list[int]:
     return [table.row_card(state, row, place) for place in range(table.row_count(state, row))]
 
 
-def _hand(game: TakeSix, state: State, seat: int) -> list[int]:
-    own, held = table.hand(game, seat), []
+def _hand(deck: Deck, state: State, seat: int) -> list[int]:
+    own, held = table.hand(deck, seat), []
     card = cards.next_card(state, own, 0)
     while card >= 0:
         held.append(card)
@@ -108,8 +104,8 @@ def _hand(game: TakeSix, state: State, seat: int) -> list[int]:
     return held
 
 
-def _numbers(game: TakeSix, listed: list[int]) -> str:
-    return " ".join(f"{card + game.first_card:>3}" for card in listed)
+def _numbers(deck: Deck, listed: list[int]) -> str:
+    return " ".join(f"{card + deck.first_card:>3}" for card in listed)
 
 
 def _counted(points: int) -> str:

@@ -19,8 +19,6 @@ Where rows are chosen after the reveal, P x N bits follow: the revealed cards wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from games import take_six_cards as cards
@@ -28,9 +26,7 @@ from games import take_six_table as table
 from games.bits import set_bit, set_range
 from games.compiled import compiled
 from games.core import State
-
-if TYPE_CHECKING:
-    from games.take_six import TakeSix
+from games.take_six_table import Deck
 
 __all__ = ["encode_position", "num_bits"]
 
@@ -42,26 +38,26 @@ _PLACES = table.FULL_ROW + 1
 _GAPS = 5
 
 
-def num_bits(game: TakeSix) -> int:
-    """Return the length of the encoding."""
-    if game.encoding == "document":
-        bits = (2 + game.rows) * game.cards + game.rows * (5 + 7) + 9 * game.players + table.HAND
+def num_bits(deck: Deck, *, rich: bool, after: bool) -> int:
+    """Return the length of the encoding; `after`: rows are chosen after the reveal."""
+    if rich:
+        bits = (2 + deck.rows + _PLACES + _GAPS) * deck.cards + table.HAND
+        bits += deck.rows * (5 + _MOST_ROW_POINTS) + deck.players * _MOST_PILE_POINTS
     else:
-        bits = (2 + game.rows + _PLACES + _GAPS) * game.cards + table.HAND
-        bits += game.rows * (5 + _MOST_ROW_POINTS) + game.players * _MOST_PILE_POINTS
-    return bits + (game.players * game.cards if game.row_choice == "after" else 0)
+        bits = (2 + deck.rows) * deck.cards + deck.rows * (5 + 7) + 9 * deck.players + table.HAND
+    return bits + (deck.players * deck.cards if after else 0)
 
 
 @compiled
-def encode_position(game: table.Deck, state: State, viewer: int, out: np.ndarray) -> None:
+def encode_position(deck: Deck, state: State, viewer: int, out: np.ndarray) -> None:
     """Write what `viewer` sees into `out` (uint8 [packed_bytes])."""
     out[:] = 0
     rich = not table.switch(state, table.DOCUMENT)
-    own = table.hand(game, viewer)
+    own = table.hand(deck, viewer)
     _set_cards(state, own, 0, out)
-    at = _encode_rows(game, state, rich, game.cards, out)
-    for i in range(game.players):
-        points = table.taken(state, (viewer + i) % game.players)
+    at = _encode_rows(deck, state, rich, deck.cards, out)
+    for i in range(deck.players):
+        points = table.taken(state, (viewer + i) % deck.players)
         if rich:
             set_ones(out, at, min(points, _MOST_PILE_POINTS))
             at += _MOST_PILE_POINTS
@@ -69,33 +65,33 @@ def encode_position(game: table.Deck, state: State, viewer: int, out: np.ndarray
             set_bit(out, at + _bin(_PILE_BINS, points))
             at += _PILE_BINS.size + 1
     _set_cards(state, table.SEEN, at, out)
-    at += game.cards
+    at += deck.cards
     left = cards.size(state, own)
     if left > 0:
         set_bit(out, at + left - 1)
     at += table.HAND
     if rich:
-        _encode_own(game, state, own, at, out)
-        at += (_PLACES + _GAPS) * game.cards
+        _encode_own(deck, state, own, at, out)
+        at += (_PLACES + _GAPS) * deck.cards
     if table.chooser(state) >= 0:
-        for i in range(game.players):
-            set_bit(out, at + i * game.cards + table.committed_card(state, (viewer + i) % game.players))
+        for i in range(deck.players):
+            set_bit(out, at + i * deck.cards + table.committed_card(state, (viewer + i) % deck.players))
 
 
 @compiled
-def _encode_rows(game: table.Deck, state: State, rich: bool, at: int, out: np.ndarray) -> int:
+def _encode_rows(deck: Deck, state: State, rich: bool, at: int, out: np.ndarray) -> int:
     """Write ends, numbers and points of the rows from bit `at`; return the bit after them."""
-    for row in range(game.rows):
+    for row in range(deck.rows):
         if rich:
-            set_ones(out, at + row * game.cards, table.row_end(state, row))
+            set_ones(out, at + row * deck.cards, table.row_end(state, row))
         else:
-            set_bit(out, at + row * game.cards + table.row_end(state, row))
-    at += game.rows * game.cards
-    for row in range(game.rows):
+            set_bit(out, at + row * deck.cards + table.row_end(state, row))
+    at += deck.rows * deck.cards
+    for row in range(deck.rows):
         set_bit(out, at + table.FULL_ROW * row + table.row_count(state, row) - 1)
-    at += table.FULL_ROW * game.rows
-    for row in range(game.rows):
-        points = table.row_points(game, state, row)
+    at += table.FULL_ROW * deck.rows
+    for row in range(deck.rows):
+        points = table.row_points(deck, state, row)
         if rich:
             set_ones(out, at, points)
             at += _MOST_ROW_POINTS
@@ -106,22 +102,22 @@ def _encode_rows(game: table.Deck, state: State, rich: bool, at: int, out: np.nd
 
 
 @compiled
-def _encode_own(game: table.Deck, state: State, own: int, at: int, out: np.ndarray) -> None:
+def _encode_own(deck: Deck, state: State, own: int, at: int, out: np.ndarray) -> None:
     """Write where each own card would land and how contested the place is."""
     card = cards.next_card(state, own, 0)
     while card >= 0:
-        row = table.landing_row(game, state, card)
+        row = table.landing_row(deck, state, card)
         end, place = -1, 0
         if row >= 0:
             end, place = table.row_end(state, row), table.row_count(state, row)
-        set_bit(out, at + place * game.cards + card)
+        set_bit(out, at + place * deck.cards + card)
         between = 0
         for other in range(end + 1, card):
             if not cards.has(state, table.SEEN, other) and not cards.has(state, own, other):
                 between += 1
         for i in range(_GAPS):
             if between >= 1 << i:
-                set_bit(out, at + (_PLACES + i) * game.cards + card)
+                set_bit(out, at + (_PLACES + i) * deck.cards + card)
         card = cards.next_card(state, own, card + 1)
 
 

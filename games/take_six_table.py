@@ -13,16 +13,13 @@ Cards are numbered from 0 here; the printed number is that plus `first_card`. St
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from games import take_six_cards as cards
 from games.compiled import compiled
 from games.core import State
-
-if TYPE_CHECKING:
-    from games.take_six import TakeSix
 
 __all__ = [
     "AFTER",
@@ -44,7 +41,6 @@ __all__ = [
     "committed",
     "committed_card",
     "committed_row",
-    "deck_of",
     "first_seat",
     "hand",
     "landing_row",
@@ -93,12 +89,6 @@ class Deck(NamedTuple):
 
 
 @compiled
-def deck_of(game: TakeSix) -> Deck:
-    """Return the numbers among the parameters."""
-    return Deck(game.players, game.cards, game.first_card, game.rows, game.points_of_55)
-
-
-@compiled
 def start(state: State, switches: int) -> None:
     """Clear the table and note the switches of the game."""
     state[:] = _ZERO
@@ -142,9 +132,9 @@ def chooser(state: State) -> int:
 
 
 @compiled
-def hand(game: Deck | TakeSix, seat: int) -> int:
+def hand(deck: Deck, seat: int) -> int:
     """Return where the set of cards in a hand stands in the state."""
-    return ROWS + game.rows + 2 * seat
+    return ROWS + deck.rows + 2 * seat
 
 
 @compiled
@@ -174,11 +164,11 @@ def clear_round(state: State) -> None:
 
 
 @compiled
-def points(game: Deck | TakeSix, card: int) -> int:
+def points(deck: Deck, card: int) -> int:
     """Return the penalty points of a card."""
-    number = card + game.first_card
+    number = card + deck.first_card
     if number == 55:
-        return game.points_of_55
+        return deck.points_of_55
     count = 1
     if number % 5 == 0:
         count += 1
@@ -214,29 +204,29 @@ def row_end(state: State, row: int) -> int:
 
 
 @compiled
-def row_points(game: Deck | TakeSix, state: State, row: int) -> int:
+def row_points(deck: Deck, state: State, row: int) -> int:
     """Return the penalty points that lie in a row."""
     total = 0
     for place in range(row_count(state, row)):
-        total += points(game, row_card(state, row, place))
+        total += points(deck, row_card(state, row, place))
     return total
 
 
 @compiled
-def cheapest_row(game: Deck | TakeSix, state: State) -> int:
+def cheapest_row(deck: Deck, state: State) -> int:
     """Return the row with the fewest penalty points, the first of several."""
     best = 0
-    for row in range(1, game.rows):
-        if row_points(game, state, row) < row_points(game, state, best):
+    for row in range(1, deck.rows):
+        if row_points(deck, state, row) < row_points(deck, state, best):
             best = row
     return best
 
 
 @compiled
-def landing_row(game: Deck | TakeSix, state: State, card: int) -> int:
+def landing_row(deck: Deck, state: State, card: int) -> int:
     """Return the row whose last card is the highest below `card`, or -1 if all are higher."""
     best = -1
-    for row in range(game.rows):
+    for row in range(deck.rows):
         end = row_end(state, row)
         if end < card and (best < 0 or end > row_end(state, best)):
             best = row
@@ -250,12 +240,12 @@ def start_row(state: State, row: int, card: int) -> None:
 
 
 @compiled
-def _reveal(game: Deck | TakeSix, state: State) -> int:
+def _reveal(deck: Deck, state: State) -> int:
     """Move all committed cards from the hands into sight; return the seat of the lowest."""
     lowest = 0
-    for seat in range(game.players):
+    for seat in range(deck.players):
         card = committed_card(state, seat)
-        cards.remove(state, hand(game, seat), card)
+        cards.remove(state, hand(deck, seat), card)
         cards.put(state, SEEN, card)
         if card < committed_card(state, lowest):
             lowest = seat
@@ -269,73 +259,73 @@ def _ask_for_row(state: State, seat: int) -> None:
 
 
 @compiled
-def _settle(game: Deck | TakeSix, state: State, row: int) -> None:
+def _settle(deck: Deck, state: State, row: int) -> None:
     """Lay the revealed cards down in ascending order and end the round.
 
     Only the first of them can be lower than every row: a row it starts stands below all others. It takes `row`, or, where
     that is -1, the row committed with it.
     """
     last = -1
-    for _ in range(game.players):
+    for _ in range(deck.players):
         seat = -1
-        for other in range(game.players):
+        for other in range(deck.players):
             card = committed_card(state, other)
             if card > last and (seat < 0 or card < committed_card(state, seat)):
                 seat = other
         last = committed_card(state, seat)
-        _lay_down(game, state, seat, last, row if row >= 0 else committed_row(state, seat))
+        _lay_down(deck, state, seat, last, row if row >= 0 else committed_row(state, seat))
     clear_round(state)
     state[0] += np.uint64(1)
 
 
 @compiled
-def _lay_down(game: Deck | TakeSix, state: State, seat: int, card: int, fallback: int) -> None:
+def _lay_down(deck: Deck, state: State, seat: int, card: int, fallback: int) -> None:
     """Add a card to its row, or take a row: the full one it belongs to, or `fallback` if it belongs to none."""
-    row = landing_row(game, state, card)
+    row = landing_row(deck, state, card)
     if row >= 0 and row_count(state, row) < FULL_ROW:
         word = state[ROWS + row]
         state[ROWS + row] = (word | (np.uint64(card) << np.uint64(7 * row_count(state, row)))) + (np.uint64(1) << _COUNT)
         return
     if row < 0:
         row = fallback
-    state[PILES] += np.uint64(row_points(game, state, row)) << np.uint64(8 * seat)
+    state[PILES] += np.uint64(row_points(deck, state, row)) << np.uint64(8 * seat)
     start_row(state, row, card)
 
 
 @compiled
-def mover(game: Deck | TakeSix, state: State) -> int:
+def mover(deck: Deck, state: State) -> int:
     """Return whose turn it is: whoever must choose a row, else the next to commit."""
     if chooser(state) >= 0:
         return chooser(state)
-    return (first_seat(state) + committed(state)) % game.players
+    return (first_seat(state) + committed(state)) % deck.players
 
 
 @compiled
-def card_of(game: Deck | TakeSix, state: State, action: int) -> int:
+def card_of(deck: Deck, state: State, action: int) -> int:
     """Return the card that an action commits."""
-    return action if switch(state, AFTER) else action // game.rows
+    return action if switch(state, AFTER) else action // deck.rows
 
 
 @compiled
-def rows_on_offer(game: Deck | TakeSix, state: State, card: int) -> int:
+def rows_on_offer(deck: Deck, state: State, card: int) -> int:
     """Return how many actions commit a card: one for each row that it may be committed with, or one."""
-    if switch(state, AFTER) or (switch(state, NEEDED) and landing_row(game, state, card) >= 0):
+    if switch(state, AFTER) or (switch(state, NEEDED) and landing_row(deck, state, card) >= 0):
         return 1
-    return game.rows
+    return deck.rows
 
 
 @compiled
-def play_action(game: Deck | TakeSix, state: State, action: int) -> None:
+def play_action(deck: Deck, state: State, action: int) -> None:
     """Commit a card, and settle the round with the last one; or choose a row, and settle it."""
     if chooser(state) >= 0:
-        _settle(game, state, action - game.cards)
+        _settle(deck, state, action - deck.cards)
         return
-    card = card_of(game, state, action)
-    commit(state, mover(game, state), card, 0 if switch(state, AFTER) else action - card * game.rows)
-    if committed(state) < game.players:
+    card = card_of(deck, state, action)
+    commit(state, mover(deck, state), card, 0 if switch(state, AFTER) else action - card * deck.rows)
+    if committed(state) < deck.players:
         return
-    lowest = _reveal(game, state)
-    if switch(state, AFTER) and landing_row(game, state, committed_card(state, lowest)) < 0:
+    lowest = _reveal(deck, state)
+    if switch(state, AFTER) and landing_row(deck, state, committed_card(state, lowest)) < 0:
         _ask_for_row(state, lowest)
     else:
-        _settle(game, state, -1)
+        _settle(deck, state, -1)

@@ -9,7 +9,7 @@ import games
 from games import core
 from games import take_six_cards as cards
 from games import take_six_table as table
-from games.take_six import TakeSix
+from games.take_six import TakeSix, deck_of
 from zerofleet.agents import Agent, make_agent
 from zerofleet.errors import InvalidRequest
 
@@ -65,11 +65,11 @@ def test_whole_games_are_played_from_the_own_view(name: str, row_choice: str) ->
     rows_chosen = 0
     while not core.is_over(game, state):
         action = agent.choose(game, state, RNG).action
-        core.determinize(game, state, core.to_move(game, state), 3, dealt)
+        core.determinise(game, state, core.to_move(game, state), 3, dealt)
         assert agent.choose(game, dealt, RNG).action == action
         if core.round_of(game, state) < 0:
             rows_chosen += 1
-            assert action == game.cards + table.cheapest_row(game, state)
+            assert action == game.cards + table.cheapest_row(deck_of(game), state)
         games.advance(game, state, action)
     assert (rows_chosen > 0) == (row_choice == "after")
     assert cards.size(state, table.SEEN) == 44

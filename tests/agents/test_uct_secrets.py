@@ -24,7 +24,7 @@ def searched(game: Game, state: State, simulations: int) -> UctSearch:
 def other_world(game: Game, state: State, seed: int) -> State:
     """A position that the player to move cannot tell from `state`."""
     dealt = np.zeros_like(state)
-    core.determinize(game, state, core.to_move(game, state), seed, dealt)
+    core.determinise(game, state, core.to_move(game, state), seed, dealt)
     return dealt
 
 

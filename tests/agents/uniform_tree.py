@@ -128,7 +128,7 @@ def key(game: UniformTree, state: State) -> Any:
 
 
 @rule(UniformTree)
-def determinize(game: UniformTree, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: UniformTree, state: State, viewer: int, seed: int, out: State) -> None:
     """Nothing is hidden."""
     for i in range(state.size):
         out[i] = state[i]

@@ -92,6 +92,64 @@ def test_an_edited_game_gives_the_new_answer_in_the_next_process(tmp_path: Path)
     assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 0, 0, 0] 0"
 
 
+PACKAGE = {
+    "__init__.py": "from .rules import Countdown\n",
+    "parameters.py": """
+from typing import NamedTuple
+from games import core
+
+@core.register("countdown")
+class Countdown(NamedTuple):
+    start: int = 0
+""",
+    "rules.py": GAME[GAME.index("@rule") :],
+    "helper/__init__.py": "from .ends import bonus\n",
+    "helper/ends.py": """
+from games.compiled import compiled
+
+def _read():
+    from ..limits import BONUS
+    return BONUS
+
+_BONUS = _read()
+
+@compiled
+def bonus(plies):
+    return _BONUS
+""",
+    "limits.py": "GOAL = 4\nBONUS = 0\n",
+}
+IMPORTS = """
+from games import rule
+from . import helper
+from .limits import GOAL
+from .parameters import Countdown
+bonus = helper.bonus
+"""
+
+
+@pytest.mark.slow
+def test_an_edited_helper_of_a_game_package_gives_the_new_answer_and_another_game_the_kept_one(tmp_path: Path) -> None:
+    """The class imports neither its rules nor their helpers; these are reached by relative imports, one in a function."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    folder = tmp_path / "countdown"
+    for name, text in PACKAGE.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(IMPORTS + text if name == "rules.py" else text)
+    limits = folder / "limits.py"
+    other = tmp_path / "countup.py"
+    other.write_text(GAME.replace("ountdown", "ountup"))
+    (tmp_path / "countup_end.py").write_text(END.replace("BONUS", "0"))
+    both = COUNT.replace("from countdown", "import countup\nfrom countdown")
+    assert run(tmp_path, both, **cache) == "[1, 2, 4, 8, 16, 0] 0"
+    other.write_text(other.read_text() + "# edited\n")
+    assert run(tmp_path, both, **cache) == "[1, 2, 4, 8, 16, 0] 1"
+    limits.write_text("GOAL = 4\nBONUS = 1\n")
+    assert run(tmp_path, both, **cache) == "[1, 2, 4, 0, 0, 0] 0"
+    assert run(tmp_path, both, **cache) == "[1, 2, 4, 0, 0, 0] 1"
+
+
 @pytest.mark.slow
 def test_what_was_compiled_for_a_game_does_not_disturb_a_process_without_it(tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}

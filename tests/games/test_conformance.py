@@ -159,7 +159,7 @@ def key(game: FaultySum, state: State) -> int:
 
 
 @rule(FaultySum)
-def determinize(game: FaultySum, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: FaultySum, state: State, viewer: int, seed: int, out: State) -> None:
     out[:] = state
     out[3 - viewer] = seed & 1
     if game.fault == 43:
@@ -232,15 +232,15 @@ def test_a_lawful_game_passes() -> None:
         (36, "the estimate [0.25, 0.25] does not sum to 0"),
         (35, "standing wrote beside its output"),
         (40, "encode left bits of its output as they were"),
-        (41, "determinize for player 0 gave a position that this player sees otherwise"),
+        (41, "determinise for player 0 gave a position that this player sees otherwise"),
         (42, "encode wrote beside its 3 bytes"),
-        (43, "determinize for player 0 changed whose turn it is"),
+        (43, "determinise for player 0 changed whose turn it is"),
         (44, "encode changed the state"),
         (45, "sees otherwise"),
-        (46, "determinize wrote beside its output"),
+        (46, "determinise wrote beside its output"),
         (47, "or whether the game is over"),
-        (48, "determinize for player 0 depends on what they cannot see"),
-        (49, "determinize gave the same deal for every seed"),
+        (48, "determinise for player 0 depends on what they cannot see"),
+        (49, "determinise gave the same deal for every seed"),
         (50, "belonged to another position"),
         (51, "for the same state"),
         (60, "cells of the symmetry 'same' are not a permutation of 0 .. 11 in int32"),
@@ -292,7 +292,7 @@ def test_a_missing_rule_is_named() -> None:
             return FaultySum().spec()
 
     with pytest.raises(
-        games.GameContractError, match=r"no rule for reset, to_move, .*, determinize; write it under @rule.NoRules."
+        games.GameContractError, match=r"no rule for reset, to_move, .*, determinise; write it under @rule.NoRules."
     ):
         games.check_game(NoRules())  # type: ignore[arg-type]
 

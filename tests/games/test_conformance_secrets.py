@@ -104,7 +104,7 @@ def round_of(game: FaultyRound, state: State) -> int:
 
 
 @rule(FaultyRound)
-def determinize(game: FaultyRound, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: FaultyRound, state: State, viewer: int, seed: int, out: State) -> None:
     out[:] = state
     out[2] = viewer
     out[3] = 0

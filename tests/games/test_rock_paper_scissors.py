@@ -82,7 +82,7 @@ def test_a_choice_is_secret_until_the_turn_ends(rounds: int) -> None:
     for choice in range(3):
         state = games.replay(game, [ROCK, SCISSORS] * rounds + [choice])
         dealt = np.full_like(state, 7)
-        core.determinize(game, state, 1, 9, dealt)
+        core.determinise(game, state, 1, 9, dealt)
         assert core.to_move(game, dealt) == 1
         looks.append(
             (
@@ -99,7 +99,7 @@ def test_a_deal_is_played_on_by_the_viewer_first_and_counts_for_the_right_player
     game = RockPaperScissors(turns=2)
     state = games.replay(game, [ROCK, PAPER, SCISSORS])
     dealt = state.copy()
-    core.determinize(game, state, 1, 0, dealt)
+    core.determinise(game, state, 1, 0, dealt)
     core.play(game, dealt, ROCK)
     assert core.to_move(game, dealt) == 0
     core.play(game, dealt, SCISSORS)

@@ -14,7 +14,7 @@ import games
 from games import bits, core
 from games import take_six_table as table
 from games.notation import legal_names
-from games.take_six import TakeSix
+from games.take_six import TakeSix, deck_of
 
 REDUCED = TakeSix(cards=61, rows=3, first_card=0)
 VARIANTS = [
@@ -62,7 +62,7 @@ def rows_of(game: TakeSix, state: core.State) -> list[list[int]]:
 
 def hand_of(game: TakeSix, state: core.State, seat: int) -> list[int]:
     """A hand by printed numbers, ascending."""
-    words = [int(word) for word in state[table.hand(game, seat) :][:2]]
+    words = [int(word) for word in state[table.hand(deck_of(game), seat) :][:2]]
     return [n + game.first_card for n in range(128) if words[n // 64] >> n % 64 & 1]
 
 
@@ -228,7 +228,7 @@ def test_the_printed_game_of_61_cards_goes_as_it_was_played(row_choice: str, enc
 
 def test_the_points_of_all_cards() -> None:
     def points(game: TakeSix) -> list[int]:
-        return [table.points(game, card) for card in range(game.cards)]
+        return [table.points(deck_of(game), card) for card in range(game.cards)]
 
     deck = points(TakeSix())
     assert sum(deck) == 170
@@ -274,7 +274,7 @@ def test_cards_are_conserved_and_the_document_has_its_number_of_ones(seed: int, 
         assert all(1 <= len(row) <= 5 and row == sorted(set(row)) for row in rows)
         ones = int(np.unpackbits(games.encode_for(game, state, int(rng.integers(players)))).sum())
         assert ones == left + 4 + 4 + 4 + players + seen + (left > 0) + (players if choosing else 0)
-        in_rows = sum(table.points(game, card - 1) for row in rows for card in row)
+        in_rows = sum(table.points(deck_of(game), card - 1) for row in rows for card in row)
         assert in_rows + sum(piles_of(game, state)) <= 170
         chosen_rows += choosing
         core.play(game, state, int(rng.choice(games.legal(game, state))))

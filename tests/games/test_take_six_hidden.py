@@ -13,7 +13,7 @@ import games
 from games import core
 from games import take_six_cards as cards
 from games import take_six_table as table
-from games.take_six import TakeSix
+from games.take_six import TakeSix, deck_of
 
 ROW_CHOICES = ["before", "needed", "after"]
 
@@ -39,9 +39,9 @@ def with_other_hands(game: TakeSix, state: core.State, viewer: int, rng: np.rand
     for seat in range(game.players):
         if seat != viewer:
             size = len(hand(game, state, seat))
-            cards.clear(other, table.hand(game, seat))
+            cards.clear(other, table.hand(deck_of(game), seat))
             for _ in range(size):
-                cards.put(other, table.hand(game, seat), hidden.pop())
+                cards.put(other, table.hand(deck_of(game), seat), hidden.pop())
     return other
 
 
@@ -54,9 +54,9 @@ def positions(game: TakeSix, seed: int) -> Iterator[core.State]:
         core.play(game, state, int(rng.choice(games.legal(game, state))))
 
 
-def determinized(game: TakeSix, state: core.State, viewer: int, seed: int) -> core.State:
+def determinised(game: TakeSix, state: core.State, viewer: int, seed: int) -> core.State:
     out = np.full_like(state, 99)
-    core.determinize(game, state, viewer, seed, out)
+    core.determinise(game, state, viewer, seed, out)
     return out
 
 
@@ -77,7 +77,7 @@ def test_permuted_hidden_hands_change_nothing_that_a_player_sees(
         other = with_other_hands(game, state, viewer, rng)
         assert np.array_equal(games.encode_for(game, other, viewer), games.encode_for(game, state, viewer))
         assert game.draw_for(other, viewer) == game.draw_for(state, viewer)
-        assert np.array_equal(determinized(game, other, viewer, 5), determinized(game, state, viewer, 5))
+        assert np.array_equal(determinised(game, other, viewer, 5), determinised(game, state, viewer, 5))
         if core.to_move(game, state) == viewer:
             assert core.key(game, other) == core.key(game, state)
             assert games.legal(game, other) == games.legal(game, state)
@@ -95,7 +95,7 @@ def test_a_committed_card_shows_nowhere_until_the_round_ends(row_choice: str) ->
             (
                 [games.encode_for(game, state, viewer).tobytes() for viewer in range(3)],
                 [game.draw_for(state, viewer) for viewer in (1, 2)],
-                [determinized(game, state, viewer, 8).tobytes() for viewer in range(3)],
+                [determinised(game, state, viewer, 8).tobytes() for viewer in range(3)],
                 (int(core.key(game, state)), games.legal(game, state), core.round_of(game, state)),
             )
         )
@@ -108,7 +108,7 @@ def test_a_deal_lets_the_viewer_commit_first_and_takes_nothing_seen_away(row_cho
     game = TakeSix(players=4, row_choice=row_choice)
     for ply, state in enumerate(positions(game, 11)):
         viewer = core.to_move(game, state)
-        dealt = determinized(game, state, viewer, ply)
+        dealt = determinised(game, state, viewer, ply)
         assert core.to_move(game, dealt) == viewer
         assert table.committed(dealt) == (4 if table.chooser(state) >= 0 else 0)
         assert [len(hand(game, dealt, seat)) for seat in range(4)] == [len(hand(game, state, seat)) for seat in range(4)]
@@ -126,7 +126,7 @@ def test_every_unseen_card_is_as_likely_in_every_other_hand() -> None:
     together = 0
     hidden = unseen(game, state, 1)
     for seed in range(deals):
-        dealt = determinized(game, state, 1, seed)
+        dealt = determinised(game, state, 1, seed)
         for seat in range(3):
             counts[seat, list(hand(game, dealt, seat))] += 1
         together += {hidden[0], hidden[1]} <= hand(game, dealt, 0)
@@ -152,7 +152,7 @@ def test_foreseen_plays_are_the_likeliest_unseen_cards_with_their_likeliest_row(
             continue
         best = {}
         for card in unseen(game, state, viewer):
-            fixed = row_choice == "needed" and table.landing_row(game, state, card) >= 0
+            fixed = row_choice == "needed" and table.landing_row(deck_of(game), state, card) >= 0
             best[card] = max(range(card * rows, card * rows + (1 if fixed else rows)), key=lambda action: likelihood[action])
         assert plays.tolist() == sorted(best.values(), key=lambda action: -likelihood[action])[:3]
 

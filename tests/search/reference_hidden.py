@@ -28,7 +28,7 @@ class HiddenGame(ReferenceGame):
     def drawn_deal(self) -> State:
         """A deal that the searcher cannot tell from the true one."""
         deal = np.zeros_like(self.root.state)
-        core.determinize(self.game, self.root.state, self.root.mover, int(next_u64(self.word)) >> 1, deal)
+        core.determinise(self.game, self.root.state, self.root.mover, int(next_u64(self.word)) >> 1, deal)
         return deal
 
     def chosen(self, node: Node) -> Edge:

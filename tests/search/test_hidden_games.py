@@ -8,7 +8,7 @@ from search_bench import difference
 import games
 from games import core, take_six_cards
 from games.positions import encode_for, legal, new_state
-from games.take_six import TakeSix
+from games.take_six import TakeSix, deck_of
 from games.take_six_table import SEEN, hand
 from zerofleet.search import SearchBlock, SearchSettings
 from zerofleet.testing import uniform_answer
@@ -54,12 +54,12 @@ def test_hidden_hands_and_cards_on_their_way_change_nothing(mode, game):
         positions = [state]
         for seed in range(3):
             deal = np.zeros_like(state)
-            core.determinize(game, state, viewer, seed, deal)
+            core.determinise(game, state, viewer, seed, deal)
             positions.append(deal)
         swapped = state.copy()
         others = [seat for seat in range(game.players) if seat != viewer]
         for word in range(2):
-            places = [hand(game, seat) + word for seat in others]
+            places = [hand(deck_of(game), seat) + word for seat in others]
             swapped[places] = state[places[::-1]]
         assert len({encode_for(game, position, viewer).tobytes() for position in positions}) == 1
         block = SearchBlock(game, SearchSettings(simulations=40, information=mode), slots=len(positions) + 1)

@@ -58,7 +58,7 @@ def test_swapped_hands_give_the_same_visits(mode, rounds):
     dealt = []
     for seed in range(4):
         dealt.append(np.zeros_like(start))
-        core.determinize(THREE, start, viewer, seed, dealt[-1])
+        core.determinise(THREE, start, viewer, seed, dealt[-1])
     assert len({state.tobytes() for state in [start, swapped, *dealt]}) > 4
     assert len({encode_for(THREE, state, viewer).tobytes() for state in [start, swapped, *dealt]}) == 1
     settings = SearchSettings(simulations=BUDGET, information=mode)
@@ -83,7 +83,7 @@ def test_sampled_moves_do_not_depend_on_hidden_hands_either(mode):
         block = SearchBlock(THREE, settings, slots=1)
         block.begin(0, seed=8, versions=[1, 1, 1])
         truth = block.state(0)
-        core.determinize(THREE, truth, core.to_move(THREE, truth), deal, block._arena.states[0, 0])
+        core.determinise(THREE, truth, core.to_move(THREE, truth), deal, block._arena.states[0, 0])
         assert not np.array_equal(truth, block.state(0))
         search(block)
         moves.append(block.take(0).moves[0])
@@ -140,7 +140,7 @@ def test_own_nodes_have_the_same_legal_actions_whatever_was_dealt():
             viewer = core.to_move(THREE, state)
             deal = np.zeros_like(state)
             for other in range(5):
-                core.determinize(THREE, state, viewer, other, deal)
+                core.determinise(THREE, state, viewer, other, deal)
                 assert legal(THREE, deal) == legal(THREE, state)
             core.play(THREE, state, int(rng.choice(legal(THREE, state))))
 

@@ -50,5 +50,5 @@ def test_what_is_encoded_for_the_mover_does_not_depend_on_other_hands() -> None:
     for row, ply in enumerate(played.search.ply):
         other = np.zeros_like(played.states[ply])
         mover = int(played.movers[ply])
-        core.determinize(CARDS, played.states[ply], mover, 99, other)
+        core.determinise(CARDS, played.states[ply], mover, 99, other)
         np.testing.assert_array_equal(samples.states[row], games.encode_for(CARDS, other, mover))

@@ -14,7 +14,8 @@ from games import take_six_table as table
 from games.compiled import compiled
 from games.core import Game, State
 from games.positions import legal
-from games.take_six import TakeSix
+from games.take_six import TakeSix, deck_of
+from games.take_six_table import Deck
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
@@ -44,10 +45,11 @@ class TakeSixComparisonAgent:
         """See `zerofleet.agents.Agent`."""
         if not isinstance(game, TakeSix):
             raise InvalidRequest(f"{self.name} plays take_six, not {game.spec().name}")
-        row = table.cheapest_row(game, state)
+        deck = deck_of(game)
+        row = table.cheapest_row(deck, state)
         if core.round_of(game, state) < 0:
             return Choice(game.cards + row)
-        card = _closest_card(game, state, core.to_move(game, state), self._plus)
+        card = _closest_card(deck, state, core.to_move(game, state), self._plus)
         if game.row_choice == "after":
             return Choice(card)
         action = card * game.rows + row
@@ -62,13 +64,13 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 @compiled
-def _closest_card(game: TakeSix, state: State, seat: int, plus: bool) -> int:
+def _closest_card(deck: Deck, state: State, seat: int, plus: bool) -> int:
     """Return the card of the seat's hand that the agent plays."""
-    own = table.hand(game, seat)
+    own = table.hand(deck, seat)
     lowest = card = cards.next_card(state, own, 0)
     best, smallest = lowest, _FAR
     while card >= 0:
-        gap = _gap_where_it_lands(game, state, card) if plus else _gap_to_shortest(game, state, card)
+        gap = _gap_where_it_lands(deck, state, card) if plus else _gap_to_shortest(deck, state, card)
         if gap < smallest:
             best, smallest = card, gap
         card = cards.next_card(state, own, card + 1)
@@ -76,22 +78,22 @@ def _closest_card(game: TakeSix, state: State, seat: int, plus: bool) -> int:
 
 
 @compiled
-def _gap_where_it_lands(game: TakeSix, state: State, card: int) -> int:
+def _gap_where_it_lands(deck: Deck, state: State, card: int) -> int:
     """Return how far the card is above the row it would land on; far if that is full or there is none."""
-    row = table.landing_row(game, state, card)
+    row = table.landing_row(deck, state, card)
     if row < 0 or table.row_count(state, row) == table.FULL_ROW:
         return _FAR
     return card - table.row_end(state, row)
 
 
 @compiled
-def _gap_to_shortest(game: TakeSix, state: State, card: int) -> int:
+def _gap_to_shortest(deck: Deck, state: State, card: int) -> int:
     """Return how far the card is above the nearest end below it of the rows with the fewest cards."""
     fewest = table.FULL_ROW
-    for row in range(game.rows):
+    for row in range(deck.rows):
         fewest = min(fewest, table.row_count(state, row))
     smallest = _FAR
-    for row in range(game.rows):
+    for row in range(deck.rows):
         gap = card - table.row_end(state, row)
         if table.row_count(state, row) == fewest and gap > 0:
             smallest = min(smallest, gap)

@@ -181,5 +181,5 @@ def seen_by_mover(game: Game, state: State, luck: np.random.Generator) -> State:
     if spec.information == "perfect":
         return state
     shown = np.zeros_like(state)
-    core.determinize(game, state, core.to_move(game, state), int(luck.integers(LAST_SEED)), shown)
+    core.determinise(game, state, core.to_move(game, state), int(luck.integers(LAST_SEED)), shown)
     return shown

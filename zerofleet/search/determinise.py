@@ -130,7 +130,7 @@ def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, rules: Rules,
     """Draw a world, and play the searcher's first action in it."""
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
     seed = draw_seed(tree.word)
-    core.determinize(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
+    core.determinise(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
     cursor.node = ROOT
     cursor.edge = root_edge(tree, slot, rules, arena.schedule)
     core.play(game, state, wide(tree.edges[cursor.edge].action))

@@ -12,7 +12,7 @@ from zerofleet.search.settings import SearchSettings
 __all__ = ["mode_of"]
 
 _SEARCHES = {"open": kernel, "predict": predict, "determinise": determinise}
-_NEEDED = {"open": (), "predict": ("determinize", "foresee", "play_foreseen"), "determinise": ("determinize",)}
+_NEEDED = {"open": (), "predict": ("determinise", "foresee", "play_foreseen"), "determinise": ("determinise",)}
 
 
 def mode_of(game: Game, settings: SearchSettings) -> Any:

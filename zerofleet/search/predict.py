@@ -76,7 +76,7 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
         arena.counters[0] += 1
         if root.kind != EXPANDED:
             seed = draw_seed(tree.word)
-            core.determinize(game, tree.states[ROOT], viewer, seed, worlds.states[g])
+            core.determinise(game, tree.states[ROOT], viewer, seed, worlds.states[g])
         index = _descend(game, rules, arena, g, worlds)
         if tree.nodes[index].kind == OVER:
             backup(tree.nodes, tree.edges, index, tree.nodes[index].value)

@@ -129,7 +129,7 @@ def key(game: Coin, state: State) -> Any:
 
 
 @rule(Coin)
-def determinize(game: Coin, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: Coin, state: State, viewer: int, seed: int, out: State) -> None:
     """Toss the coin again for seat 0."""
     for i in range(state.size):
         out[i] = state[i]

@@ -197,7 +197,7 @@ def round_of(game: SealedBids, state: State) -> int:
 
 
 @rule(SealedBids)
-def determinize(game: SealedBids, state: State, viewer: int, seed: int, out: State) -> None:
+def determinise(game: SealedBids, state: State, viewer: int, seed: int, out: State) -> None:
     """Deal the other hands anew; the viewer commits first."""
     for i in range(state.size):
         out[i] = state[i]

@@ -55,7 +55,7 @@ def simulate_worlds(game: Game, tree: Tree, plan: UctPlan, simulations: int, pos
     while tally[SIMULATIONS] < simulations and tally[POSITIONS] < positions:
         if is_full(tree):
             return FULL
-        core.determinize(game, tree.root, viewer, int(np.int64(next_u64(tree.word) >> np.uint64(1))), tree.state)
+        core.determinise(game, tree.root, viewer, int(np.int64(next_u64(tree.word) >> np.uint64(1))), tree.state)
         depth = _descend(game, tree, plan)
         play_out(game, tree, plan)
         back_up(tree, depth)
