@@ -76,7 +76,7 @@ def mode_for(game: Game, settings: SearchSettings, rows: Rows, cache: Cache) -> 
     if settings.simulations:
         _require_sound(game, settings)
         if settings.information != "open":
-            worlds = allocate_worlds(game, settings, slots=len(rows.states))
+            worlds = allocate_worlds(game, settings, slots=len(rows.states))  # a slot has one row
             return BlockMode(_HIDDEN[settings.information], (rows, worlds))
     return BlockMode(kernel, (rows, cache))
 

@@ -79,10 +79,10 @@ def search_state(
     seed: int,
     is_time_up: Callable[[], bool] = lambda: False,
 ) -> RootAnalysis:
-    """Return a searched position, whatever moves led there; runs in the calling thread.
+    """Return the searched position of a state, whatever moves led there; runs in the calling thread.
 
-    `is_time_up` is asked before each evaluation. Once it says so the search ends with the tree as it stands, but not without
-    the evaluation of the root. Raises `IllegalMove` for a position that is over, and what `evaluate` raises.
+    `is_time_up` is called before each evaluation. Once it returns true, the search ends with the tree as it stands, after the
+    evaluation of the root at the earliest. Raises `IllegalMove` for a position that is over, and what `evaluate` raises.
     """
     block = SearchBlock(game, settings, slots=1)
     block.begin(0, seed=seed, versions=_seats(game, version), position=state, hold=True)

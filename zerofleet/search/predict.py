@@ -95,6 +95,8 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
 
     Slots that waited must have been answered by `absorb`, and their predictions stand in `worlds.likelihood`.
     """
+    # The loop of `determinise.advance` once more: compiled code that takes a function as argument is keyed by the function's
+    # address, so every process would compile the whole search anew instead of loading it from the disk cache.
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
