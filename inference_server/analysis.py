@@ -1,7 +1,6 @@
 """Opinions on positions, for people: moves in, named moves with priors, visits and values out.
 
-The network is asked through the data plane like by any worker; the search is the one self-play uses, on a block of one
-game. Compiled steps run on threads, so that a long search does not hold up evaluations.
+The network is asked through the data plane like by any worker; the search is the one self-play uses.
 """
 
 from __future__ import annotations
@@ -24,13 +23,10 @@ from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.evaluation_client import MoveOpinion, Opinion
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.naming import model_name
-from zerofleet.search import RootAnalysis, SearchBlock, SearchSettings, step
+from zerofleet.search import RootAnalysis, SearchSettings, search_position
 from zerofleet.search.block import LAST_SEED
 
 __all__ = ["Analyst", "Question"]
-
-# One game alone would ask for one position at a time; more in flight cost little strength.
-LEAVES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,22 +142,14 @@ async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, versio
 
 
 async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: int, question: Question) -> Opinion:
-    spec = position.game.spec()
-    most = LEAVES_AT_ONCE if spec.information == "perfect" else 1
-    leaves = max(1, min(most, question.simulations // LEAVES_AT_ONCE))
-    settings = SearchSettings.for_play(spec, question.simulations).model_copy(update={"leaves_per_game": leaves})
-    versions = [version] * spec.num_players
-    block = await asyncio.to_thread(SearchBlock, position.game, settings, slots=1)
-    await asyncio.to_thread(block.begin, 0, seed=question.seed, versions=versions, opening=position.actions, hold=True)
-    while not block.waiting():
-        await asyncio.to_thread(block.advance)  # the step below finds its leaves ready
-        await step(block, evaluator)
-    return _opinion(position, block.analysis(0))
+    game, seed = position.game, question.seed
+    settings = SearchSettings.for_analysis(game.spec(), question.simulations)
+    analysis = await search_position(game, evaluator, position.actions, settings=settings, version=version, seed=seed)
+    return _opinion(position, analysis)
 
 
 def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:
     game, state = position.game, position.state
-    order = np.lexsort((-analysis.priors, -analysis.visits))
     moves = tuple(
         MoveOpinion(
             game.action_name(state, int(analysis.actions[i])),
@@ -170,7 +158,7 @@ def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:
             int(analysis.visits[i]),
             float(analysis.values[i]) if analysis.visits[i] else None,
         )
-        for i in order
+        for i in analysis.ranking()
     )
     names = positions.move_names(game, [*position.actions, *analysis.principal_variation], position.seed)
     line = tuple(names[len(position.actions) :])

@@ -1,4 +1,4 @@
-"""Warm-up: load, or the first time compile, everything a game needs, before the first game."""
+"""Warm-up: what the worker's games need is loaded, or compiled, before the first game."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 import structlog
 
 from games.core import Game
-from zerofleet.evaluators.fakes import uniform_answer
-from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search import SearchSettings
+from zerofleet.search import warm_up as warm_up_search
 
 __all__ = ["warm_up"]
 
@@ -16,16 +16,7 @@ log = structlog.get_logger()
 
 
 def warm_up(game: Game, settings: SearchSettings) -> None:
-    """Play one game with tiny searches and uniform evaluations; compiled code depends on types, not on numbers."""
+    """Warm up a search in which every seat is a model's, and log how long it took."""
     began = time.monotonic()
-    few = min(settings.simulations, 2)
-    small = settings.model_copy(
-        update={"simulations": few, "fast_simulations": few, "cache_positions": min(settings.cache_positions, 2)}
-    )
-    block = SearchBlock(game, small, slots=1)
-    spec = game.spec()
-    block.begin(0, seed=0, versions=[1] * spec.num_players)
-    while not block.finished():
-        block.absorb(*uniform_answer(block.advance().batch, spec))
-    block.take(0)
+    warm_up_search(game, settings, versions=[1] * game.spec().num_players)
     log.info("worker.warm", seconds=round(time.monotonic() - began, 2))

@@ -27,7 +27,7 @@ from zerofleet.agents.perfect import PerfectAgent
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.matches import Opening, draw_openings
 from zerofleet.ratings import wilson
-from zerofleet.search import RootAnalysis, SearchBlock, SearchSettings, step
+from zerofleet.search import SearchSettings, search_positions
 from zerofleet.solver import Solver, fits, shipped_book
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "yardstick",
 ]
 
-SLOTS = 128  # positions searched at once: large requests
 POOL = 4  # random games played for each position wanted: enough that late plies are not empty
 PER_GAME = 4  # positions wanted of each game of a player against itself: they resemble each other
 TABLE_BITS = 24  # 128 MB: positions of one game have much in common
@@ -288,28 +287,9 @@ def agent_chooser(game: Game, agent: Agent, *, seed: int) -> Chooser:
 def model_chooser(game: Game, evaluator: Evaluator, *, version: int, simulations: int, seed: int) -> Chooser:
     """Return how a model chooses: the most visited move of a search without noise, or without one its likeliest move."""
     settings = SearchSettings.for_play(game.spec(), simulations)
-    versions = [version] * game.spec().num_players
 
     async def choose(positions: Sequence[Position]) -> list[int]:
-        block = SearchBlock(game, settings, slots=min(SLOTS, max(1, len(positions))))
-        chosen = [0] * len(positions)
-        waiting = list(enumerate(positions))
-        held: dict[int, int] = {}  # number of the position in a slot
-        while waiting or held:
-            for slot in block.idle():
-                if waiting:
-                    held[slot], position = waiting.pop()
-                    block.begin(slot, seed=seed, versions=versions, opening=position, hold=True)
-            await step(block, evaluator)
-            for slot in block.waiting():
-                chosen[held.pop(slot)] = _preferred(block.analysis(slot))
-                block.abandon(slot)
-        return chosen
+        found = await search_positions(game, evaluator, positions, settings=settings, version=version, seed=seed)
+        return [analysis.best_action for analysis in found]
 
     return choose
-
-
-def _preferred(analysis: RootAnalysis) -> int:
-    if analysis.visits.any() and analysis.principal_variation:
-        return analysis.principal_variation[0]
-    return int(analysis.actions[int(np.argmax(analysis.priors))])

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from games.core import make
 from games.positions import replay
-from zerofleet.cli.analyst import Analyst, best_move, ranked
+from zerofleet.cli.opponents import ModelOpponent
 from zerofleet.cli.session import Session
 from zerofleet.evaluators.fakes import UniformEvaluator
 
@@ -22,13 +22,9 @@ class FirstLegal:
         return next(action for action in range(9) if action not in moves)
 
 
-class Adviser(Analyst):
-    title = "uniform, 32 simulations"
-
-
 @pytest.fixture(scope="module")
 def adviser():
-    return Adviser(make("tic_tac_toe"), UniformEvaluator(2), version=1, simulations=32)
+    return ModelOpponent(make("tic_tac_toe"), UniformEvaluator(2), name="uniform", version=1, simulations=32)
 
 
 def sit(lines, *, seat=0, adviser=None):
@@ -93,7 +89,7 @@ def test_a_lost_game_names_the_winner():
 
 def test_the_bar_and_the_hint_come_from_the_adviser(adviser):
     shown, _ = sit(["hint", "b2", "hint", "moves", "help"], adviser=adviser)
-    assert shown.count("uniform, 32 simulations") == 2
+    assert shown.count("model 1, 32 simulations") == 2
     assert "you X ━" in shown
     assert "best: " in shown
     assert "prior" in shown
@@ -107,11 +103,11 @@ def test_without_a_model_a_hint_looks_a_few_plies_ahead():
     assert "a1" in wins.split()
 
 
-async def test_the_analyst_finds_a_win_in_one(adviser):
+async def test_the_adviser_finds_a_win_in_one(adviser):
     game = make("tic_tac_toe")
     moves = [0, 3, 1, 4]  # X has two in the top row
     analysis = await adviser.analyse(moves, seed=0)
-    assert best_move(analysis) == 2
-    assert int(analysis.actions[ranked(analysis)[0]]) == 2
+    assert analysis.best_action == 2
+    assert int(analysis.actions[analysis.ranking()[0]]) == 2
     assert analysis.value[0] > 0.5
     assert game.action_name(replay(game, moves), 2) == "c3"

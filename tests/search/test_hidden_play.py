@@ -9,7 +9,7 @@ from toys.sealed_bids import OPEN, SealedBids, hand_at
 
 from games.bits import unpack
 from zerofleet.search import EXTERNAL, Leaves, SearchBlock, SearchSettings, evaluate_by_version, step
-from zerofleet.search.rules import rules_of
+from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.testing import FunctionEvaluator, UniformEvaluator, uniform_answer
 
 
@@ -291,5 +291,5 @@ class TestRefusals:
 def test_settings_of_play_follow_the_game():
     assert SearchSettings.for_play(THREE.spec()).information == "determinise"
     assert SearchSettings.for_match(CONNECT_FOUR.spec()).information == "open"
-    assert not rules_of(SearchSettings(information="predict")).reuse_subtree
-    assert rules_of(SearchSettings()).reuse_subtree
+    assert not compile_settings(SearchSettings(information="predict")).reuse_subtree
+    assert compile_settings(SearchSettings()).reuse_subtree

@@ -6,9 +6,9 @@ from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_unifor
 
 from games.positions import final_scores, legal, new_state, replay
 from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.decide import temperature_at
 from zerofleet.search.played import FULL_SEARCH, TARGET_UNIT
-from zerofleet.search.rules import rules_of
 
 
 def played_games(settings, *, games=8, game=CONNECT_FOUR, answer=answer_hashed, opening=()):
@@ -30,12 +30,12 @@ class TestTemperature:
                 assert chosen_visits(played, move) == move.visits.max()
 
     def test_it_falls_linearly_to_its_end(self):
-        rules = rules_of(SearchSettings(temperature=1.0, temperature_end=0.2, temperature_plies=8))
-        assert [temperature_at(rules, ply) for ply in (0, 2, 4, 8, 30)] == pytest.approx([1.0, 0.8, 0.6, 0.2, 0.2])
+        settings = compile_settings(SearchSettings(temperature=1.0, temperature_end=0.2, temperature_plies=8))
+        assert [temperature_at(settings, ply) for ply in (0, 2, 4, 8, 30)] == pytest.approx([1.0, 0.8, 0.6, 0.2, 0.2])
 
     def test_without_plies_it_has_its_end_at_once(self):
-        rules = rules_of(SearchSettings(temperature=1.0, temperature_end=0.3, temperature_plies=0))
-        assert temperature_at(rules, 0) == 0.3
+        settings = compile_settings(SearchSettings(temperature=1.0, temperature_end=0.3, temperature_plies=0))
+        assert temperature_at(settings, 0) == 0.3
 
     def test_the_end_of_the_schedule_plays_the_most_visited_move(self):
         settings = SearchSettings(simulations=30, temperature_plies=6)

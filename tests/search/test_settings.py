@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import games
 from zerofleet.search import SearchSettings
-from zerofleet.search.rules import Rules, rules_of
+from zerofleet.search.compiled_settings import CompiledSettings, compile_settings
 
 SPEC = games.make("tic_tac_toe").spec()
 
@@ -29,19 +29,19 @@ def test_compiled_code_gets_every_number_unrounded():
         resign_threshold=-0.875,
         resign_control_share=0.15,
     )
-    rules = rules_of(settings)._asdict()
-    assert rules.pop("gumbel") == 0
-    assert rules.pop("repetition") == 0
-    assert rules == {name: getattr(settings, name) for name in rules}
+    numbers = compile_settings(settings)._asdict()
+    assert numbers.pop("gumbel") == 0
+    assert numbers.pop("repetition") == 0
+    assert numbers == {name: getattr(settings, name) for name in numbers}
 
 
 def test_types_of_the_numbers_do_not_depend_on_their_values():
-    whole = rules_of(SearchSettings(puct_init=1, fpu_reduction=0, temperature=1))
-    broken = rules_of(SearchSettings(puct_init=1.5, fpu_reduction=0.25, temperature=0.5, root_policy="gumbel"))
+    whole = compile_settings(SearchSettings(puct_init=1, fpu_reduction=0, temperature=1))
+    broken = compile_settings(SearchSettings(puct_init=1.5, fpu_reduction=0.25, temperature=0.5, root_policy="gumbel"))
     assert [type(value) for value in whole] == [type(value) for value in broken]
     assert broken.gumbel == 1
     assert {type(value) for value in whole} == {int, float}
-    assert len(whole) == len(Rules._fields)
+    assert len(whole) == len(CompiledSettings._fields)
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_players_of_a_game_that_can_go_round_cut_what_recurs_on_their_way():
 
 
 def test_cutting_on_the_path_keeps_no_subtree_since_what_was_on_the_way_is_behind_the_new_root():
-    assert rules_of(SearchSettings(repetition="history")).reuse_subtree
-    assert not rules_of(SearchSettings(repetition="path")).reuse_subtree
+    assert compile_settings(SearchSettings(repetition="history")).reuse_subtree
+    assert not compile_settings(SearchSettings(repetition="path")).reuse_subtree

@@ -3,9 +3,9 @@
     mcts:400,model=7       400 simulations a move, as `model:7` in a match with `--simulations 400`
     mcts:200ms,model=7     as many as 200 ms allow; mcts:200ms,model=7,leaves=8 asks the model about 8 positions at once
 
-So one ladder can hold a model at several budgets. The search is `zerofleet.search.SearchBlock` with one slot and the settings
-of matches: PUCT without noise, the most visited move, a tree for each move. Where something is hidden, each simulation has a
-deal of its own.
+So one ladder can hold a model at several budgets. The search is `zerofleet.search.search_state` with the settings of matches:
+PUCT without noise, the most visited move, a tree for each move. Where something is hidden, each simulation has a deal of its
+own.
 
 A budget of time ends the search between two evaluations, nearest to the limit, with the tree as it stands then, after the
 first evaluation at the earliest.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 
 import numpy as np
 from pydantic import Field
@@ -29,9 +28,9 @@ from zerofleet.agents.budget import Budget
 from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
-from zerofleet.evaluators.base import ModelVersion
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.fakes import uniform_answer
-from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search import RootAnalysis, SearchSettings, search_state
 from zerofleet.search.block import LAST_SEED
 
 __all__ = ["MOST_SIMULATIONS", "MctsAgent", "MctsOptions", "from_spelling"]
@@ -39,7 +38,6 @@ __all__ = ["MOST_SIMULATIONS", "MctsAgent", "MctsOptions", "from_spelling"]
 MOST_SIMULATIONS = 100_000
 """Of one move, as `SearchSettings` has it."""
 _SIMULATIONS_A_MS = 500  # faster than any network answers, slower than the rules alone
-_SLOT = 0
 
 
 class MctsOptions(AgentOptions):
@@ -51,16 +49,18 @@ class MctsOptions(AgentOptions):
     """Positions evaluated together, with virtual loss: more simulations in the same time, each a little less well chosen."""
 
 
-class _PositionBlock(SearchBlock):
-    """One slot that begins with a position, whatever moves led there."""
+class _Clock:
+    """Ends a search nearest to the limit, if each step takes as long as the one before."""
 
-    def __init__(self, game: Game, settings: SearchSettings, state: State) -> None:
-        super().__init__(game, settings, slots=1)
-        self._position = state
+    def __init__(self, limit_s: float) -> None:
+        self._stepped_s = time.perf_counter()
+        self._ends_s = self._stepped_s + limit_s
 
-    def _play_opening(self, slot: int, state: State, opening: Sequence[int]) -> None:
-        super()._play_opening(slot, state, opening)
-        state[:] = self._position
+    def is_time_up(self) -> bool:
+        """Return whether another step would end further from the limit than the search stands now."""
+        now_s, before_s = time.perf_counter(), self._stepped_s
+        self._stepped_s = now_s
+        return now_s + (now_s - before_s) / 2 >= self._ends_s
 
 
 class MctsAgent:
@@ -88,33 +88,28 @@ class MctsAgent:
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`. Raises what the evaluator raises."""
-        began = stepped = time.perf_counter()
-        limit_s = self._budget.amount / 1000 if self._budget.unit == "ms" else math.inf
+        is_time_up = _Clock(self._budget.amount / 1000 if self._budget.unit == "ms" else math.inf).is_time_up
         actions = legal(game, state)
         if len(actions) == 1:
             return Choice(actions[0])
-        block = self._block(game, state, int(rng.integers(LAST_SEED)), simulations=self._simulations)
-        asked = False
-        while len(batch := block.advance().batch):
-            now = time.perf_counter()
-            if asked and now + (now - stepped) / 2 >= began + limit_s:  # another step would end further from the limit
-                break
-            answer = self._evaluate(batch, self._version)
-            block.absorb(answer.policy, answer.value, answer.heads)
-            asked, stepped = True, now
-        return _choice(block, actions)
+        settings = self._settings(game, self._simulations)
+        seed = int(rng.integers(LAST_SEED))
+        analysis = search_state(
+            game, self._evaluate, state, settings=settings, version=self._version, seed=seed, is_time_up=is_time_up
+        )
+        return _choice(analysis)
 
-    def _block(self, game: Game, state: State, seed: int, *, simulations: int) -> SearchBlock:
-        settings = SearchSettings.for_match(game.spec(), simulations).model_copy(update={"leaves_per_game": self._leaves})
-        block = _PositionBlock(game, settings, state)
-        block.begin(_SLOT, seed=seed, versions=[self._version] * game.spec().num_players, hold=True)
-        return block
+    def _settings(self, game: Game, simulations: int) -> SearchSettings:
+        return SearchSettings.for_match(game.spec(), simulations).model_copy(update={"leaves_per_game": self._leaves})
 
     def _warm_up(self, game: Game) -> None:
         """Compile, or load, what a move needs: the first one has its time for itself. No model is asked."""
-        block = self._block(game, new_state(game), 0, simulations=2)
-        while len(batch := block.advance().batch):
-            block.absorb(*uniform_answer(batch, game.spec()))
+
+        def uniform(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+            policy, value, heads = uniform_answer(batch, game.spec())
+            return Evaluation(policy, value, version, heads)
+
+        search_state(game, uniform, new_state(game), settings=self._settings(game, 2), version=self._version, seed=0)
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> MctsAgent:
@@ -129,10 +124,8 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     return MctsAgent(game, budget, options, evaluate=evaluate)
 
 
-def _choice(block: SearchBlock, actions: list[int]) -> Choice:
+def _choice(analysis: RootAnalysis) -> Choice:
     """Return the move of a search that is done or was broken off."""
-    analysis = block.analysis(_SLOT)
-    line = analysis.principal_variation
-    action = line[0] if line else actions[int(np.argmax(analysis.priors))]
+    action = analysis.best_action
     value = float(analysis.values[analysis.actions == action][0])
     return Choice(action, int(analysis.visits.sum()), float(analysis.value[analysis.to_move]) if np.isnan(value) else value)

@@ -10,13 +10,12 @@ import numpy as np
 
 from games.core import Game
 from games.positions import replay
-from zerofleet.cli.analyst import Analyst, best_move
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.matches import Agent
 from zerofleet.matches.play import seen_by_mover
 from zerofleet.runs import RunPaths
-from zerofleet.search import RootAnalysis
+from zerofleet.search import RootAnalysis, SearchSettings, search_position
 from zerofleet.serving import champion_version
 
 __all__ = ["AgentOpponent", "ModelOpponent", "is_model", "version_of"]
@@ -43,8 +42,11 @@ class ModelOpponent:
     def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
         self.title = f"{self.name}, {simulations} simulations"
+        self._game = game
+        self._evaluator = evaluator
+        self._version = version
+        self._settings = SearchSettings.for_analysis(game.spec(), simulations)
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
-        self._analyst = Analyst(game, evaluator, version=version, simulations=simulations)
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the move the search prefers. Cancellation: nothing is kept."""
@@ -52,11 +54,13 @@ class ModelOpponent:
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
             return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
-        return best_move(analysis)
+        return analysis.best_action
 
     async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
-        """Return the searched position after `moves`. Cancellation: nothing is kept."""
-        return await self._analyst.analyse(moves, seed=seed)
+        """Return the searched position after `moves`; see `search_position`. Cancellation: nothing is kept."""
+        return await search_position(
+            self._game, self._evaluator, moves, settings=self._settings, version=self._version, seed=seed
+        )
 
 
 @dataclass

@@ -21,7 +21,6 @@ from games.notation import legal_names
 from games.positions import final_scores, move_names, replay
 from zerofleet.agents.alpha_beta import search_moves
 from zerofleet.cli import screen
-from zerofleet.cli.analyst import best_move, ranked
 from zerofleet.cli.board import colour_board, player_name, player_style
 from zerofleet.search import RootAnalysis
 
@@ -209,9 +208,8 @@ class Session:
         else:
             self._console.print(hint_table(self._game, state, analysis))
             names = self._line(state, analysis.principal_variation)
-            self._say(
-                f"best: {self._game.action_name(state, best_move(analysis))}   expected line: {' '.join(names)}", style=""
-            )
+            best = self._game.action_name(state, analysis.best_action)
+            self._say(f"best: {best}   expected line: {' '.join(names)}", style="")
 
     def _list_moves(self) -> None:
         self._say("legal: " + (" ".join(legal_names(self._game, self._state())) or "none, the game is over"), style="")
@@ -253,7 +251,7 @@ def outlook(game: Game, state: State) -> str:
 def hint_table(game: Game, state: State, analysis: RootAnalysis) -> Table:
     """Return the best moves of a searched position with what speaks for each."""
     rows = screen.table("move", ">prior", ">visits", ">value", "")
-    for index in ranked(analysis)[:HINTS]:
+    for index in analysis.ranking()[:HINTS]:
         visited = analysis.visits[index] > 0
         value = float(analysis.values[index])
         rows.add_row(

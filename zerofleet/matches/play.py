@@ -23,12 +23,11 @@ from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_answer
 from zerofleet.matches.agent_pool import AgentPool, Question, seen_by_mover
 from zerofleet.matches.effort import Effort
 from zerofleet.matches.scoreboard import GameResult
 from zerofleet.matches.terms import Pairing
-from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step
+from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
 
 __all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover", "usable_cores", "waiting_for"]
 
@@ -90,8 +89,9 @@ async def play_games(
     Raises what the evaluator and the agents raise; games under way are then lost, play their pairings again.
     Cancellation: likewise. The iterator reads `pairings` between awaits only.
     """
-    await asyncio.to_thread(_warm_up, cast("Hashable", game), min(settings.simulations, 2))
-    block = SearchBlock(game, settings.search(game.spec()), slots=settings.slots)
+    search = settings.search(game.spec())
+    await asyncio.to_thread(_warm_up, cast("Hashable", game), search)
+    block = SearchBlock(game, search, slots=settings.slots)
     tables: dict[int, _Table] = {}
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=settings.agent_threads) as agents:
         while True:
@@ -120,15 +120,9 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
 
 
 @functools.lru_cache(typed=True)
-def _warm_up(game: Any, simulations: int) -> None:
-    """Load, or the first time compile, what a game needs, by playing one: so that the event loop need not stand still."""
-    spec = game.spec()
-    block = SearchBlock(game, MatchSettings(simulations=simulations, cache_positions=2).search(spec), slots=1)
-    block.begin(0, seed=0, versions=[1, *[EXTERNAL] * (spec.num_players - 1)])
-    while not block.finished():
-        block.absorb(*uniform_answer(block.advance().batch, spec))
-        for slot in block.waiting():
-            block.play(slot, positions.legal(game, block.state(slot))[0])
+def _warm_up(game: Any, settings: SearchSettings) -> None:
+    """Warm up games between a model and agents, once for each game: the event loop must not wait for the compiler."""
+    warm_up(game, settings, versions=[1, *[EXTERNAL] * (game.spec().num_players - 1)])
 
 
 def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:

@@ -1,10 +1,50 @@
-"""Monte-Carlo tree search for blocks of games, compiled and resumable; see `zerofleet.search.block`."""
+"""Monte-Carlo tree search for blocks of games: select, expand, evaluate, back up; compiled and resumable.
+
+Two compiled functions alternate over all games of a block, without the GIL; the network is asked in between.
+
+    kernel.advance      every game runs until it waits for an evaluation: select, expand; its moves are played meanwhile
+    Evaluator.evaluate  one request for the leaves of all games
+    kernel.absorb       the answers enter the trees: evaluate, back up
+
+One simulation, from the root A to the new node C. Values are vectors in seat order, here (player 0, player 1), and are never
+negated: the player to move at a node reads their own entry of its edges.
+
+    select     A   player 0 to move: follows the edge with the highest sum of mean value[0] and exploration
+               |
+               B   player 1 to move: likewise with mean value[1]
+               |
+    expand     C   player 0 to move: a new node, its position and an edge for each legal action
+               |
+    evaluate   v = (0.3, -0.3) and a prior for each edge of C
+               |
+    back up    v is added as it stands to the edges B->C and A->B; A, B and C count a visit
+
+    select     `simulate.descend`, `puct.select_edge`     PUCT (Silver et al. 2018, pseudocode); first-play urgency (Leela Zero)
+    expand     `tree.add_node`                            more than two players: max^n (Luckhardt and Irani 1986)
+    evaluate   `simulate.request`, `simulate.evaluate`    several leaves a game: virtual loss (Segal 2010)
+    back up    `simulate.expand`, `tree.backup`
+    move       `decide.choose_move`, `kernel.commit`      temperature (Silver et al. 2017); then the subtree is kept
+
+Settings change a part each:
+
+    root noise               `simulate.prepare_root`: Dirichlet (Silver et al. 2018); forced playouts (Wu 2019, section 3.2)
+    root_policy=gumbel       `gumbel`: sequential halving, improved policy (Danihelka et al. 2022, sections 3 and 4)
+    cache_positions          `cache`: a position that several games reach is evaluated once
+    repetition               `repetition`: a recurring position ends the search there (Schulte 2021, section 4.1)
+    information=determinise  `determinise`: a deal of its own for each simulation (Cowling et al. 2012, single observer)
+    information=predict      `predict`: opponents play what an extra head predicts (source there)
+
+Games played from move to move are driven through `block.SearchBlock`; single positions are searched by `position`.
+"""
 
 from zerofleet.search.block import Leaves, SearchBlock, SearchCounters
 from zerofleet.search.driver import evaluate_by_version, step
 from zerofleet.search.kernel import EXTERNAL
-from zerofleet.search.played import PlayedGame, RootAnalysis, SearchedMove
+from zerofleet.search.played import PlayedGame, SearchedMove
+from zerofleet.search.position import search_position, search_positions, search_state
+from zerofleet.search.root import RootAnalysis
 from zerofleet.search.settings import SearchSettings
+from zerofleet.search.warmup import warm_up
 
 __all__ = [
     "EXTERNAL",
@@ -16,5 +56,9 @@ __all__ = [
     "SearchSettings",
     "SearchedMove",
     "evaluate_by_version",
+    "search_position",
+    "search_positions",
+    "search_state",
     "step",
+    "warm_up",
 ]

@@ -27,16 +27,16 @@ from games.core import Game
 from games.errors import IllegalMove
 from games.randomness import uniform
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.search import kernel, predict
+from zerofleet.search import kernel
 from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
-from zerofleet.search.decide import best_edge, choose_move, root_value
+from zerofleet.search.compiled_settings import compile_settings
+from zerofleet.search.decide import choose_move
 from zerofleet.search.gumbel import considered_visits
-from zerofleet.search.modes import mode_of
-from zerofleet.search.played import TARGET_UNIT, PlayedGame, RootAnalysis, SearchedMove
-from zerofleet.search.rules import rules_of
+from zerofleet.search.modes import mode_for
+from zerofleet.search.played import PlayedGame, searched_moves
+from zerofleet.search.root import RootAnalysis, analyse_root
 from zerofleet.search.settings import SearchSettings
-from zerofleet.search.tree import NO_NODE, ROOT
-from zerofleet.search.worlds import allocate_worlds
+from zerofleet.search.tree import ROOT
 
 __all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
@@ -71,12 +71,11 @@ class SearchBlock:
         """
         self.game = game
         self.settings = settings
-        self._rules = rules_of(settings)
-        self._mode = mode_of(game, settings)
+        self._compiled = compile_settings(settings)
         self._arena, self._history, self._rows, self._cache = allocate(game, settings, slots, _schedule(game, settings))
-        self._worlds = None if self._mode is kernel else allocate_worlds(game, settings, slots)
-        self._batch = (self._rows, self._worlds or self._cache)
-        self._heads = int(self._mode is predict)
+        self._mode = mode_for(game, settings, self._rows, self._cache)
+        self._worlds = self._mode.worlds
+        self._extra_heads = int(self._worlds is not None and settings.information == "predict")
         self._tags: list[object] = [None] * slots
         self._openings = np.zeros(slots, dtype=np.int32)
         self._seeds = [0] * slots
@@ -89,7 +88,7 @@ class SearchBlock:
     @property
     def nbytes(self) -> int:
         """Address space of the block's arrays in bytes; pages that no game reached cost no memory."""
-        groups: tuple[tuple[Any, ...], ...] = (self._arena, self._history, *self._batch)
+        groups: tuple[tuple[Any, ...], ...] = (self._arena, self._history, *self._mode.batch)
         return sum(array.nbytes for group in groups for array in group)
 
     @property
@@ -105,13 +104,15 @@ class SearchBlock:
         seed: int,
         versions: Sequence[int],
         opening: Sequence[int] = (),
+        position: core.State | None = None,
         hold: bool = False,
         tag: object = None,
     ) -> None:
         """Begin a game in an idle slot.
 
         `versions` names the model version of each seat, or `EXTERNAL` for a seat whose moves come through `play`. `opening`
-        is played first. With `hold` the slot waits for `play` after each search as well. Raises `IllegalMove` for an
+        is played first. A `position` (state_dtype [S]) takes the place of the game's start; the moves alone then do not
+        reproduce the game. With `hold` the slot waits for `play` after each search as well. Raises `IllegalMove` for an
         opening that is not legal or ends the game, `ValueError` for a slot in use, a seed outside [0, 2^63), a wrong number
         of seats or a version that cannot be; the slot then stays idle.
         """
@@ -130,12 +131,14 @@ class SearchBlock:
         record["pending"] = 0
         state = self._arena.states[slot, ROOT]
         core.reset(self.game, state, seed)
+        if position is not None:
+            state[:] = position
         self._play_opening(slot, state, opening)
-        record["control"] = uniform(self._arena.words[slot]) < self._rules.resign_control_share
+        record["control"] = uniform(self._arena.words[slot]) < self._compiled.resign_control_share
         self._tags[slot], self._openings[slot] = tag, len(opening)
         self._seeds[slot], self._first_versions[slot] = seed, tuple(versions)
         kernel.new_tree(self.game, self._arena, slot)
-        kernel.begin_move(self.game, self._arena, slot, self._rules)
+        kernel.begin_move(self.game, self._arena, slot, self._compiled)
         if record["status"] == FINISHED:
             record["status"] = IDLE
             raise IllegalMove(f"the opening {list(opening)} ends the game")
@@ -173,12 +176,12 @@ class SearchBlock:
         While leaves wait, calling again returns the same ones.
         """
         if not self._used:
-            self._used = self._mode.advance(self.game, self._rules, self._arena, self._history, self._batch)
+            self._used = self._mode.advance(self.game, self._compiled, self._arena, self._history)
         rows = self._rows
-        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._heads)
+        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._extra_heads)
         return Leaves(batch, rows.versions[: self._used])
 
-    def absorb(self, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()) -> None:
+    def absorb(self, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
         """Take in the evaluations of the last leaves: policy [B, L], value [B, P] (player to move first).
 
         With `information=predict` also the extra head `opponents`, [B, A]; other heads are ignored. A policy need not sum to
@@ -193,19 +196,10 @@ class SearchBlock:
         value = np.ascontiguousarray(value, dtype=np.float32)
         _require("policy", policy, (policy >= 0.0) & (policy < np.inf), "finite numbers from 0 up")
         _require("value", value, np.abs(value) <= MOST_VALUE, "numbers in [-1, 1]")
-        if self._worlds is not None and self._heads:
-            self._note_prediction(self._worlds.likelihood[: self._used], heads)
-        self._mode.absorb(self._arena, self._batch, self._used, policy, value)
+        if self._worlds is not None and self._extra_heads:
+            _note_prediction(self._worlds.likelihood[: self._used], extra_heads)
+        self._mode.absorb(self._arena, self._used, policy, value)
         self._used = 0
-
-    def _note_prediction(self, likelihood: np.ndarray, heads: Sequence[np.ndarray]) -> None:
-        """Copy the head `opponents` into `likelihood`; raises `ValueError` where it is missing or unsound."""
-        if not heads or heads[0].shape != likelihood.shape:
-            raise ValueError(
-                f"information=predict needs the head `opponents`, {likelihood.shape}; got {[head.shape for head in heads]}"
-            )
-        _require("opponents head", heads[0], (heads[0] >= 0.0) & (heads[0] < np.inf), "finite numbers from 0 up")
-        likelihood[:] = heads[0]
 
     def finished(self) -> list[int]:
         """Return the slots whose game is over."""
@@ -247,9 +241,9 @@ class SearchBlock:
         if not len(found):
             raise IllegalMove(f"action {action} is not legal here; legal: {edges['action'].tolist()}")
         if record["searched"]:
-            choose_move(self._arena, slot, self._rules)  # leaves the target's weights for the history
+            choose_move(self._arena, slot, self._compiled)  # leaves the target's weights for the history
         edge = int(root["edge_start"] + found[0])
-        kernel.commit(self.game, self._arena, self._history, slot, self._rules, edge)
+        kernel.commit(self.game, self._arena, self._history, slot, self._compiled, edge)
 
     def set_versions(self, slot: int, versions: Sequence[int]) -> None:
         """Let a slot's seats use other model versions from their next move on. Raises `ValueError` as `begin` does."""
@@ -267,7 +261,7 @@ class SearchBlock:
         """
         if not -1.0 <= threshold <= 1.0:
             raise ValueError(f"resignation threshold {threshold} is not in [-1, 1]")
-        self._rules = self._rules._replace(resign_threshold=float(threshold))
+        self._compiled = self._compiled._replace(resign_threshold=float(threshold))
 
     def abandon(self, slot: int) -> None:
         """Forget a slot's game. Only between `absorb` and the next `advance`; raises `ValueError` while leaves wait."""
@@ -287,7 +281,7 @@ class SearchBlock:
             versions=self._first_versions[slot],
             opening_plies=int(self._openings[slot]),
             moves=self._history.moves[slot, : record["ply"]].copy(),
-            searched=self._searched(slot, int(record["ply"])),
+            searched=searched_moves(self._history, slot, int(record["ply"])),
             scores=tuple(record["scores"].tolist()),
             resigned_seat=int(record["resigned"]) if record["resigned"] >= 0 else None,
             resignation_control=bool(record["control"]),
@@ -297,63 +291,22 @@ class SearchBlock:
         self._tags[slot] = None
         return played
 
-    def _searched(self, slot: int, plies: int) -> tuple[SearchedMove, ...]:
-        history = self._history
-        found = []
-        for ply in np.flatnonzero(history.versions[slot, :plies]):
-            count = history.counts[slot, ply]
-            weights = history.targets[slot, ply, :count]
-            found.append(
-                SearchedMove(
-                    ply=int(ply),
-                    model_version=int(history.versions[slot, ply]),
-                    actions=history.actions[slot, ply, :count].astype(np.int32),
-                    visits=history.visits[slot, ply, :count].copy(),
-                    target=_fixed_point(weights),
-                    root_value=history.values[slot, ply].copy(),
-                    flags=int(history.flags[slot, ply]),
-                )
-            )
-        return tuple(found)
-
     def analysis(self, slot: int) -> RootAnalysis:
         """Return the searched root of a slot. Raises `ValueError` when its position was not evaluated."""
-        record, nodes, edges = self._record(slot), self._arena.nodes[slot], self._arena.edges[slot]
-        root = nodes[ROOT]
-        if root["visits"] == 0 or record["status"] in (FINISHED, IDLE):
+        record = self._record(slot)
+        if self._arena.nodes[slot, ROOT]["visits"] == 0 or record["status"] in (FINISHED, IDLE):
             raise ValueError(f"slot {slot} holds no searched position")
-        mover = int(root["to_move"])
-        own = edges[root["edge_start"] : root["edge_start"] + root["edge_count"]]
-        value = np.zeros(nodes["value"].shape[1], dtype=np.float32)
-        root_value(nodes, edges, value)
-        visits = own["visits"].copy()
-        sums = own["value"][:, mover]
-        return RootAnalysis(
-            to_move=mover,
-            version=int(record["version"]),
-            actions=own["action"].astype(np.int32),
-            priors=own["prior"].copy(),
-            visits=visits,
-            values=np.where(visits > 0, sums / np.maximum(visits, 1), np.nan).astype(np.float32),
-            value=value,
-            principal_variation=self._principal_variation(slot),
-        )
+        return analyse_root(self._arena, slot, alternates=self._worlds is None)
 
-    def _principal_variation(self, slot: int) -> tuple[int, ...]:
-        nodes, edges = self._arena.nodes[slot], self._arena.edges[slot]
-        line = []
-        index = ROOT
-        while nodes[index]["edge_count"]:
-            first = nodes[index]["edge_start"]
-            own = edges[first : first + nodes[index]["edge_count"]]
-            best = best_edge(nodes, edges) if index == ROOT else first + int(np.argmax(own["visits"]))
-            if edges[best]["visits"] == 0:
-                break
-            line.append(int(edges[best]["action"]))
-            if edges[best]["child"] == NO_NODE or self._worlds is not None:
-                break  # below that others move who stand in no tree
-            index = int(edges[best]["child"])
-        return tuple(line)
+
+def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) -> None:
+    """Copy the head `opponents` into `likelihood`; raises `ValueError` where it is missing or unsound."""
+    if not extra_heads or extra_heads[0].shape != likelihood.shape:
+        got = [head.shape for head in extra_heads]
+        raise ValueError(f"information=predict needs the head `opponents`, {likelihood.shape}; got {got}")
+    opponents = extra_heads[0]
+    _require("opponents head", opponents, (opponents >= 0.0) & (opponents < np.inf), "finite numbers from 0 up")
+    likelihood[:] = opponents
 
 
 def _require(name: str, answer: np.ndarray, good: np.ndarray, wanted: str) -> None:
@@ -373,14 +326,3 @@ def _schedule(game: Game, settings: SearchSettings) -> np.ndarray:
     table[0, :, : settings.fast_simulations] = considered_visits(most, settings.fast_simulations)
     table[1, :, : settings.simulations] = considered_visits(most, settings.simulations)
     return table
-
-
-def _fixed_point(weights: np.ndarray) -> np.ndarray:
-    """Return weights (float32 [n], sum 1) in units of 1/65535 that sum to 65535 exactly; empty when all are 0."""
-    if not weights.any():
-        return np.zeros(0, dtype=np.uint16)
-    scaled = weights.astype(np.float64) / weights.sum(dtype=np.float64) * TARGET_UNIT
-    units = np.floor(scaled).astype(np.int64)
-    rest = TARGET_UNIT - int(units.sum())
-    units[np.argsort(units - scaled, kind="stable")[:rest]] += 1
-    return np.asarray(units, dtype=np.uint16)

@@ -9,21 +9,21 @@ import numpy as np
 from games.compiled import lean
 from games.randomness import uniform
 from zerofleet.search.arena import Arena, History
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.gumbel import gumbel_select, improved_policy
 from zerofleet.search.played import FULL_SEARCH, WOULD_RESIGN
 from zerofleet.search.puct import prune_forced, settled_mean
-from zerofleet.search.rules import Rules
 from zerofleet.search.tree import ROOT
 
 __all__ = ["best_edge", "choose_move", "note_search", "root_value", "temperature_at"]
 
 
 @lean
-def temperature_at(rules: Rules, ply: int) -> float:
+def temperature_at(settings: CompiledSettings, ply: int) -> float:
     """Return the temperature of a ply: linear from `temperature` to `temperature_end` over `temperature_plies`."""
-    if ply >= rules.temperature_plies:
-        return rules.temperature_end
-    return rules.temperature + (rules.temperature_end - rules.temperature) * ply / rules.temperature_plies
+    if ply >= settings.temperature_plies:
+        return settings.temperature_end
+    return settings.temperature + (settings.temperature_end - settings.temperature) * ply / settings.temperature_plies
 
 
 @lean
@@ -78,7 +78,7 @@ def _sample(weights: np.ndarray, count: int, temperature: float, word: np.ndarra
 
 
 @lean
-def choose_move(arena: Arena, g: int, rules: Rules) -> int:
+def choose_move(arena: Arena, g: int, settings: CompiledSettings) -> int:
     """Return the root edge to play, leaving the weights of the policy target in `arena.weights`.
 
     PUCT: by visits (forced ones pruned) and temperature; by the priors if there was no search. Gumbel: the winner of
@@ -87,24 +87,24 @@ def choose_move(arena: Arena, g: int, rules: Rules) -> int:
     slot = arena.slots[g]
     nodes, edges, weights = arena.nodes[g], arena.edges[g], arena.weights
     root = nodes[ROOT]
-    if rules.gumbel:
-        improved_policy(nodes, edges, rules, weights)
-        return gumbel_select(nodes, edges, arena.noise[g], rules, -1)
-    forced = slot.full and rules.forced_playouts > 0.0 and rules.dirichlet_fraction > 0.0 and root.visits > 1
-    if forced and rules.prune_targets:
-        prune_forced(nodes, edges, rules, weights)
+    if settings.gumbel:
+        improved_policy(nodes, edges, settings, weights)
+        return gumbel_select(nodes, edges, arena.noise[g], settings, -1)
+    forced = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0 and root.visits > 1
+    if forced and settings.prune_targets:
+        prune_forced(nodes, edges, settings, weights)
     else:
         for i in range(root.edge_count):
             edge = edges[root.edge_start + i]
             weights[i] = edge.visits if root.visits > 1 else edge.prior
-    temperature = temperature_at(rules, slot.ply)
+    temperature = temperature_at(settings, slot.ply)
     if temperature <= 0.0:
         return best_edge(nodes, edges)
     return int(root.edge_start) + _sample(weights, root.edge_count, temperature, arena.words[g])
 
 
 @lean
-def note_search(arena: Arena, history: History, g: int, rules: Rules) -> bool:
+def note_search(arena: Arena, history: History, g: int, settings: CompiledSettings) -> bool:
     """Write the search of the present ply into the history; return whether the mover resigns.
 
     `arena.weights` holds the policy target's weights, as `choose_move` leaves them.
@@ -117,14 +117,14 @@ def note_search(arena: Arena, history: History, g: int, rules: Rules) -> bool:
     root_value(nodes, edges, value)
     best = best_edge(nodes, edges)
     mover = root.to_move
-    lost = value[mover] <= rules.resign_threshold and rules.resign_threshold > -1.0 and value.shape[0] == 2
-    lost = lost and edges[best].visits > 0 and settled_mean(edges[best], mover) <= rules.resign_threshold
+    lost = value[mover] <= settings.resign_threshold and settings.resign_threshold > -1.0 and value.shape[0] == 2
+    lost = lost and edges[best].visits > 0 and settled_mean(edges[best], mover) <= settings.resign_threshold
     history.flags[g, ply] = (FULL_SEARCH if slot.full else 0) | (WOULD_RESIGN if lost else 0)
     history.versions[g, ply] = slot.version
     total = 0.0
     for i in range(root.edge_count):
         total += arena.weights[i]
-    differs = rules.gumbel or total != root.visits - 1
+    differs = settings.gumbel or total != root.visits - 1
     count = 0
     for i in range(root.edge_count):
         edge = edges[root.edge_start + i]

@@ -25,9 +25,9 @@ from games import core
 from games.compiled import lean
 from games.randomness import uniform
 from zerofleet.search.arena import SEARCHING, Arena, History, Rows
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.kernel import EXTERNAL, settle
 from zerofleet.search.puct import select_edge
-from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import evaluate, expand, root_edge, tree_of
 from zerofleet.search.tree import EXPANDED, NO_NODE, ROOT, Tree, add_node, backup, copy, wide
 from zerofleet.search.worlds import OPPONENT, Worlds, ask, draw_seed, view_key
@@ -97,7 +97,7 @@ def _node_of_view(
 
 
 @lean
-def _follow(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
+def _follow(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
     """Go on with slot g's simulation until it needs the network (true) or has ended with the game (false)."""
     rows, worlds = batch
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
@@ -119,25 +119,25 @@ def _follow(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Wo
             tree.pending_nodes[0] = index
             return True
         cursor.node = index
-        cursor.edge = select_edge(tree.nodes, tree.edges, index, rules, False)
+        cursor.edge = select_edge(tree.nodes, tree.edges, index, settings, False)
         core.play(game, state, wide(tree.edges[cursor.edge].action))
     _back_up_end(game, tree, cursor, state, slot.scores)
     return False
 
 
 @lean
-def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, rules: Rules, worlds: Worlds) -> None:
+def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, settings: CompiledSettings, worlds: Worlds) -> None:
     """Draw a world, and play the searcher's first action in it."""
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
     seed = draw_seed(tree.word)
     core.determinise(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
     cursor.node = ROOT
-    cursor.edge = root_edge(tree, slot, rules, arena.schedule)
+    cursor.edge = root_edge(tree, slot, settings, arena.schedule)
     core.play(game, state, wide(tree.edges[cursor.edge].action))
 
 
 @lean
-def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
+def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
     """Run simulations of slot g until one needs the network (true) or the budget is reached (false)."""
     rows, worlds = batch
     slot, cursor = arena.slots[g], worlds.cursors[g]
@@ -147,7 +147,7 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
         slot.pending = 0
         if tree.pending_nodes[0] == OPPONENT:
             core.play(game, worlds.states[g], wide(cursor.choice))
-            if _follow(game, rules, arena, g, batch, row):
+            if _follow(game, settings, arena, g, batch, row):
                 return True
         else:
             expand(tree, wide(tree.pending_nodes[0]))
@@ -158,14 +158,14 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
             ask(game, tree.states[ROOT], tree, slot, rows, row)
             rows.versions[row] = slot.version
             return True
-        _begin_simulation(game, arena, tree, g, rules, worlds)
-        if _follow(game, rules, arena, g, batch, row):
+        _begin_simulation(game, arena, tree, g, settings, worlds)
+        if _follow(game, settings, arena, g, batch, row):
             return True
     return False
 
 
 @lean
-def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tuple[Rows, Worlds]) -> int:
+def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Worlds]) -> int:
     """Run every searching slot until it waits for the network; return how many rows the batch has.
 
     Slots that waited must have been answered by `absorb`.
@@ -174,10 +174,10 @@ def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tupl
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING:
-            if _collect(game, rules, arena, g, batch, used):
+            if _collect(game, settings, arena, g, batch, used):
                 used += 1
                 break
-            settle(game, arena, history, g, rules)
+            settle(game, arena, history, g, settings)
     return used
 
 

@@ -28,11 +28,11 @@ async def step(block: SearchBlock, evaluator: Evaluator) -> int:
 
 
 class Answers(NamedTuple):
-    """Evaluations of a batch, whichever versions gave them."""
+    """Evaluations of a batch, of one model version or several."""
 
     policy: np.ndarray  # float16 [B, L]
     value: np.ndarray  # float32 [B, P]
-    heads: tuple[np.ndarray, ...]  # the extra heads asked for, [B, ...] each
+    extra_heads: tuple[np.ndarray, ...]  # those the batch asked for, [B, ...] each
 
 
 async def evaluate_by_version(evaluator: Evaluator, batch: LeafBatch, versions: np.ndarray) -> Answers:
@@ -62,5 +62,5 @@ def _joined(answers: list[Evaluation], places: list[np.ndarray]) -> Answers:
     """Return the answers of several versions as one, each at its rows (int64) of the batch."""
     order = np.argsort(np.concatenate(places))
     columns = zip(*((answer.policy, answer.value, *answer.heads) for answer in answers), strict=True)
-    policy, value, *heads = (np.concatenate(column)[order] for column in columns)
-    return Answers(policy, value, tuple(heads))
+    policy, value, *extra_heads = (np.concatenate(column)[order] for column in columns)
+    return Answers(policy, value, tuple(extra_heads))

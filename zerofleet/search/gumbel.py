@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from games.compiled import lean
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.puct import settled_mean
-from zerofleet.search.rules import Rules
 from zerofleet.search.tree import ROOT
 
 __all__ = ["considered_visits", "gumbel_select", "improved_policy"]
@@ -56,9 +56,9 @@ def _best_visits(edges: Any, first: int, count: int) -> int:
 
 
 @lean
-def _sigma(rules: Rules, most_visits: int, value: float) -> float:
+def _sigma(settings: CompiledSettings, most_visits: int, value: float) -> float:
     """Return the monotone transform of a value in [-1, 1] (equation 8, with q scaled to [0, 1])."""
-    return (rules.gumbel_visit_offset + most_visits) * rules.gumbel_value_scale * 0.5 * (value + 1.0)
+    return (settings.gumbel_visit_offset + most_visits) * settings.gumbel_value_scale * 0.5 * (value + 1.0)
 
 
 @lean
@@ -78,7 +78,7 @@ def _mixed_value(nodes: Any, edges: Any) -> float:
 
 
 @lean
-def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, rules: Rules, wanted_visits: int) -> int:
+def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledSettings, wanted_visits: int) -> int:
     """Return the root edge with `wanted_visits` (flights included) whose noise + logit + sigma(q) is highest.
 
     `noise` (float64 [>= edges of the root]) holds the Gumbel variates. With `wanted_visits` < 0 the choice is among the
@@ -94,7 +94,7 @@ def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, rules: Rules, wante
         edge = edges[first + i]
         visits = edge.visits + edge.flight
         value = settled_mean(edge, player) if edge.visits > 0 else mixed
-        score = noise[i] + math.log(edge.prior + _TINY) + _sigma(rules, most, value)
+        score = noise[i] + math.log(edge.prior + _TINY) + _sigma(settings, most, value)
         fit = edge.visits == most if wanted_visits < 0 else visits == wanted_visits
         if (fit and not best_fit) or (fit == best_fit and score > best_score):
             best, best_score, best_fit = first + i, score, fit
@@ -102,7 +102,7 @@ def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, rules: Rules, wante
 
 
 @lean
-def improved_policy(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> None:
+def improved_policy(nodes: Any, edges: Any, settings: CompiledSettings, weights: np.ndarray) -> None:
     """Write softmax(logits + sigma(completed q)) over the root's edges into `weights` (float64 [>= edges])."""
     root = nodes[ROOT]
     player = root.to_move
@@ -113,7 +113,7 @@ def improved_policy(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -
     for i in range(count):
         edge = edges[first + i]
         value = settled_mean(edge, player) if edge.visits > 0 else mixed
-        weights[i] = math.log(edge.prior + _TINY) + _sigma(rules, most, value)
+        weights[i] = math.log(edge.prior + _TINY) + _sigma(settings, most, value)
         peak = max(peak, weights[i])
     total = 0.0
     for i in range(count):

@@ -17,9 +17,9 @@ from games.compiled import inlined, lean
 from games.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.decide import choose_move, note_search
 from zerofleet.search.repetition import cut_repetition, remember
-from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
 from zerofleet.search.tree import (
     EXPANDED,
@@ -51,7 +51,7 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
 
 
 @lean
-def begin_move(game: Any, arena: Arena, g: int, rules: Rules) -> None:
+def begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> None:
     """Prepare the search of the position at slot g's root, or let the slot wait for its move or end."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
@@ -69,37 +69,37 @@ def begin_move(game: Any, arena: Arena, g: int, rules: Rules) -> None:
     slot.version = version
     slot.status = SEARCHING
     slot.prepared = 0
-    slot.full = rules.full_search_share >= 1.0 or uniform(arena.words[g]) < rules.full_search_share
-    slot.budget = rules.simulations if slot.full else rules.fast_simulations
+    slot.full = settings.full_search_share >= 1.0 or uniform(arena.words[g]) < settings.full_search_share
+    slot.budget = settings.simulations if slot.full else settings.fast_simulations
     if root.edge_count == 1 and not slot.hold:
         slot.budget = NO_SEARCH
 
 
 @lean
-def settle(game: Any, arena: Arena, history: History, g: int, rules: Rules) -> None:
+def settle(game: Any, arena: Arena, history: History, g: int, settings: CompiledSettings) -> None:
     """The budget of slot g is reached: wait for a decision, resign, or play."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
     if slot.budget == NO_SEARCH:
-        commit(game, arena, history, g, rules, wide(root.edge_start))
+        commit(game, arena, history, g, settings, wide(root.edge_start))
         return
     slot.searched = 1
     if slot.hold:
         slot.status = WAITING
         return
-    edge = choose_move(arena, g, rules)
-    commit(game, arena, history, g, rules, edge)
+    edge = choose_move(arena, g, settings)
+    commit(game, arena, history, g, settings, edge)
 
 
 @lean
-def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge: int) -> None:
+def commit(game: Any, arena: Arena, history: History, g: int, settings: CompiledSettings, edge: int) -> None:
     """Play a root edge in slot g and begin the next move. A search goes into the history first, and may resign.
 
     A held slot does as it is told: it never resigns.
     """
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
-    if slot.searched and note_search(arena, history, g, rules) and not slot.hold:
+    if slot.searched and note_search(arena, history, g, settings) and not slot.hold:
         slot.resigned = root.to_move
         slot.scores[:] = 1.0
         slot.scores[root.to_move] = -1.0
@@ -109,33 +109,33 @@ def commit(game: Any, arena: Arena, history: History, g: int, rules: Rules, edge
     history.moves[g, slot.ply] = action
     slot.ply += 1
     arena.counters[2] += 1
-    if rules.repetition:
-        remember(game, arena.states[g, ROOT], arena.past[g], slot.ply - 1, rules)
+    if settings.repetition:
+        remember(game, arena.states[g, ROOT], arena.past[g], slot.ply - 1, settings)
     child = arena.edges[g, edge].child
-    keep = rules.reuse_subtree and child != NO_NODE
+    keep = settings.reuse_subtree and child != NO_NODE
     if keep and arena.nodes[g, child].kind == EXPANDED:
         keep_subtree(tree_of(arena, g), slot, child)
     else:
         core.play(game, arena.states[g, ROOT], action)
         new_tree(game, arena, g)
-    begin_move(game, arena, g, rules)
+    begin_move(game, arena, g, settings)
 
 
 @inlined
-def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
+def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
     """Run simulations of slot g until it waits for the network or its budget is reached; return the rows used."""
     slot = arena.slots[g]
     tree = tree_of(arena, g)
     root = tree.nodes[ROOT]
     simulations, hits = 0, 0
-    while slot.pending < rules.leaves_per_game and root.visits - 1 + root.flight < slot.budget:
-        index = descend(game, tree, slot, rules, arena.schedule)
+    while slot.pending < settings.leaves_per_game and root.visits - 1 + root.flight < slot.budget:
+        index = descend(game, tree, slot, settings, arena.schedule)
         node = tree.nodes[index]
         if node.kind == PENDING:
             break  # every way leads to a leaf that waits already
         simulations += 1
-        if rules.repetition and node.kind == UNEXPANDED and index != ROOT:
-            cut_repetition(game, tree, slot, rules, index)
+        if settings.repetition and node.kind == UNEXPANDED and index != ROOT:
+            cut_repetition(game, tree, slot, settings, index)
         if node.kind == OVER:
             backup(tree.nodes, tree.edges, index, node.value)
             continue
@@ -148,15 +148,15 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, C
 
 
 @lean
-def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
+def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
     """Run every searching slot until it waits for the network; return how many rows the batch has."""
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING and slot.pending == 0:
-            used = _collect(game, rules, arena, g, batch, used)
+            used = _collect(game, settings, arena, g, batch, used)
             if slot.pending == 0:
-                settle(game, arena, history, g, rules)
+                settle(game, arena, history, g, settings)
             elif all_answered(tree_of(arena, g), slot):
                 expand_pending(tree_of(arena, g), slot)
     return used

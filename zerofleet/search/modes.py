@@ -1,28 +1,88 @@
-"""Which compiled search a game and its settings call for."""
+"""The compiled search that a game and its settings call for, behind one face.
+
+information   module        memory beside the trees
+open          kernel        Cache: evaluations by position
+determinise   determinise   Worlds: a deal for each simulation
+predict       predict       Worlds: the plays that each node foresees
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
 
 from games import core
 from games.core import Game
 from zerofleet.search import determinise, kernel, predict
+from zerofleet.search.arena import Arena, Cache, History, Rows
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.settings import SearchSettings
+from zerofleet.search.worlds import Worlds, allocate_worlds
 
-__all__ = ["mode_of"]
+__all__ = ["BlockMode", "SearchMode", "mode_for"]
 
-_SEARCHES = {"open": kernel, "predict": predict, "determinise": determinise}
+Memory = TypeVar("Memory", bound=Cache | Worlds)
+Memory_contra = TypeVar("Memory_contra", bound=Cache | Worlds, contravariant=True)
+
 _NEEDED = {"open": (), "predict": ("determinise", "foresee", "play_foreseen"), "determinise": ("determinise",)}
 
 
-def mode_of(game: Game, settings: SearchSettings) -> Any:
-    """Return the module whose `advance` and `absorb` search the game. Raises `ValueError` where that would be unsound.
+class SearchMode(Protocol[Memory_contra]):
+    """Two compiled functions that alternate, with evaluations in between: a module of the table above."""
+
+    def advance(
+        self, game: Game, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Memory_contra]
+    ) -> int:
+        """Run every searching slot until it waits for the network; return how many rows the batch has."""
+        ...
+
+    def absorb(self, arena: Arena, batch: tuple[Rows, Memory_contra], used: int, policy: np.ndarray, value: np.ndarray) -> None:
+        """Give the rows their evaluations: policy float32 [R, L], value float32 [R, P], player to move first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMode(Generic[Memory]):
+    """A mode with the memory of one block."""
+
+    mode: SearchMode[Memory]
+    batch: tuple[Rows, Memory]
+
+    @property
+    def worlds(self) -> Worlds | None:
+        """The memory of a search with hidden information."""
+        memory = self.batch[1]
+        return memory if isinstance(memory, Worlds) else None
+
+    def advance(self, game: Game, settings: CompiledSettings, arena: Arena, history: History) -> int:
+        """See `SearchMode.advance`."""
+        return self.mode.advance(game, settings, arena, history, self.batch)
+
+    def absorb(self, arena: Arena, used: int, policy: np.ndarray, value: np.ndarray) -> None:
+        """See `SearchMode.absorb`."""
+        self.mode.absorb(arena, self.batch, used, policy, value)
+
+
+_HIDDEN: dict[str, SearchMode[Worlds]] = {"predict": predict, "determinise": determinise}
+
+
+def mode_for(game: Game, settings: SearchSettings, rows: Rows, cache: Cache) -> BlockMode[Cache] | BlockMode[Worlds]:
+    """Return the mode that searches the game in a block with these arrays. Raises `ValueError` where none would be sound.
 
     Without simulations nothing is searched, so nothing can be given away: the mode does not matter then.
     """
+    if settings.simulations:
+        _require_sound(game, settings)
+        if settings.information != "open":
+            worlds = allocate_worlds(game, settings, slots=len(rows.states))  # a slot has one row
+            return BlockMode(_HIDDEN[settings.information], (rows, worlds))
+    return BlockMode(kernel, (rows, cache))
+
+
+def _require_sound(game: Game, settings: SearchSettings) -> None:
     name, secrets, mode = game.spec().name, game.spec().information, settings.information
-    if settings.simulations == 0:
-        return kernel
     if mode == "open" and secrets != "perfect":
         raise ValueError(
             f"{name} is a game of {secrets} information; a search of the position as it is would see what the player does not. "
@@ -32,4 +92,3 @@ def mode_of(game: Game, settings: SearchSettings) -> Any:
         raise ValueError(f"nothing in {name} is hidden, so information={mode} has nothing to do; set information=open")
     if missing := [rule for rule in _NEEDED[mode] if not core.has_rule(type(game), rule)]:
         raise ValueError(f"{name} has no rule {', '.join(missing)}, which information={mode} needs")
-    return _SEARCHES[mode]

@@ -21,9 +21,9 @@ import numpy as np
 from games import core
 from games.compiled import lean
 from zerofleet.search.arena import SEARCHING, Arena, History, Rows
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.kernel import settle
 from zerofleet.search.puct import select_edge
-from zerofleet.search.rules import Rules
 from zerofleet.search.simulate import evaluate, expand, root_edge, tree_of
 from zerofleet.search.tree import EXPANDED, NO_NODE, OVER, ROOT, add_node, backup, copy, wide
 from zerofleet.search.worlds import Worlds, ask, draw_seed
@@ -44,21 +44,21 @@ def _new_child(game: Any, arena: Arena, g: int, worlds: Worlds, index: int, e: i
 
 
 @lean
-def _descend(game: Any, rules: Rules, arena: Arena, g: int, worlds: Worlds) -> int:
+def _descend(game: Any, settings: CompiledSettings, arena: Arena, g: int, worlds: Worlds) -> int:
     """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
     tree, slot = tree_of(arena, g), arena.slots[g]
     nodes, edges = tree.nodes, tree.edges
     index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
         at_root = index == ROOT
-        e = root_edge(tree, slot, rules, arena.schedule) if at_root else select_edge(nodes, edges, index, rules, False)
+        e = root_edge(tree, slot, settings, arena.schedule) if at_root else select_edge(nodes, edges, index, settings, False)
         child = edges[e].child
         index = child if child != NO_NODE else _new_child(game, arena, g, worlds, index, e)
     return index
 
 
 @lean
-def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
+def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
     """Run simulations of slot g until one needs the network (true) or the budget is reached (false)."""
     rows, worlds = batch
     slot = arena.slots[g]
@@ -77,7 +77,7 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
         if root.kind != EXPANDED:
             seed = draw_seed(tree.word)
             core.determinise(game, tree.states[ROOT], viewer, seed, worlds.states[g])
-        index = _descend(game, rules, arena, g, worlds)
+        index = _descend(game, settings, arena, g, worlds)
         if tree.nodes[index].kind == OVER:
             backup(tree.nodes, tree.edges, index, tree.nodes[index].value)
             continue
@@ -90,19 +90,21 @@ def _collect(game: Any, rules: Rules, arena: Arena, g: int, batch: tuple[Rows, W
 
 
 @lean
-def advance(game: Any, rules: Rules, arena: Arena, history: History, batch: tuple[Rows, Worlds]) -> int:
+def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Worlds]) -> int:
     """Run every searching slot until it waits for the network; return how many rows the batch has.
 
     Slots that waited must have been answered by `absorb`, and their predictions stand in `worlds.likelihood`.
     """
+    # The loop of `determinise.advance` once more: compiled code that takes a function as argument is keyed by the function's
+    # address, so every process would compile the whole search anew instead of loading it from the disk cache.
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
         while slot.status == SEARCHING:
-            if _collect(game, rules, arena, g, batch, used):
+            if _collect(game, settings, arena, g, batch, used):
                 used += 1
                 break
-            settle(game, arena, history, g, rules)
+            settle(game, arena, history, g, settings)
     return used
 
 

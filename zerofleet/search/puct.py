@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from games.compiled import inlined, lean
-from zerofleet.search.rules import Rules
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.tree import ROOT
 
 __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
 
 
 @lean
-def exploration(rules: Rules, visits: int) -> float:
+def exploration(settings: CompiledSettings, visits: int) -> float:
     """Return c(N) * sqrt(N), the factor of `prior / (1 + n)`, for a node with N visits (those in flight included)."""
-    return (rules.puct_init + math.log((1.0 + visits + rules.puct_base) / rules.puct_base)) * math.sqrt(visits)
+    return (settings.puct_init + math.log((1.0 + visits + settings.puct_base) / settings.puct_base)) * math.sqrt(visits)
 
 
 @lean
@@ -38,13 +38,13 @@ def settled_mean(edge: Any, player: int) -> float:
 
 
 @lean
-def forced_visits(rules: Rules, prior: float, children_visits: int) -> float:
+def forced_visits(settings: CompiledSettings, prior: float, children_visits: int) -> float:
     """Return how many visits a root child must have once it has one: sqrt(k P N) (Wu 2019, 3.2)."""
-    return math.sqrt(rules.forced_playouts * prior * children_visits)
+    return math.sqrt(settings.forced_playouts * prior * children_visits)
 
 
 @inlined
-def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -> int:
+def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, force: bool) -> int:
     """Return the edge that PUCT follows from an expanded node; ties go to the lower action.
 
     An unvisited edge is worth the node's mean value less `fpu_reduction * sqrt(visited prior mass)`. Those edges differ
@@ -53,7 +53,7 @@ def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -
     """
     node = nodes[index]
     player = node.to_move
-    factor = exploration(rules, node.visits + node.flight)
+    factor = exploration(settings, node.visits + node.flight)
     first = node.edge_start
     total = float(node.value[player])
     mass = 0.0
@@ -69,14 +69,14 @@ def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -
             continue
         mass += prior
         total += edge.value[player]
-        if force and count < forced_visits(rules, prior, node.visits + node.flight - 1):
+        if force and count < forced_visits(settings, prior, node.visits + node.flight - 1):
             return e
-        score = mean_value(edge, player, rules.virtual_loss) + factor * prior / (1.0 + count)
+        score = mean_value(edge, player, settings.virtual_loss) + factor * prior / (1.0 + count)
         if score > best_score:
             best, best_score = e, score
     if fresh < 0:
         return best
-    urgency = total / max(1, node.visits) - rules.fpu_reduction * math.sqrt(mass)
+    urgency = total / max(1, node.visits) - settings.fpu_reduction * math.sqrt(mass)
     fresh_score = urgency + factor * fresh_prior
     if fresh_score > best_score or (fresh_score == best_score and fresh < best):
         return fresh
@@ -84,7 +84,7 @@ def select_edge(nodes: Any, edges: Any, index: int, rules: Rules, force: bool) -
 
 
 @lean
-def prune_forced(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> None:
+def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, weights: np.ndarray) -> None:
     """Write root visits without forced playouts into `weights` (float64 [>= edges of the root]).
 
     From every edge but the most visited, up to its forced visits are taken as long as its PUCT score with fewer visits
@@ -97,7 +97,7 @@ def prune_forced(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> N
     for e in range(first, first + count):
         if edges[e].visits > edges[best].visits:
             best = e
-    factor = exploration(rules, root.visits)
+    factor = exploration(settings, root.visits)
     limit = settled_mean(edges[best], player) + factor * edges[best].prior / (1.0 + edges[best].visits)
     for i in range(count):
         edge = edges[first + i]
@@ -108,6 +108,6 @@ def prune_forced(nodes: Any, edges: Any, rules: Rules, weights: np.ndarray) -> N
         gap = limit - settled_mean(edge, player)
         if gap > 0.0:
             enough = math.ceil(factor * edge.prior / gap - 1.0)
-            forced = math.floor(forced_visits(rules, edge.prior, root.visits - 1))
+            forced = math.floor(forced_visits(settings, edge.prior, root.visits - 1))
             visits = min(visits, max(visits - forced, enough))
         weights[i] = visits if visits > 1.0 else 0.0

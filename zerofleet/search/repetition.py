@@ -16,20 +16,20 @@ import numpy as np
 
 from games import core
 from games.compiled import lean
-from zerofleet.search.rules import CUT_HISTORY, Rules
+from zerofleet.search.compiled_settings import CUT_HISTORY, CompiledSettings
 from zerofleet.search.tree import OVER, ROOT, Tree
 
 __all__ = ["cut_repetition", "remember"]
 
 
 @lean
-def cut_repetition(game: Any, tree: Tree, slot: Any, rules: Rules, index: int) -> None:
+def cut_repetition(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, index: int) -> None:
     """Give a new node its key, and end the search there if its position has been before; it is the last of its tree."""
     node = tree.nodes[index]
     node.key = core.repetition_key(game, tree.states[index])
     if node.kind == OVER:
         return
-    if _on_path(game, tree, node) or (rules.repetition == CUT_HISTORY and _in_past(tree.past, slot.ply, node.key)):
+    if _on_path(game, tree, node) or (settings.repetition == CUT_HISTORY and _in_past(tree.past, slot.ply, node.key)):
         node.kind = OVER
         slot.edges -= node.edge_count
         node.edge_count = 0
@@ -57,7 +57,7 @@ def _in_past(past: np.ndarray, plies: int, key: np.uint64) -> bool:
 
 
 @lean
-def remember(game: Any, state: np.ndarray, past: np.ndarray, ply: int, rules: Rules) -> None:
+def remember(game: Any, state: np.ndarray, past: np.ndarray, ply: int, settings: CompiledSettings) -> None:
     """Note the position before the move of a ply as passed."""
-    if rules.repetition == CUT_HISTORY:
+    if settings.repetition == CUT_HISTORY:
         past[ply] = core.repetition_key(game, state)

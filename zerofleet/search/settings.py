@@ -10,9 +10,11 @@ from games.core import GameSpec
 
 __all__ = ["SearchSettings"]
 
+LEAVES_AT_ONCE = 8
+
 
 class SearchSettings(BaseModel):
-    """How one move is searched and chosen. The defaults suit self-play; see `for_match` and `for_play`."""
+    """How one move is searched and chosen. The defaults suit self-play; see `for_play`, `for_analysis`, `for_match`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -128,6 +130,15 @@ class SearchSettings(BaseModel):
             gumbel_noise=False,
             resign_threshold=-1.0,
         )
+
+    @classmethod
+    def for_analysis(cls, spec: GameSpec, simulations: int) -> SearchSettings:
+        """Return settings for one position on its own: as for play, with several leaves in flight where that is allowed.
+
+        With one leaf at a time each request would carry one position; a few more cost little strength.
+        """
+        leaves = max(1, min(LEAVES_AT_ONCE, simulations // LEAVES_AT_ONCE)) if spec.information == "perfect" else 1
+        return cls.for_play(spec, simulations).model_copy(update={"leaves_per_game": leaves})
 
     @classmethod
     def for_match(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:

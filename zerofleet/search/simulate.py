@@ -11,9 +11,9 @@ from games.compiled import inlined, lean
 from games.randomness import gamma, gumbel
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
+from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.gumbel import gumbel_select
 from zerofleet.search.puct import select_edge
-from zerofleet.search.rules import Rules
 from zerofleet.search.tree import (
     EXPANDED,
     NO_NODE,
@@ -105,18 +105,18 @@ def all_answered(tree: Tree, slot: Any) -> bool:
 
 
 @lean
-def prepare_root(tree: Tree, slot: Any, rules: Rules) -> None:
+def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
     """Mix noise into the root's priors (full searches), or draw its Gumbel variates."""
     slot.prepared = 1
     root = tree.nodes[ROOT]
     count = root.edge_count
-    if rules.gumbel:
+    if settings.gumbel:
         for i in range(count):
-            tree.noise[i] = gumbel(tree.word) if rules.gumbel_noise else 0.0
+            tree.noise[i] = gumbel(tree.word) if settings.gumbel_noise else 0.0
         return
-    if not slot.full or rules.dirichlet_fraction <= 0.0 or count < 2:
+    if not slot.full or settings.dirichlet_fraction <= 0.0 or count < 2:
         return
-    alpha = rules.dirichlet_alpha if rules.dirichlet_alpha > 0.0 else 10.0 / count
+    alpha = settings.dirichlet_alpha if settings.dirichlet_alpha > 0.0 else 10.0 / count
     total = 0.0
     for i in range(count):
         tree.weights[i] = gamma(tree.word, alpha)
@@ -125,21 +125,21 @@ def prepare_root(tree: Tree, slot: Any, rules: Rules) -> None:
         return
     for i in range(count):
         edge = tree.edges[root.edge_start + i]
-        edge.prior = (1.0 - rules.dirichlet_fraction) * edge.prior + rules.dirichlet_fraction * tree.weights[i] / total
+        edge.prior = (1.0 - settings.dirichlet_fraction) * edge.prior + settings.dirichlet_fraction * tree.weights[i] / total
 
 
 @inlined
-def root_edge(tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
+def root_edge(tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.ndarray) -> int:
     """Return the root's edge to follow; on the first call of a move the noise is put in place."""
     if not slot.prepared:
-        prepare_root(tree, slot, rules)
-    if rules.gumbel:
+        prepare_root(tree, slot, settings)
+    if settings.gumbel:
         root = tree.nodes[ROOT]
-        considered = min(rules.gumbel_considered, root.edge_count)
+        considered = min(settings.gumbel_considered, root.edge_count)
         wanted = schedule[slot.full, considered, root.visits - 1 + root.flight]
-        return gumbel_select(tree.nodes, tree.edges, tree.noise, rules, wanted)
-    force = slot.full and rules.forced_playouts > 0.0 and rules.dirichlet_fraction > 0.0
-    return select_edge(tree.nodes, tree.edges, wide(ROOT), rules, force)
+        return gumbel_select(tree.nodes, tree.edges, tree.noise, settings, wanted)
+    force = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0
+    return select_edge(tree.nodes, tree.edges, wide(ROOT), settings, force)
 
 
 @inlined
@@ -154,13 +154,13 @@ def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
 
 
 @inlined
-def descend(game: Any, tree: Tree, slot: Any, rules: Rules, schedule: np.ndarray) -> int:
+def descend(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.ndarray) -> int:
     """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
     nodes, edges = tree.nodes, tree.edges
     index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
         at_root = index == ROOT
-        e = root_edge(tree, slot, rules, schedule) if at_root else select_edge(nodes, edges, index, rules, False)
+        e = root_edge(tree, slot, settings, schedule) if at_root else select_edge(nodes, edges, index, settings, False)
         child = edges[e].child
         index = child if child != NO_NODE else _new_child(game, tree, slot, index, e)
     return index

@@ -1,4 +1,4 @@
-"""The numbers of `SearchSettings` as compiled code reads them."""
+"""`SearchSettings` as compiled code reads them: a tuple of numbers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple, get_type_hints
 
 from zerofleet.search.settings import SearchSettings
 
-__all__ = ["CUT_HISTORY", "CUT_NOTHING", "CUT_PATH", "Rules", "rules_of"]
+__all__ = ["CUT_HISTORY", "CUT_NOTHING", "CUT_PATH", "CompiledSettings", "compile_settings"]
 
 CUT_NOTHING, CUT_PATH, CUT_HISTORY = range(3)
 
 
-class Rules(NamedTuple):
-    """One field a setting, of the same meaning; flags are 0 or 1."""
+class CompiledSettings(NamedTuple):
+    """The settings that compiled code needs, each under its name; flags are 0 or 1."""
 
     simulations: int
     fast_simulations: int
@@ -40,8 +40,8 @@ class Rules(NamedTuple):
     resign_control_share: float
 
 
-def rules_of(settings: SearchSettings) -> Rules:
-    """Return the settings as a tuple whose numbers have the same types whatever the values."""
+def compile_settings(settings: SearchSettings) -> CompiledSettings:
+    """Return the settings as numbers whose types do not depend on their values: code is compiled once for all of them."""
     repetition = ("off", "path", "history").index(settings.repetition)
     keeps = settings.root_policy != "gumbel" and settings.information == "open" and repetition != CUT_PATH
     values = settings.model_dump() | {
@@ -49,4 +49,4 @@ def rules_of(settings: SearchSettings) -> Rules:
         "repetition": repetition,
         "reuse_subtree": settings.reuse_subtree and keeps,
     }
-    return Rules._make(kind(values[name]) for name, kind in get_type_hints(Rules).items())
+    return CompiledSettings._make(kind(values[name]) for name, kind in get_type_hints(CompiledSettings).items())

@@ -1,0 +1,100 @@
+"""The search of single positions: each begins with an empty tree, and its root is read when the budget is used.
+
+    analysis = await search_position(game, evaluator, moves, settings=settings, version=7, seed=0)
+    analysis.best_action, analysis.value, analysis.principal_variation
+
+Players and agents, analysis for people, and the measurement of accuracy search like this; self-play and matches, which go on
+from move to move, drive a `SearchBlock` of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from games.core import Game, State
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+from zerofleet.search.block import SearchBlock
+from zerofleet.search.driver import step
+from zerofleet.search.root import RootAnalysis
+from zerofleet.search.settings import SearchSettings
+
+__all__ = ["search_position", "search_positions", "search_state"]
+
+SLOTS = 128  # positions searched at once: large requests
+
+
+async def search_position(
+    game: Game, evaluator: Evaluator, moves: Sequence[int], *, settings: SearchSettings, version: int, seed: int
+) -> RootAnalysis:
+    """Return the searched position after `moves` of the game with that seed; see `search_positions`.
+
+    Cancellation: nothing is kept.
+    """
+    return (await search_positions(game, evaluator, [moves], settings=settings, version=version, seed=seed))[0]
+
+
+async def search_positions(
+    game: Game,
+    evaluator: Evaluator,
+    positions: Sequence[Sequence[int]],
+    *,
+    settings: SearchSettings,
+    version: int,
+    seed: int,
+) -> list[RootAnalysis]:
+    """Return the searched positions, each given by the moves that lead there, evaluated with one version of a model.
+
+    What is found in a position does not depend on the others. The search runs in a thread, so that it does not hold up the
+    event loop. Raises `IllegalMove` for moves that are not legal or end the game, and what the evaluator raises.
+    Cancellation: nothing is kept.
+    """
+    block = await asyncio.to_thread(SearchBlock, game, settings, slots=min(SLOTS, max(1, len(positions))))
+    waiting = list(enumerate(positions))
+    numbers: dict[int, int] = {}  # of the positions, by slot
+    found: dict[int, RootAnalysis] = {}
+
+    def fill_and_advance() -> None:
+        for slot in block.idle()[: len(waiting)]:
+            numbers[slot], moves = waiting.pop()
+            block.begin(slot, seed=seed, versions=_seats(game, version), opening=moves, hold=True)
+        block.advance()
+
+    while len(found) < len(positions):
+        await asyncio.to_thread(fill_and_advance)
+        await step(block, evaluator)  # finds the leaves ready
+        for slot in block.waiting():
+            found[numbers[slot]] = block.analysis(slot)
+            block.abandon(slot)
+    return [found[number] for number in range(len(positions))]
+
+
+def search_state(
+    game: Game,
+    evaluate: Callable[[LeafBatch, ModelVersion], Evaluation],
+    state: State,
+    *,
+    settings: SearchSettings,
+    version: int,
+    seed: int,
+    is_time_up: Callable[[], bool] = lambda: False,
+) -> RootAnalysis:
+    """Return the searched position of a state, whatever moves led there; runs in the calling thread.
+
+    `is_time_up` is called before each evaluation. Once it returns true, the search ends with the tree as it stands, after the
+    evaluation of the root at the earliest. Raises `IllegalMove` for a position that is over, and what `evaluate` raises.
+    """
+    block = SearchBlock(game, settings, slots=1)
+    block.begin(0, seed=seed, versions=_seats(game, version), position=state, hold=True)
+    evaluations = 0
+    while len(batch := block.advance().batch):
+        if is_time_up() and evaluations:
+            break
+        answer = evaluate(batch, ModelVersion(version))
+        block.absorb(answer.policy, answer.value, answer.heads)
+        evaluations += 1
+    return block.analysis(0)
+
+
+def _seats(game: Game, version: int) -> list[int]:
+    return [version] * game.spec().num_players
