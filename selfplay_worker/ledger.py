@@ -80,10 +80,10 @@ class Ledger:
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
         log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
-        ticket.span.note(plies=len(played.moves), outcome=outcome_of(played.scores))
+        tracing.note(ticket.span, plies=len(played.moves), outcome=outcome_of(played.scores))
         ticket.span.end()
         payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
-        return FinishedGame(ticket.uid, payload, traceparent=ticket.span.traceparent)
+        return FinishedGame(ticket.uid, payload, traceparent=tracing.traceparent(ticket.span))
 
     def abandon(self, ticket: Ticket, reason: str) -> None:
         """Close a game that will not be finished. `reason`: stale, version_gone or drain."""
@@ -91,7 +91,7 @@ class Ledger:
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_ABANDONED.labels(reason=reason).inc()
         log.debug("game.abandoned", game_uid=ticket.uid, version=ticket.version, reason=reason)
-        ticket.span.note(abandoned=reason)
+        tracing.note(ticket.span, abandoned=reason)
         ticket.span.end()
 
 

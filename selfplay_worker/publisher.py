@@ -62,7 +62,9 @@ class Publisher:
                 await self._arrived.wait()
                 while self._waiting:
                     game = self._waiting[0]
-                    with tracing.follow("game.publish", parent=game.traceparent, kind="producer", game_uid=game.uid):
+                    with tracing.follow(
+                        "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
+                    ):
                         await self._publish(game)
                     self._waiting.popleft()
                     metrics.PUBLISH_QUEUE.set(len(self._waiting))
