@@ -208,7 +208,7 @@ class Arbiter:
         """Have a candidate play the champion. The thousands of evaluations of a match are not recorded."""
         with tracing.child("gate.match", version=version, champion=champion.version):
             with tracing.paused():
-                decision = await self._referee.judge(version, champion, self._evaluator)
+                decision = await self._referee.play(version, champion, self._evaluator)
             tracing.note(passes=decision.first_wins, reason=decision.reason)
             if (report := self._referee.report_of(version)) is not None:
                 tracing.note(wins=report.wins, draws=report.draws, losses=report.losses, llr=report.log_likelihood_ratio)

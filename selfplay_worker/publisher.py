@@ -12,7 +12,7 @@ from collections import deque
 
 import structlog
 
-from selfplay_worker.ledger import FinishedGame
+from selfplay_worker.game_register import FinishedGame
 from zerofleet import metrics, tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from selfplay_worker.ledger import Ticket
+from selfplay_worker.game_register import Ticket
 from zerofleet import tracing
 
 __all__ = ["BlockTraces"]
@@ -39,7 +39,7 @@ class BlockTraces:
             self._games[slot] = _Traced(ticket.span)
 
     def end(self, slot: int) -> None:
-        """Note what the game in `slot` waited for; its ledger ends its span."""
+        """Note what the game in `slot` waited for; its register ends its span."""
         if (game := self._games.pop(slot, None)) is not None:
             tracing.note(game.span, requests=game.requests, waited_s=round(game.waited_s, 6))
 

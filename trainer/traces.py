@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from trainer.judge import Verdicts
+from trainer.judge import CheckedRecords
 from trainer.replay import TracedGame
 from zerofleet import tracing
 from zerofleet.streams import Delivery
@@ -48,12 +48,12 @@ class IntakeSpans:
     def __init__(self, spans: dict[str, tracing.Span]) -> None:
         self._spans = {entry: span for entry, span in spans.items() if span is not tracing.NO_SPAN}
 
-    def judged(self, verdicts: Verdicts) -> None:
+    def checked(self, checked: CheckedRecords) -> None:
         """Note what becomes of each."""
         if not self._spans:
             return
-        became = {refusal.delivery.entry_id: refusal.reason for refusal in verdicts.refused}
-        became |= {delivery.entry_id: "duplicate" for delivery in verdicts.repeated}
+        became = {refusal.delivery.entry_id: refusal.reason for refusal in checked.refused}
+        became |= {delivery.entry_id: "duplicate" for delivery in checked.repeated}
         for entry, span in self._spans.items():
             tracing.note(span, verdict=became.get(entry, "accepted"))
 

@@ -33,7 +33,7 @@ class KnowingReferee:
     def __init__(self, kinds):
         self.kinds = kinds
 
-    async def judge(self, version, champion, evaluator):
+    async def play(self, version, champion, evaluator):
         return Decision(self.kinds[version] == STRONG, self.kinds[version])
 
     def report_of(self, version):
