@@ -206,12 +206,12 @@ class Arbiter:
 
     async def _match(self, version: int, champion: Champion) -> Decision:
         """Have a candidate play the champion. The thousands of evaluations of a match are not recorded."""
-        with tracing.child("gate.match", version=version, champion=champion.version) as span:
+        with tracing.child("gate.match", version=version, champion=champion.version):
             with tracing.paused():
-                decision = await self._referee.judge(version, champion, self._evaluator)
-            span.note(passes=decision.first_wins, reason=decision.reason)
+                decision = await self._referee.play(version, champion, self._evaluator)
+            tracing.note(passes=decision.first_wins, reason=decision.reason)
             if (report := self._referee.report_of(version)) is not None:
-                span.note(wins=report.wins, draws=report.draws, losses=report.losses, llr=report.log_likelihood_ratio)
+                tracing.note(wins=report.wins, draws=report.draws, losses=report.losses, llr=report.log_likelihood_ratio)
         return decision
 
     async def _succeed(self, version: int, champion: Champion | None, reason: str) -> None:
@@ -220,9 +220,9 @@ class Arbiter:
             if self._pointer.epoch != (champion.epoch if champion else 0):
                 raise ChampionChanged
             crash_point("gatekeeper_before_promotion")
-            with tracing.child("gate.promote", version=version) as span:
+            with tracing.child("gate.promote", version=version):
                 written = await self._pointer.write(version, reason=reason)
-                span.note(epoch=written.epoch, reason=reason)
+                tracing.note(epoch=written.epoch, reason=reason)
 
     async def _crown(self, version: int, *, reason: str) -> Champion:
         """Check a version, have it loaded where the inference server can be reached, and point to it."""
@@ -267,7 +267,7 @@ class Arbiter:
         crash_point("gatekeeper_after_verdict")
         metrics.GATE_VERDICTS.labels(verdict=status.value).inc()
         log.info("candidate.settled", version=version, status=status.value, reason=reason)
-        tracing.current().note(status=status.value)
+        tracing.note(status=status.value)
         self._traces.pop(version, None)
         await self._close_matches(version, rated=status is CandidateStatus.PROMOTED)
 

@@ -1,92 +1,65 @@
-"""Journal: what happened, line by line, on disk before it counts.
-
-A process that is killed finds it again at the next start. The only thing a kill can leave behind is a last line cut
-short; it says nothing that anybody was told, so it is dropped.
-"""
+"""Journal of the gatekeeper: its events, each on disk before it counts; read again at the next start."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
-from pydantic import ValidationError
 
 from gatekeeper.events import EVENTS, SCHEMA, Event, JournalBegun
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.files import atomic_publish, whole_lines
+from zerofleet.journal import Journal
 
-__all__ = ["Journal"]
+__all__ = ["EventJournal"]
 
 log = structlog.get_logger()
 
 
-class Journal:
-    """An append-only file of events. One process, one thread at a time."""
+class EventJournal:
+    """An append-only file of events. One process, one thread at a time; the lease keeps others away."""
 
     def __init__(self, path: Path, *, model: str) -> None:
-        self._path = path
         self._model = model
-        self._size = 0
-        """Bytes of the file that are whole lines."""
+        self._journal = Journal(
+            path,
+            EVENTS,
+            header=EVENTS.dump_json(JournalBegun(model=model)),
+            check_header=self._require_own,
+            remedy="restore the file, or move it away: the champion stays, match results and ratings begin anew",
+        )
 
     def read(self) -> list[Event]:
-        """Return every event so far, oldest first; a last line cut short is removed.
+        """Return every event so far, oldest first, without a last line cut short.
 
         Raises `RunDirectoryError` when the file is damaged elsewhere, is of another model, or of another schema.
         """
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return []
-        whole = whole_lines(content)
-        if len(whole) < len(content):
-            log.warning("journal.tail_dropped", path=str(self._path), size_bytes=len(content) - len(whole))
-            with self._path.open("r+b") as file:
-                file.truncate(len(whole))
-        self._size = len(whole)
-        events = [self._parse(number, line) for number, line in enumerate(whole.splitlines(), start=1)]
-        if events:
-            self._require_own(events[0])
+        events = self._journal.read()
+        if dropped_bytes := self._journal.dropped_bytes:
+            log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
         return events
 
     def rewrite(self, events: Iterable[Event]) -> None:
         """Replace the file, whole or not at all, by a header and these events. Raises `Unavailable` when the disk refuses."""
-        content = b"".join(EVENTS.dump_json(event) + b"\n" for event in (JournalBegun(model=self._model), *events))
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_publish(self._path, content)
-        except OSError as error:
-            raise Unavailable(f"cannot write {self._path}: {error}; nothing was changed") from error
-        self._size = len(content)
+        with self._unavailable("nothing was changed"):
+            self._journal.rewrite(events)
 
     def append(self, event: Event) -> None:
         """Add an event; it is on disk when this returns. Raises `Unavailable` when the disk refuses; then nothing is added."""
-        line = EVENTS.dump_json(event) + b"\n"
+        with self._unavailable("the event was not counted"):
+            self._journal.append(event)
+
+    @contextmanager
+    def _unavailable(self, consequence: str) -> Iterator[None]:
         try:
-            with self._path.open("r+b") as file:
-                file.truncate(self._size)  # a part of a line may be left from a full disk
-                file.seek(self._size)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+            yield
         except OSError as error:
-            raise Unavailable(f"cannot write {self._path}: {error}; the event was not counted") from error
-        self._size += len(line)
+            raise Unavailable(f"cannot write {self._journal.path}: {error}; {consequence}") from error
 
-    def _parse(self, number: int, line: bytes) -> Event:
-        try:
-            return EVENTS.validate_json(line)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            raise RunDirectoryError(
-                f"{self._path} line {number} cannot be read ({fault['msg']}); restore the file, or move it away: "
-                "the champion stays, match results and ratings begin anew"
-            ) from error
-
-    def _require_own(self, first: Event) -> None:
+    def _require_own(self, text: bytes) -> None:
+        path, first = self._journal.path, self._journal.parse(text)
         if not isinstance(first, JournalBegun) or first.schema_version != SCHEMA:
-            raise RunDirectoryError(f"{self._path} was written by another version of Zerofleet; this one reads schema {SCHEMA}")
+            raise RunDirectoryError(f"{path} was written by another version of Zerofleet; this one reads schema {SCHEMA}")
         if first.model != self._model:
-            raise RunDirectoryError(f"{self._path} belongs to model {first.model}, not {self._model}; name another state_dir")
+            raise RunDirectoryError(f"{path} belongs to model {first.model}, not {self._model}; name another state_dir")

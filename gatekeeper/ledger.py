@@ -16,7 +16,7 @@ from games.core import Game
 from gatekeeper import events
 from gatekeeper.disk import Disk
 from gatekeeper.events import Event
-from gatekeeper.journal import Journal
+from gatekeeper.journal import EventJournal
 from zerofleet.errors import InvalidRequest, RecordRejected
 from zerofleet.ladders import evidence
 from zerofleet.matches import GameResult, MatchTerms, Player, Scoreboard
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 class Ledger:
     """Candidates, open matches and tallies of one model."""
 
-    def __init__(self, journal: Journal, *, model: str, game: Game, disk: Disk) -> None:
+    def __init__(self, journal: EventJournal, *, model: str, game: Game, disk: Disk) -> None:
         self.model = model
         self._game = game
         self._journal = journal

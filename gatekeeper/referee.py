@@ -1,4 +1,4 @@
-"""Referee: plays a candidate against the champion and says who is to be preferred."""
+"""Referee: plays the match of a candidate against the champion to its decision."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Referee:
         self._make_agent = make_agent
         self._rule = stopping_rule(settings)
 
-    async def judge(self, version: int, champion: Champion, evaluator: Evaluator) -> Decision:
+    async def play(self, version: int, champion: Champion, evaluator: Evaluator) -> Decision:
         """Play the match of a candidate, or what is left of it, to its decision.
 
         Raises `ChampionChanged`; `BrokenVersion`; what the evaluator raises: then the match goes on at the next call.

@@ -21,7 +21,7 @@ from grpc_reflection.v1alpha import reflection
 from gatekeeper.arbiter import Arbiter
 from gatekeeper.disk import Disk
 from gatekeeper.evaluation import WatchedEvaluator
-from gatekeeper.journal import Journal
+from gatekeeper.journal import EventJournal
 from gatekeeper.ladder import Ladder
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
@@ -123,7 +123,7 @@ async def open_gatekeeper(
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())
         lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.lease_directory(model))))
-        ledger = Ledger(Journal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
+        ledger = Ledger(EventJournal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
         await disk.run(ledger.load)
         pointer = ChampionPointer(store, model, lease, disk)
         evaluator = evaluator or await _reach_evaluator(stack, settings, model)

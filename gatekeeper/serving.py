@@ -57,7 +57,7 @@ class Serving:
         """
         self._needed.update(versions)
         try:
-            with tracing.child("gate.load", kind="client", versions=[str(version) for version in versions]):
+            with tracing.child("gate.load", kind=tracing.SpanKind.CLIENT, versions=[str(version) for version in versions]):
                 await self.apply()
             yield
         finally:

@@ -81,9 +81,9 @@ class DataPlane:
             wanted = served.contract.require_outputs(outputs)
             states, legal = served.contract.read(tensors)
             answer = await self.evaluate(served, states, legal, patience_s=patience_s)
-            if span := tracing.current():
-                span.note(model=served.manifest.model, version=served.version, positions=len(states))
-                span.note(queue_s=round(answer.queue_s, 6), compute_s=round(answer.compute_s, 6))
+            if (span := tracing.current()) is not tracing.NO_SPAN:
+                tracing.note(span, model=served.manifest.model, version=served.version, positions=len(states))
+                tracing.note(span, queue_s=round(answer.queue_s, 6), compute_s=round(answer.compute_s, 6))
         except Exception:
             served.statistics.failure.add(time.monotonic() - began_s)
             raise

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
-from selfplay_worker.ledger import Ledger, Ticket
+from selfplay_worker.game_register import GameRegister, Ticket
 from selfplay_worker.openings import random_opening
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import ResignationCalibration
@@ -34,7 +34,7 @@ class Crew:
 
     adopted: AdoptedModel
     evaluator: PatientEvaluator
-    ledger: Ledger
+    register: GameRegister
     publisher: Publisher
     resignation: ResignationCalibration
     stop: Stop
@@ -113,12 +113,12 @@ class Lane:
 
     def _give_up(self, slot: int, reason: str) -> None:
         self._traces.end(slot)
-        self._crew.ledger.abandon(self._games.pop(slot), reason)
+        self._crew.register.abandon(self._games.pop(slot), reason)
 
     def _fill(self) -> None:
         """Begin a game in every idle slot."""
         for slot in self._block.idle():
-            ticket = self._crew.ledger.begin(self._version)
+            ticket = self._crew.register.begin(self._version)
             opening = random_opening(self._block.game, seed=ticket.seed, most_plies=self._crew.opening_plies)
             self._block.begin(slot, seed=ticket.seed, versions=[self._version] * self._seats, opening=opening)
             self._games[slot] = ticket
@@ -130,7 +130,7 @@ class Lane:
         for slot in finished:
             played = self._block.take(slot)
             self._traces.end(slot)
-            self._crew.publisher.hand_over(self._crew.ledger.finish(self._games.pop(slot), played))
+            self._crew.publisher.hand_over(self._crew.register.finish(self._games.pop(slot), played))
         if finished and self._crew.resignation.enabled:
             self._block.set_resign_threshold(self._crew.resignation.threshold())
 

@@ -12,7 +12,7 @@ from collections import deque
 
 import structlog
 
-from selfplay_worker.ledger import FinishedGame
+from selfplay_worker.game_register import FinishedGame
 from zerofleet import metrics, tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
@@ -62,7 +62,9 @@ class Publisher:
                 await self._arrived.wait()
                 while self._waiting:
                     game = self._waiting[0]
-                    with tracing.follow("game.publish", parent=game.traceparent, kind="producer", game_uid=game.uid):
+                    with tracing.follow(
+                        "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
+                    ):
                         await self._publish(game)
                     self._waiting.popleft()
                     metrics.PUBLISH_QUEUE.set(len(self._waiting))

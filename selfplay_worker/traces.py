@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from selfplay_worker.ledger import Ticket
+from selfplay_worker.game_register import Ticket
 from zerofleet import tracing
 
 __all__ = ["BlockTraces"]
@@ -35,13 +35,13 @@ class BlockTraces:
 
     def begin(self, slot: int, ticket: Ticket) -> None:
         """Follow a game that was begun in `slot`, if it is sampled."""
-        if ticket.span:
+        if ticket.span is not tracing.NO_SPAN:
             self._games[slot] = _Traced(ticket.span)
 
     def end(self, slot: int) -> None:
-        """Note what the game in `slot` waited for; its ledger ends its span."""
+        """Note what the game in `slot` waited for; its register ends its span."""
         if (game := self._games.pop(slot, None)) is not None:
-            game.span.note(requests=game.requests, waited_s=round(game.waited_s, 6))
+            tracing.note(game.span, requests=game.requests, waited_s=round(game.waited_s, 6))
 
     def request(self, positions: int) -> AbstractContextManager[None]:
         """Return what to wait for the answer to a request in."""
@@ -57,9 +57,9 @@ class BlockTraces:
         if told:
             span = tracing.begin(
                 "evaluate",
-                parent=told[0].span.traceparent,
-                links=[game.span.traceparent for game in games if game is not told[0]],
-                kind="client",
+                parent=tracing.traceparent(told[0].span),
+                links=[tracing.traceparent(game.span) for game in games if game is not told[0]],
+                kind=tracing.SpanKind.CLIENT,
                 positions=positions,
                 request=told[0].requests,
             )

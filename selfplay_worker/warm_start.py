@@ -14,7 +14,7 @@ import structlog
 
 from games.core import Game
 from selfplay_worker.champion import AdoptedModel
-from selfplay_worker.ledger import FinishedGame, outcome_of
+from selfplay_worker.game_register import FinishedGame, outcome_of
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.shares import Shares

@@ -17,8 +17,8 @@ import structlog
 from games.core import Game
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
+from selfplay_worker.game_register import GameRegister
 from selfplay_worker.lane import Crew, Lane
-from selfplay_worker.ledger import Ledger
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import NEVER, ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
@@ -104,7 +104,7 @@ class SelfPlay:
         self._crew = Crew(
             adopted=self._adopted,
             evaluator=PatientEvaluator(evaluator, self._adopted, spec=spec, rng=rng),
-            ledger=Ledger(settings, resignation),
+            register=GameRegister(settings, resignation),
             publisher=self._publisher,
             resignation=resignation,
             stop=self._stop,

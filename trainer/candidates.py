@@ -48,7 +48,9 @@ class Submitter:
         while True:
             await self._offered.wait()
             self._offered.clear()
-            with tracing.follow("candidate.submit", parent=self._traceparent, kind="client", version=self._version):
+            with tracing.follow(
+                "candidate.submit", parent=self._traceparent, kind=tracing.SpanKind.CLIENT, version=self._version
+            ):
                 await self._submit()
 
     async def _submit(self) -> None:

@@ -1,6 +1,6 @@
 """Intake: games from the stream to the disk, then into the window, then acknowledged; in this order.
 
-    consume ── judge ──► append to the log (fsync) ──► window ──► acknowledge
+    consume ── check ──► append to the log (fsync) ──► window ──► acknowledge
                  └─────► dead letters
 
 A game whose acknowledgement is lost comes again, is recognised by its uid, and is counted once. The stream may go away and
@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 
 import structlog
 
-from trainer.judge import Judge, Verdicts
+from trainer.judge import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.traces import intake_spans
 from zerofleet import metrics
@@ -39,7 +39,7 @@ class Intake:
         self,
         stream: GameStream,
         replay: Replay,
-        judge: Judge,
+        check: RecordCheck,
         *,
         executor: Executor,
         consumer: str,
@@ -51,7 +51,7 @@ class Intake:
         """`on_samples` is called whenever the window has grown."""
         self._stream = stream
         self._replay = replay
-        self._judge = judge
+        self._check = check
         self._executor = executor
         self._consumer = consumer
         self._limit = limit
@@ -80,7 +80,7 @@ class Intake:
         finally:
             self._ended.set()
 
-    async def take(self, deliveries: Sequence[Delivery]) -> Verdicts:
+    async def take(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
         """Decide on games, store what is good, and settle them with the stream; returns what became of them.
 
         Cancellation: before the acknowledgement the games stay pending in the stream; a game stored by then is recognised
@@ -88,54 +88,54 @@ class Intake:
         """
         loop = asyncio.get_running_loop()
         with intake_spans(deliveries) as spans:
-            verdicts = await loop.run_in_executor(self._executor, self._judge.judge, deliveries)
-            spans.judged(verdicts)
+            checked = await loop.run_in_executor(self._executor, self._check.check, deliveries)
+            spans.checked(checked)
             crash_point("trainer_before_write")
-            await self._keep(verdicts)
+            await self._keep(checked)
             crash_point("trainer_after_write_before_ack")
             spans.event("kept")
-            await self._settle(verdicts)
+            await self._settle(checked)
             crash_point("trainer_after_ack")
-        metrics.RECORDS_ACCEPTED.inc(len(verdicts.accepted))
-        metrics.RECORDS_DUPLICATE.inc(verdicts.duplicates)
-        return verdicts
+        metrics.RECORDS_ACCEPTED.inc(len(checked.accepted))
+        metrics.RECORDS_DUPLICATE.inc(checked.duplicates)
+        return checked
 
-    async def _keep(self, verdicts: Verdicts) -> None:
+    async def _keep(self, checked: CheckedRecords) -> None:
         """Store the accepted games, however long the disk is full. A closing process gives up: they stay pending."""
-        for repeated in verdicts.repeated:
+        for repeated in checked.repeated:
             log.info("intake.duplicate", game_uid=repeated.uid, deliveries=repeated.deliveries)
-        if not verdicts.accepted:
+        if not checked.accepted:
             return
         loop = asyncio.get_running_loop()
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                await loop.run_in_executor(self._executor, self._replay.keep, verdicts.accepted)
+                await loop.run_in_executor(self._executor, self._replay.keep, checked.accepted)
             except OSError as error:
-                log.error("intake.disk_refuses", error=str(error), games=len(verdicts.accepted), advice="free space")
+                log.error("intake.disk_refuses", error=str(error), games=len(checked.accepted), advice="free space")
                 if self._stopping.is_set():
                     raise
                 pause_s = await self._pause(pause_s)
                 continue
             self._on_samples()
-            for game in verdicts.accepted:
+            for game in checked.accepted:
                 log.debug("intake.kept", game_uid=game.uid)
             return
 
-    async def _settle(self, verdicts: Verdicts) -> None:
+    async def _settle(self, checked: CheckedRecords) -> None:
         """Tell the stream. When it is away it will deliver the games again, and they will be recognised."""
         try:
-            for refusal in verdicts.refused:
+            for refusal in checked.refused:
                 metrics.RECORDS_REJECTED.labels(reason=refusal.reason).inc()
                 level = log.error if refusal.reason == "conflict" else log.warning
                 uid = refusal.delivery.uid
                 level("intake.refused", game_uid=uid, reason=refusal.reason, text=refusal.text)
                 await self._stream.dead_letter(refusal.delivery, reason=f"{refusal.reason}: {refusal.text}")
                 log.info("intake.dead_letter", game_uid=uid, deliveries=refusal.delivery.deliveries)
-            if verdicts.settled:
-                await self._stream.acknowledge(verdicts.settled)
+            if checked.settled:
+                await self._stream.acknowledge(checked.settled)
         except Unavailable as error:
-            log.warning("intake.not_acknowledged", error=str(error), games=len(verdicts.settled))
+            log.warning("intake.not_acknowledged", error=str(error), games=len(checked.settled))
 
     async def _consume(self) -> list[Delivery]:
         """Ask for games until the stream answers or `stop`; an empty list after a quiet while."""

@@ -1,4 +1,4 @@
-"""What becomes of a delivered game: kept, known already, or refused with a reason.
+"""Check of delivered records: each is accepted, a duplicate, or refused with a reason.
 
 A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published or
 is older than all whose games are in the window, comes from a worker that sends too much or in quarantine, or reuses the uid of
@@ -22,7 +22,7 @@ from zerofleet.records import UID_PATTERN, decode_record, validate
 from zerofleet.streams import Delivery
 from zerofleet.wire.records_pb2 import GameRecord
 
-__all__ = ["Judge", "Refusal", "Verdicts"]
+__all__ = ["CheckedRecords", "RecordCheck", "Refusal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Verdicts:
-    """What became of a number of deliveries."""
+class CheckedRecords:
+    """Deliveries by the outcome of their check."""
 
     accepted: list[AcceptedGame] = field(default_factory=list)
     repeated: list[Delivery] = field(default_factory=list)
@@ -51,8 +51,8 @@ class Verdicts:
         return len(self.repeated)
 
 
-class Judge:
-    """Decides on deliveries for one game."""
+class RecordCheck:
+    """Checks deliveries of one game."""
 
     def __init__(
         self,
@@ -78,25 +78,25 @@ class Judge:
         self._fleet = fleet
         self._ages = ModelAges(replay.window.total)
 
-    def judge(self, deliveries: Sequence[Delivery]) -> Verdicts:
-        """Decide on each delivery, in order; games of the same call are compared with each other too."""
-        verdicts = Verdicts()
+    def check(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
+        """Check each delivery, in order; games of the same call are compared with each other too."""
+        checked = CheckedRecords()
         newest = self._newest_version()
         fresh: dict[str, bytes] = {}
         for delivery in deliveries:
             try:
                 known = self._known(delivery, fresh)
                 if known is None:
-                    verdicts.accepted.append(self._accept(delivery, newest))
+                    checked.accepted.append(self._accept(delivery, newest))
                     fresh[delivery.uid] = delivery.payload
                 elif known in (delivery.payload, _UNREADABLE) or (_is_of_agents(known) and _is_of_agents(delivery.payload)):
-                    verdicts.repeated.append(delivery)
+                    checked.repeated.append(delivery)
                 else:
                     raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
-                verdicts.settled.append(delivery.entry_id)
+                checked.settled.append(delivery.entry_id)
             except RecordRejected as error:
-                verdicts.refused.append(Refusal(delivery, error.reason, str(error)))
-        return verdicts
+                checked.refused.append(Refusal(delivery, error.reason, str(error)))
+        return checked
 
     def _known(self, delivery: Delivery, fresh: dict[str, bytes]) -> bytes | None:
         """Return the stored content of that uid, or `None`."""

@@ -22,7 +22,7 @@ from trainer.fleet import Fleet
 from trainer.follower import invitation
 from trainer.history import History, open_history
 from trainer.intake import Intake
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.process_group import open_ranks
 from trainer.ranks import ALONE, Place, Ranks, choose_device
 from trainer.settings import TrainerSettings
@@ -108,7 +108,7 @@ def make_intake(
     return Intake(
         stream,
         replay,
-        Judge(
+        RecordCheck(
             training.game,
             settings.train,
             replay,

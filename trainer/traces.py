@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from trainer.judge import Verdicts
+from trainer.judge import CheckedRecords
 from trainer.replay import TracedGame
 from zerofleet import tracing
 from zerofleet.streams import Delivery
@@ -23,7 +23,11 @@ def intake_spans(deliveries: Sequence[Delivery]) -> Iterator[IntakeSpans]:
     """Record the way of sampled games from the stream to the disk, until they are settled with the stream."""
     spans = {
         delivery.entry_id: tracing.begin(
-            "game.intake", parent=delivery.traceparent, kind="consumer", game_uid=delivery.uid, deliveries=delivery.deliveries
+            "game.intake",
+            parent=delivery.traceparent,
+            kind=tracing.SpanKind.CONSUMER,
+            game_uid=delivery.uid,
+            deliveries=delivery.deliveries,
         )
         for delivery in deliveries
         if delivery.traceparent
@@ -42,26 +46,26 @@ class IntakeSpans:
     """The spans of the sampled games among some deliveries, by entry."""
 
     def __init__(self, spans: dict[str, tracing.Span]) -> None:
-        self._spans = {entry: span for entry, span in spans.items() if span}
+        self._spans = {entry: span for entry, span in spans.items() if span is not tracing.NO_SPAN}
 
-    def judged(self, verdicts: Verdicts) -> None:
+    def checked(self, checked: CheckedRecords) -> None:
         """Note what becomes of each."""
         if not self._spans:
             return
-        became = {refusal.delivery.entry_id: refusal.reason for refusal in verdicts.refused}
-        became |= {delivery.entry_id: "duplicate" for delivery in verdicts.repeated}
+        became = {refusal.delivery.entry_id: refusal.reason for refusal in checked.refused}
+        became |= {delivery.entry_id: "duplicate" for delivery in checked.repeated}
         for entry, span in self._spans.items():
-            span.note(verdict=became.get(entry, "accepted"))
+            tracing.note(span, verdict=became.get(entry, "accepted"))
 
     def event(self, name: str) -> None:
         """Note that something has just happened to all of them."""
         for span in self._spans.values():
-            span.event(name)
+            span.add_event(name)
 
     def fail(self, error: BaseException) -> None:
         """Note that they were not settled."""
         for span in self._spans.values():
-            span.fail(error)
+            tracing.fail(span, error)
 
     def end(self) -> None:
         """End their spans."""
@@ -91,11 +95,13 @@ class CandidateTraces:
         taught = [game.traceparent for game in games]
         root = tracing.begin("candidate", links=taught, began_ns=began_ns, games=len(games))
         with tracing.use(root):
-            if root:
-                steps = tracing.begin("train.steps", parent=root.traceparent, began_ns=began_ns, steps=step - self._steps)
-                steps.end(at_ns=now_ns)
+            if root is not tracing.NO_SPAN:
+                steps = tracing.begin(
+                    "train.steps", parent=tracing.traceparent(root), began_ns=began_ns, steps=step - self._steps
+                )
+                steps.end(now_ns)
             with tracing.child("candidate.export", step=step) as span:
-                self.traceparent = span.traceparent
+                self.traceparent = tracing.traceparent(span)
                 yield Export(root, span, games, began_ns)
 
 
@@ -110,13 +116,13 @@ class Export:
 
     def published(self, version: int) -> None:
         """Note the version, here and in the trace of each game."""
-        self._root.note(version=version)
-        self._span.note(version=version)
-        for game in self._games if self._root else ():
+        tracing.note(self._root, version=version)
+        tracing.note(self._span, version=version)
+        for game in self._games if self._root is not tracing.NO_SPAN else ():
             tracing.begin(
                 "train.first_use",
                 parent=game.traceparent,
-                links=[self._root.traceparent],
+                links=[tracing.traceparent(self._root)],
                 began_ns=max(self._began_ns, game.arrived_ns),
                 game_uid=game.uid,
                 version=version,

@@ -2,7 +2,7 @@
 
     positions = random_positions(game, count=500, seed=0)
     chosen = await chooser(positions)                       # the player's move in each
-    verdicts = judge(yardstick(game), game, positions, [chosen])
+    graded = grade(yardstick(game), game, positions, [chosen])
 
 A move keeps the value if the position stays won, drawn or lost as it was. Where every move does, the position says nothing
 about the player; such positions are counted apart.
@@ -32,13 +32,13 @@ from zerofleet.solver import Solver, fits, shipped_book
 
 __all__ = [
     "Chooser",
+    "GradedMove",
     "Position",
     "Share",
     "Tally",
-    "Verdict",
     "Yardstick",
     "agent_chooser",
-    "judge",
+    "grade",
     "model_chooser",
     "random_positions",
     "self_play_positions",
@@ -59,8 +59,8 @@ Chooser: TypeAlias = Callable[[Sequence[Position]], Awaitable[list[int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one position by one move."""
+class GradedMove:
+    """Grade of one move in one position."""
 
     ply: int
     """Moves played before."""
@@ -90,7 +90,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the verdicts of some plies come to."""
+    """Totals of the graded moves of some plies."""
 
     first_ply: int
     last_ply: int
@@ -155,15 +155,15 @@ def yardstick(game: Game) -> Yardstick:
     return _SolverYardstick(cast("ConnectFour", game)) if fits(game) else _SmallYardstick(game)
 
 
-def judge(
+def grade(
     perfect: Yardstick,
     game: Game,
     positions: Sequence[Position],
     chosen: Sequence[Sequence[int]],
     *,
     progress: Callable[[], None] = lambda: None,
-) -> list[list[Verdict]]:
-    """Return the verdicts on the moves of several players, one list a player.
+) -> list[list[GradedMove]]:
+    """Return the graded moves of several players, one list a player.
 
     Args:
         perfect: Yardstick of the game.
@@ -175,34 +175,34 @@ def judge(
     Raises:
         InvalidRequest: A position cannot be solved.
     """
-    verdicts: list[list[Verdict]] = [[] for _ in chosen]
+    graded: list[list[GradedMove]] = [[] for _ in chosen]
     for i, position in enumerate(positions):
         state = replay(game, position)
         keeping = perfect.keeping(state)
         decides = len(keeping) < len(legal(game, state))
         lost = {action: perfect.lost(state, action) for action in {moves[i] for moves in chosen}}
-        for moves, found in zip(chosen, verdicts, strict=True):
-            found.append(Verdict(len(position), moves[i] in keeping, lost[moves[i]], decides))
+        for moves, found in zip(chosen, graded, strict=True):
+            found.append(GradedMove(len(position), moves[i] in keeping, lost[moves[i]], decides))
         progress()
-    return verdicts
+    return graded
 
 
-def tally(verdicts: Sequence[Verdict], *, plies: int = 1) -> list[Tally]:
-    """Return what the verdicts come to in bands of so many plies, without those that have none."""
-    bands: dict[int, list[Verdict]] = {}
-    for verdict in verdicts:
-        bands.setdefault(verdict.ply // plies, []).append(verdict)
+def tally(graded: Sequence[GradedMove], *, plies: int = 1) -> list[Tally]:
+    """Return the totals of graded moves in bands of so many plies, without empty ones."""
+    bands: dict[int, list[GradedMove]] = {}
+    for move in graded:
+        bands.setdefault(move.ply // plies, []).append(move)
     return [_tally(bands[band], band * plies, (band + 1) * plies - 1) for band in sorted(bands)]
 
 
-def _tally(verdicts: Sequence[Verdict], first: int, last: int) -> Tally:
-    deciding = [verdict for verdict in verdicts if verdict.decides]
+def _tally(graded: Sequence[GradedMove], first: int, last: int) -> Tally:
+    deciding = [move for move in graded if move.decides]
     return Tally(
         first,
         last,
-        Share.counted(sum(verdict.kept for verdict in verdicts), len(verdicts)),
-        Share.counted(sum(verdict.kept for verdict in deciding), len(deciding)),
-        sum(verdict.lost for verdict in verdicts) / len(verdicts) if verdicts else None,
+        Share.counted(sum(move.kept for move in graded), len(graded)),
+        Share.counted(sum(move.kept for move in deciding), len(deciding)),
+        sum(move.lost for move in graded) / len(graded) if graded else None,
     )
 
 

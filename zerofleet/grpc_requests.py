@@ -95,13 +95,13 @@ class _Named:
         requests.bind(request_id, self._method)  # not taken back: each call is a task of its own
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         if parent:
-            self._traced = tracing.follow(self._method[1:], parent=parent, kind="server", request_id=request_id)
+            self._traced = tracing.follow(self._method[1:], parent=parent, kind=tracing.SpanKind.SERVER, request_id=request_id)
             self._traced.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, grpc.aio.AbortError):
             code = grpc.StatusCode(self._context.code())
-            tracing.current().note(**{"rpc.grpc.status_code": int(code.value[0])})
+            tracing.note(**{"rpc.grpc.status_code": int(code.value[0])})
             self._interceptor.log_refusal(code, self._context.details())
         if self._traced is not None:
             self._traced.__exit__(kind, error, trace)

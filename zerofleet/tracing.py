@@ -4,41 +4,58 @@
         await stream.publish(...)                                                              # the span is the current one
     with tracing.child("gate.load", version=7):                                                # part of the current span
 
-A span is known everywhere by its `traceparent`, the text of the W3C standard, which travels in gRPC metadata and beside
-a game in the stream. What it is recorded with is `zerofleet.tracing_sdk`, which needs the extra `traces` and is imported only
-when a service's setting `trace_sample` is above 0. Nothing is recorded below an absent or unsampled parent, so it is the
-sampled games and the candidates that make traces, and no call ever makes one of its own.
+Spans are those of OpenTelemetry's API. Between processes a span is named by its `traceparent`, the text of the W3C standard,
+which travels in gRPC metadata and beside a game in the stream. The SDK that records is set up by `zerofleet.tracing_sdk`,
+which needs the extra `traces` and is imported only when a service's setting `trace_sample` is above 0. Nothing is recorded
+below an absent or unsampled parent: sampled games and candidates begin traces, calls never do.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
+
+from opentelemetry import context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
 
 from zerofleet.errors import ConfigurationError
 
 __all__ = [
+    "HEADER",
     "NO_SPAN",
-    "Attribute",
-    "Kind",
-    "Recorder",
     "Span",
+    "SpanKind",
+    "TracerProvider",
     "begin",
     "child",
     "chosen",
     "close",
     "configure",
     "current",
+    "fail",
     "follow",
     "install",
     "is_on",
     "is_sampled",
     "is_told",
     "log_fields",
+    "note",
     "paused",
     "readable",
     "traceparent",
@@ -48,62 +65,28 @@ __all__ = [
 CLOSE_S = 3.0  # the most a process waits at its end for a collector that does not answer
 HEADER = "traceparent"
 """Name in gRPC metadata, and of the field beside a game in the stream."""
-
-Attribute: TypeAlias = str | bool | int | float | Sequence[str]
-Kind: TypeAlias = Literal["internal", "server", "client", "producer", "consumer"]
+NO_SPAN: Span = INVALID_SPAN
+"""The span of work that is not recorded: without effect."""
 
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_W3C = TraceContextTextMapPropagator()
 
 
-class Span:
-    """A piece of work that is recorded; this class itself is the one that is not: false, and without effect."""
+class TracerProvider(Protocol):
+    """Source of a tracer that can be shut down: the SDK's, or a fake."""
 
-    traceparent: str = ""
-    """What names the span wherever its trace goes on; empty when it is not recorded."""
-
-    def __bool__(self) -> bool:
-        return bool(self.traceparent)
-
-    def note(self, **attributes: Attribute) -> None:
-        """Add attributes; they are named `zerofleet.NAME`, those with a dot as they are."""
-
-    def event(self, name: str, **attributes: Attribute) -> None:
-        """Note that something happened just now."""
-
-    def fail(self, error: BaseException) -> None:
-        """Note that the work failed."""
-
-    def end(self, *, at_ns: int | None = None) -> None:
-        """End it, now or at a time since 1970; what is noted later is lost."""
-
-
-NO_SPAN = Span()
-
-
-class Recorder(Protocol):
-    """What records spans: `zerofleet.tracing_sdk.OtlpRecorder`, or a fake."""
-
-    def begin(
-        self,
-        name: str,
-        *,
-        parent: str,
-        links: Sequence[str],
-        kind: Kind,
-        began_ns: int | None,
-        attributes: dict[str, Attribute],
-    ) -> Span:
-        """Return a span that has begun; a root for an empty `parent`."""
+    def get_tracer(self, name: str, /) -> Tracer:
+        """Return a tracer for the instrumentation of this name."""
         ...
 
-    def close(self, timeout_s: float) -> None:
-        """Send what is recorded, for at most so long."""
+    def shutdown(self) -> None:
+        """Send what is recorded and record no more."""
         ...
 
 
-_recorder: Recorder | None = None
+_provider: TracerProvider | None = None
+_tracer: Tracer | None = None
 _share = 0.0
-_current: ContextVar[Span] = ContextVar("zerofleet_span", default=NO_SPAN)
 
 
 def configure(service: str, sample: float) -> None:
@@ -111,32 +94,38 @@ def configure(service: str, sample: float) -> None:
     if sample <= 0:
         return
     try:
-        from zerofleet.tracing_sdk import OtlpRecorder  # noqa: PLC0415 - an extra, and 0.2 s of imports
+        from zerofleet.tracing_sdk import otlp_provider  # noqa: PLC0415 - an extra, and 0.2 s of imports
     except ImportError as error:
         raise ConfigurationError(
             f"trace_sample is {sample:g}, but OpenTelemetry is not installed ({error.name} is missing):"
             " pip install 'zerofleet[traces]', or set trace_sample to 0"
         ) from error
-    install(OtlpRecorder(service), sample)
+    install(otlp_provider(service), sample)
 
 
-def install(recorder: Recorder | None, sample: float) -> None:
-    """Record with `recorder`, a share `sample` of the games; None records nothing."""
-    global _recorder, _share
-    _recorder, _share = recorder, sample if recorder is not None else 0.0
+def install(provider: TracerProvider | None, sample: float) -> None:
+    """Record with tracers of `provider`, a share `sample` of the games; None records nothing."""
+    global _provider, _tracer, _share
+    tracer = None if provider is None else provider.get_tracer("zerofleet")
+    _provider, _tracer, _share = provider, tracer, sample if tracer else 0.0
 
 
 def close() -> None:
-    """Send what is recorded and record no more. Blocks, for `CLOSE_S` at most."""
-    recorder = _recorder
+    """Send what is recorded and record no more.
+
+    Blocks, for `CLOSE_S` at most; a daemon thread is left behind with a collector that hangs.
+    """
+    provider = _provider
     install(None, 0.0)
-    if recorder is not None:
-        recorder.close(CLOSE_S)
+    if provider is not None:
+        closing = threading.Thread(target=provider.shutdown, name="traces-close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_S)
 
 
 def is_on() -> bool:
     """Return whether anything is recorded."""
-    return _recorder is not None
+    return _tracer is not None
 
 
 def chosen(uid: str) -> bool:
@@ -154,50 +143,52 @@ def begin(
     *,
     parent: str = "",
     links: Sequence[str] = (),
-    kind: Kind = "internal",
+    kind: SpanKind = SpanKind.INTERNAL,
     began_ns: int | None = None,
-    **attributes: Attribute,
+    **attributes: AttributeValue,
 ) -> Span:
     """Return a span that somebody will `end`; without a parent it begins a trace. `NO_SPAN` when it is not recorded."""
-    if _recorder is None or (parent and not is_sampled(parent)):
+    if _tracer is None or (parent and not is_sampled(parent)):
         return NO_SPAN
-    found = [link for link in links if is_sampled(link)]
-    return _recorder.begin(name, parent=parent, links=found, kind=kind, began_ns=began_ns, attributes=attributes)
+    linked = [Link(get_current_span(_remote(link)).get_span_context()) for link in links if is_sampled(link)]
+    span = _tracer.start_span(name, _remote(parent), kind, _named(attributes), linked, began_ns)
+    return span if span.is_recording() else NO_SPAN
 
 
-def _going_on(name: str, parent: str, kind: Kind, attributes: dict[str, Attribute]) -> Span:
-    if _recorder is None or not is_sampled(parent):
+def _going_on(name: str, parent: str, kind: SpanKind, attributes: Mapping[str, AttributeValue]) -> Span:
+    if _tracer is None or not is_sampled(parent):
         return NO_SPAN
-    return _recorder.begin(name, parent=parent, links=(), kind=kind, began_ns=None, attributes=attributes)
+    span = _tracer.start_span(name, _remote(parent), kind, _named(attributes))
+    return span if span.is_recording() else NO_SPAN
 
 
 @contextmanager
 def use(span: Span) -> Iterator[Span]:
     """Make a span the current one for a block, and end it afterwards. What the block raises is noted."""
-    if not span:
+    if span is NO_SPAN:
         yield span
         return
-    before = _current.get()
-    _current.set(span)
+    before = context.get_current()
+    context.attach(set_span_in_context(span))
     try:
         yield span
     except BaseException as error:
-        span.fail(error)
+        fail(span, error)
         raise
     finally:
         span.end()
-        _current.set(before)  # not by a token: a generator may be closed in another context than it was begun in
+        context.attach(before)  # not by a token: a generator may be closed in another context than it was begun in
 
 
 @contextmanager
-def follow(name: str, *, parent: str, kind: Kind = "internal", **attributes: Attribute) -> Iterator[Span]:
+def follow(name: str, *, parent: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: AttributeValue) -> Iterator[Span]:
     """Go on with the trace of `parent` for a block; without one nothing is recorded."""
     with use(_going_on(name, parent, kind, attributes)) as span:
         yield span
 
 
 @contextmanager
-def child(name: str, *, kind: Kind = "internal", **attributes: Attribute) -> Iterator[Span]:
+def child(name: str, *, kind: SpanKind = SpanKind.INTERNAL, **attributes: AttributeValue) -> Iterator[Span]:
     """Record a block as a part of the current span, if there is one."""
     with use(_going_on(name, traceparent(), kind, attributes)) as span:
         yield span
@@ -206,37 +197,61 @@ def child(name: str, *, kind: Kind = "internal", **attributes: Attribute) -> Ite
 @contextmanager
 def paused() -> Iterator[None]:
     """Have no current span for a block: for work of thousands of calls that would each be recorded."""
-    before = _current.get()
-    _current.set(NO_SPAN)
+    before = context.get_current()
+    context.attach(set_span_in_context(NO_SPAN))
     try:
         yield
     finally:
-        _current.set(before)
+        context.attach(before)
+
+
+def note(span: Span | None = None, /, **attributes: AttributeValue) -> None:
+    """Add attributes to a span, the current one by default; they are named `zerofleet.NAME`, those with a dot as they are."""
+    if _tracer is not None:
+        (span or get_current_span()).set_attributes(_named(attributes))
+
+
+def fail(span: Span, error: BaseException) -> None:
+    """Note that the work of a span failed. Only the class of the error is noted; the log has the text."""
+    span.set_status(Status(StatusCode.ERROR, type(error).__name__))
 
 
 def current() -> Span:
     """Return the span of the block we are in, `NO_SPAN` outside of any."""
-    return _current.get()
+    return get_current_span() if _tracer is not None else NO_SPAN
 
 
-def traceparent() -> str:
-    """Return what names the current span; empty outside of any."""
-    return _current.get().traceparent
+def traceparent(span: Span | None = None) -> str:
+    """Return the name of a span, the current one by default, wherever its trace goes on; empty when it is not recorded."""
+    if _tracer is None:
+        return ""
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier, None if span is None else set_span_in_context(span))
+    return carrier.get(HEADER, "")
 
 
 def readable(text: str | bytes | None) -> str:
-    """Return a traceparent that came from elsewhere, or nothing for what is none."""
+    """Return a traceparent that came from elsewhere; empty for a malformed one."""
     if isinstance(text, bytes):
         text = text.decode("ascii", errors="replace")
     return text if text and _TRACEPARENT.fullmatch(text) else ""
 
 
 def is_sampled(traceparent: str) -> bool:
-    """Return whether a traceparent is one, and names a span that is recorded."""
+    """Return whether a traceparent is well-formed and names a span that is recorded."""
     return bool(readable(traceparent)) and int(traceparent[-2:], 16) & 1 == 1
 
 
 def log_fields() -> dict[str, str]:
-    """Return what a log line says of the current span."""
-    text = _current.get().traceparent
+    """Return the fields of a log line that name the current span."""
+    text = traceparent()
     return {"trace_id": text[3:35], "span_id": text[36:52]} if text else {}
+
+
+def _remote(traceparent: str) -> context.Context:
+    """Return a context whose current span is that of another process; an empty one for no name."""
+    return _W3C.extract({HEADER: traceparent}, context.Context()) if traceparent else context.Context()
+
+
+def _named(attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
+    return {name if "." in name else f"zerofleet.{name}": value for name, value in attributes.items()}

@@ -8,10 +8,10 @@ import pytest
 import games
 from games import core
 from zerofleet.accuracy import (
+    GradedMove,
     Share,
-    Verdict,
     agent_chooser,
-    judge,
+    grade,
     model_chooser,
     random_positions,
     self_play_positions,
@@ -50,7 +50,7 @@ def test_the_table_bands_the_plies(zerofleet):
 
 
 @pytest.mark.slow
-def test_connect_four_is_judged_in_stones(zerofleet):
+def test_connect_four_is_graded_in_stones(zerofleet):
     words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--json")
     said = zerofleet("accuracy", "alpha_beta:2", *words).json()
     assert (said["player"], said["unit"], said["parameters"]["rows"]) == ("alpha_beta:2", "stones", "4")
@@ -59,7 +59,7 @@ def test_connect_four_is_judged_in_stones(zerofleet):
 
 
 @pytest.mark.slow
-def test_a_model_is_judged_with_its_search_and_without(zerofleet, run_with_champion):
+def test_a_model_is_graded_with_its_search_and_without(zerofleet, run_with_champion):
     words = ("--game", "tic_tac_toe", "--positions", "20", "--simulations", "30", "--run-dir", str(run_with_champion))
     outcome = zerofleet("accuracy", "champion", *words, "--json")
     assert outcome.code == 0
@@ -70,7 +70,7 @@ def test_a_model_is_judged_with_its_search_and_without(zerofleet, run_with_champ
 
 
 @pytest.mark.slow
-def test_an_agent_that_asks_a_model_is_judged_as_any_other(zerofleet, run_with_champion):
+def test_an_agent_that_asks_a_model_is_graded_as_any_other(zerofleet, run_with_champion):
     words = ("--game", "tic_tac_toe", "--positions", "5", "--run-dir", str(run_with_champion))
     outcome = zerofleet("accuracy", "network,model=champion", *words, "--json")
     assert outcome.code == 0, outcome.err
@@ -89,7 +89,7 @@ def test_an_agent_that_asks_a_model_is_judged_as_any_other(zerofleet, run_with_c
         (("random", "--game", "take_six"), "two players"),
     ],
 )
-def test_what_cannot_be_judged_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
+def test_what_cannot_be_graded_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("accuracy", *words)
     assert outcome.code == 2
@@ -97,23 +97,28 @@ def test_what_cannot_be_judged_is_one_clear_error(zerofleet, tmp_path, monkeypat
     assert said in outcome.err
 
 
-def test_verdicts_are_those_of_the_rules():
+def test_moves_are_graded_by_the_rules():
     perfect = yardstick(GAME)
     corner, fork = (0,), (0, 4, 8)  # after a corner only the centre draws
-    found = judge(perfect, GAME, [corner, fork], [[4, 1], [1, 2]])
+    found = grade(perfect, GAME, [corner, fork], [[4, 1], [1, 2]])
     assert found == [
-        [Verdict(1, True, 0.0, True), Verdict(3, True, 0.0, True)],
-        [Verdict(1, False, 1.0, True), Verdict(3, False, 1.0, True)],
+        [GradedMove(1, True, 0.0, True), GradedMove(3, True, 0.0, True)],
+        [GradedMove(1, False, 1.0, True), GradedMove(3, False, 1.0, True)],
     ]
 
 
 def test_shares_are_counted_by_band_and_those_that_say_nothing_apart():
-    verdicts = [Verdict(0, True, 0, False), Verdict(1, True, 0, True), Verdict(3, False, 2, True), Verdict(3, True, 0, True)]
-    first, second = tally(verdicts, plies=2)
+    graded = [
+        GradedMove(0, True, 0, False),
+        GradedMove(1, True, 0, True),
+        GradedMove(3, False, 2, True),
+        GradedMove(3, True, 0, True),
+    ]
+    first, second = tally(graded, plies=2)
     assert (first.first_ply, first.last_ply, second.first_ply, second.last_ply) == (0, 1, 2, 3)
     assert (first.kept.count, first.kept.of, first.decided.of) == (2, 2, 1)
     assert (second.kept.share, second.mean_lost) == (0.5, 1.0)
-    assert [row.first_ply for row in tally(verdicts)] == [0, 1, 3]
+    assert [row.first_ply for row in tally(graded)] == [0, 1, 3]
     nothing = Share.counted(0, 0)
     assert (nothing.share, nothing.low, nothing.high) == (None, 0.0, 1.0)
 
@@ -135,7 +140,7 @@ async def test_positions_before_the_first_ply_wanted_are_left_out():
 
 
 @pytest.mark.slow
-async def test_games_against_oneself_begin_with_openings_that_are_not_judged():
+async def test_games_against_oneself_begin_with_openings_that_are_not_graded():
     chooser = agent_chooser(GAME, make_agent("perfect", GAME), seed=1)
     found = await self_play_positions(GAME, chooser, count=40, seed=1)
     assert len(found) == 40

@@ -1,7 +1,7 @@
 import pytest
 
 from gatekeeper.events import MatchClosed, StatusChanged, Submitted
-from gatekeeper.journal import Journal
+from gatekeeper.journal import EventJournal
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.promotions import CandidateStatus, MatchReport
 
@@ -24,13 +24,13 @@ def path(tmp_path):
 
 @pytest.fixture
 def journal(path):
-    journal = Journal(path, model="tic_tac_toe")
+    journal = EventJournal(path, model="tic_tac_toe")
     journal.rewrite([])
     return journal
 
 
 def read(path, model="tic_tac_toe"):
-    return Journal(path, model=model).read()[1:]
+    return EventJournal(path, model=model).read()
 
 
 def test_what_was_appended_is_read_again(journal, path):
@@ -40,7 +40,7 @@ def test_what_was_appended_is_read_again(journal, path):
 
 
 def test_no_file_is_no_event(path):
-    assert Journal(path, model="tic_tac_toe").read() == []
+    assert EventJournal(path, model="tic_tac_toe").read() == []
 
 
 def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(journal, path):
@@ -50,8 +50,8 @@ def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(journal, path):
     last = content.splitlines(keepends=True)[-1]
     for cut in range(1, len(last) + 1):
         path.write_bytes(content[:-cut])
-        again = Journal(path, model="tic_tac_toe")
-        assert again.read()[1:] == EVENTS[:2]
+        again = EventJournal(path, model="tic_tac_toe")
+        assert again.read() == EVENTS[:2]
         again.append(EVENTS[0])
         assert read(path) == [*EVENTS[:2], EVENTS[0]]
 
@@ -91,7 +91,7 @@ def test_a_disk_that_refuses_leaves_the_journal_as_it_was(journal, path, monkeyp
 def test_a_directory_that_cannot_be_written_is_unavailable(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(Unavailable, match="cannot write"):
-        Journal(tmp_path / "file" / "journal.jsonl", model="tic_tac_toe").rewrite([])
+        EventJournal(tmp_path / "file" / "journal.jsonl", model="tic_tac_toe").rewrite([])
 
 
 def _refuse(descriptor):

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from games.core import make
 from gatekeeper.arbiter import Arbiter
 from gatekeeper.disk import Disk
-from gatekeeper.journal import Journal
+from gatekeeper.journal import EventJournal
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
@@ -33,7 +33,7 @@ class KnowingReferee:
     def __init__(self, kinds):
         self.kinds = kinds
 
-    async def judge(self, version, champion, evaluator):
+    async def play(self, version, champion, evaluator):
         return Decision(self.kinds[version] == STRONG, self.kinds[version])
 
     def report_of(self, version):
@@ -47,7 +47,7 @@ class Process:
         self.disk = Disk()
         self.lease = Lease.acquire(root / "models" / MODEL)
         game = make(MODEL)
-        self.ledger = Ledger(Journal(root / "journal.jsonl", model=MODEL), model=MODEL, game=game, disk=self.disk)
+        self.ledger = Ledger(EventJournal(root / "journal.jsonl", model=MODEL), model=MODEL, game=game, disk=self.disk)
         self.ledger.load()
         self.pointer = ChampionPointer(models.store, MODEL, self.lease, self.disk)
         self.arbiter = Arbiter(

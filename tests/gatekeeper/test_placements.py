@@ -6,7 +6,7 @@ from games import core
 from games.core import make
 from games.positions import final_scores, legal, replay
 from gatekeeper.disk import Disk
-from gatekeeper.journal import Journal
+from gatekeeper.journal import EventJournal
 from gatekeeper.ledger import Ledger
 from zerofleet.matches import GameResult, MatchTerms, Player
 from zerofleet.ratings import Placement, Tally, rate
@@ -25,7 +25,7 @@ def played_at_random(pairing, rng):
 
 
 def open_ledger(path, disk):
-    ledger = Ledger(Journal(path, model="take_six"), model="take_six", game=GAME, disk=disk)
+    ledger = Ledger(EventJournal(path, model="take_six"), model="take_six", game=GAME, disk=disk)
     ledger.load()
     return ledger
 

@@ -21,7 +21,7 @@ from zerofleet.grpc_errors import ErrorInterceptor, error_from
 from zerofleet.grpc_metrics import CallMetrics
 from zerofleet.grpc_requests import REQUEST_ID, RequestInterceptor, outgoing
 from zerofleet.logs import placed
-from zerofleet.tracing_sdk import OtlpRecorder
+from zerofleet.tracing_sdk import otlp_provider
 
 SERVICE = "test.Requests"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -201,7 +201,7 @@ async def test_health_is_counted_too_and_gets_no_id() -> None:
 
 async def test_a_call_is_recorded_where_its_caller_records_one_and_else_not() -> None:
     exporter = InMemorySpanExporter()
-    tracing.install(OtlpRecorder("server", SimpleSpanProcessor(exporter)), 1.0)
+    tracing.install(otlp_provider("server", SimpleSpanProcessor(exporter)), 1.0)
     try:
         async with serving() as channel:
             await ask(channel)

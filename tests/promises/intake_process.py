@@ -11,7 +11,7 @@ from pathlib import Path
 import games
 from games.core import make
 from trainer.intake import Intake
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.replay import Replay
 from zerofleet import logs
 from zerofleet.presets import TrainSettings
@@ -28,7 +28,7 @@ async def main(url: str, directory: Path) -> None:
         intake = Intake(
             stream,
             replay,
-            Judge(game, settings, replay, lambda: 1),
+            RecordCheck(game, settings, replay, lambda: 1),
             executor=executor,
             consumer="trainer",
             limit=3,

@@ -9,7 +9,7 @@ import sys
 from promise_tools import record
 
 import games
-from selfplay_worker.ledger import FinishedGame
+from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.publisher import Publisher
 from zerofleet import logs
 from zerofleet.streams import open_stream

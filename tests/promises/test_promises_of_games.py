@@ -16,7 +16,7 @@ from promise_tools import FOLDER, GAME, announced, ends, process, record, until
 
 from games.core import make
 from trainer.intake import Intake
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.replay import Replay
 from zerofleet import metrics
 from zerofleet.game_log import GameLog
@@ -147,11 +147,11 @@ async def test_p3_a_bad_record_never_reaches_the_replay_store_and_is_countable(t
 
     before, replay = refused(), Replay.open(tmp_path / "replay", make(GAME), TrainSettings())
     with ThreadPoolExecutor(1) as executor:
-        judge = Judge(make(GAME), TrainSettings(), replay, lambda: 3)
+        check = RecordCheck(make(GAME), TrainSettings(), replay, lambda: 3)
         intake = Intake(
             stream,
             replay,
-            judge,
+            check,
             executor=executor,
             consumer="trainer",
             limit=64,

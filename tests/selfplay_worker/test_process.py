@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from selfplay_worker.ledger import game_seed, outcome_of
+from selfplay_worker.game_register import game_seed, outcome_of
 from selfplay_worker.settings import WorkerSettings
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from selfplay_worker.worker import SelfPlay
 from zerofleet import metrics, tracing
 from zerofleet.lifecycle import Service, serve_until_drained
 from zerofleet.records import decode_record, validate
-from zerofleet.tracing_sdk import OtlpRecorder
+from zerofleet.tracing_sdk import otlp_provider
 
 
 @pytest.fixture(autouse=True)
@@ -303,7 +303,7 @@ async def test_sampled_games_are_recorded_and_play_as_they_would_have(
     exporter, found = InMemorySpanExporter(), []
     for share in (0.0, 0.3):
         stream, promotions = make_stream(), make_promotions()
-        tracing.install(OtlpRecorder("selfplay_worker", SimpleSpanProcessor(exporter)) if share else None, share)
+        tracing.install(otlp_provider("selfplay_worker", SimpleSpanProcessor(exporter)) if share else None, share)
         promotions.promote(1)
         async with working(game, changed(settings, selfplay={"lanes": 1}), evaluator, stream, promotions):
             await stream.until(40)

@@ -8,30 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 from structlog.testing import capture_logs
 
 from zerofleet import tracing
 from zerofleet.streams import POISON, GameStream, RedisStream, SqliteStream
 from zerofleet.streams.sqlite import SCHEMA
 
-PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-class _Named(tracing.Span):
-    traceparent = PARENT
-
-
-class _Recorder:
-    def begin(self, name: str, **_: object) -> tracing.Span:
-        return _Named()
-
-    def close(self, timeout_s: float) -> None:
-        """Nothing is held."""
-
 
 @pytest.fixture
 def recording() -> Iterator[None]:
-    tracing.install(_Recorder(), 1.0)
+    tracing.install(TracerProvider(shutdown_on_exit=False), 1.0)
     yield
     tracing.install(None, 0.0)
 
@@ -43,12 +30,12 @@ async def take(stream: GameStream) -> dict[str, str]:
 async def test_the_span_a_game_was_published_in_arrives_with_it(make_backend: Callable[..., Any], recording: None) -> None:
     backend = make_backend()
     stream, consumer = backend.open(), backend.open()
-    with tracing.use(tracing.begin("game.publish")):
+    with tracing.use(tracing.begin("game.publish")) as span:
         await stream.publish("traced", b"x")
     await stream.publish("plain", b"x")
-    assert await take(consumer) == {"traced": PARENT, "plain": ""}
+    assert await take(consumer) == {"traced": tracing.traceparent(span), "plain": ""}
     await backend.age(1_000)
-    assert (await take(backend.open()))["traced"] == PARENT  # also when it is delivered again
+    assert (await take(backend.open()))["traced"] == tracing.traceparent(span)  # also when it is delivered again
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])  # the fake logs nothing
@@ -81,11 +68,11 @@ async def test_a_file_of_before_there_were_traces_goes_on(tmp_path: Path, record
         old.execute("INSERT INTO entries (stream, uid, payload, published_at_s) VALUES ('games', 'old', x'00', 0)")
         old.commit()
         stream = SqliteStream(path, name="games")
-        with tracing.use(tracing.begin("game.publish")):
+        with tracing.use(tracing.begin("game.publish")) as span:
             await stream.publish("new", b"x")
         # A program of that time that has the file open goes on as well.
         old.execute("INSERT INTO entries (stream, uid, payload, published_at_s) VALUES ('games', 'late', x'00', 0)")
         old.commit()
-        assert await take(stream) == {"old": "", "new": PARENT, "late": ""}
+        assert await take(stream) == {"old": "", "new": tracing.traceparent(span), "late": ""}
         await stream.aclose()
     old.close()

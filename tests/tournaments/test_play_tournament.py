@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from zerofleet.errors import InvalidRequest, RecordRejected, RunDirectoryError, Unavailable
-from zerofleet.tournaments import Journal, ProcessWorker, play_tournament, tabulate
+from zerofleet.tournaments import ProcessWorker, ResultJournal, play_tournament, tabulate
 from zerofleet.tournaments.play import Schedule, restored
 from zerofleet.tournaments.workers import Setup
 
@@ -52,22 +52,22 @@ async def test_a_tournament_that_was_stopped_goes_on_to_the_same_table(terms, wo
     chosen = terms()
     whole = await played(chosen, [worker(chosen)])
     for games in (5, 9):
-        with Journal.open(tmp_path, chosen.said()) as journal:
+        with ResultJournal(tmp_path, chosen.said()) as journal:
             before = len(journal.results)
             with pytest.raises(Unavailable, match="gone"):
                 await played(chosen, [Stopping(worker(chosen), games)], journal)
-        with Journal.open(tmp_path, chosen.said()) as journal:
+        with ResultJournal(tmp_path, chosen.said()) as journal:
             assert before <= len(journal.results) <= before + games
-    with Journal.open(tmp_path, chosen.said()) as journal:
+    with ResultJournal(tmp_path, chosen.said()) as journal:
         assert await played(chosen, [worker(chosen)], journal) == whole
-    with Journal.open(tmp_path, chosen.said()) as journal:
+    with ResultJournal(tmp_path, chosen.said()) as journal:
         assert len(journal.results) == 24
         assert await played(chosen, [], journal) == whole
 
 
 async def test_cancelled_it_keeps_what_was_noted(terms, worker, tmp_path):
     chosen = terms()
-    with Journal.open(tmp_path, chosen.said()) as journal:
+    with ResultJournal(tmp_path, chosen.said()) as journal:
         some = asyncio.Event()
         boards = restored(chosen, ())
         playing = asyncio.create_task(
@@ -77,7 +77,7 @@ async def test_cancelled_it_keeps_what_was_noted(terms, worker, tmp_path):
         playing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await playing
-    with Journal.open(tmp_path, chosen.said()) as journal:
+    with ResultJournal(tmp_path, chosen.said()) as journal:
         assert await played(chosen, [worker(chosen)], journal) == await played(chosen, [worker(chosen)])
 
 
@@ -150,7 +150,7 @@ async def test_killed_half_way_it_goes_on_to_the_table_of_an_undisturbed_run(ter
     environment = os.environ | {"ZEROFLEET_TEST_CRASH_AT": "tournament_after_results:20"}
     killed = await asyncio.create_subprocess_exec(*command, env=environment, stderr=asyncio.subprocess.DEVNULL)
     assert await killed.wait() == -signal.SIGKILL
-    with Journal.open(tmp_path, chosen.said()) as journal:
+    with ResultJournal(tmp_path, chosen.said()) as journal:
         assert 20 <= len(journal.results) < 180
         resumed = await played(chosen, [worker(chosen)], journal)
     assert resumed == await played(chosen, [worker(chosen)])

@@ -2,7 +2,7 @@ import pytest
 
 from zerofleet.errors import RunDirectoryError
 from zerofleet.matches import Effort, GameResult
-from zerofleet.tournaments import Journal
+from zerofleet.tournaments import ResultJournal
 
 TERMS = {"game": "tic_tac_toe", "games": 8, "players": ["a", "b"]}
 RESULTS = [
@@ -13,14 +13,14 @@ RESULTS = [
 
 @pytest.fixture
 def directory(tmp_path):
-    with Journal.open(tmp_path / "cup", TERMS) as journal:
+    with ResultJournal(tmp_path / "cup", TERMS) as journal:
         journal.append(RESULTS[:2])
         journal.append(RESULTS[2:])
     return tmp_path / "cup"
 
 
 def known(directory, terms=TERMS):
-    with Journal.open(directory, terms) as journal:
+    with ResultJournal(directory, terms) as journal:
         return list(journal.results)
 
 
@@ -35,7 +35,7 @@ def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(directory):
     last = content.splitlines(keepends=True)[-1]
     for cut in range(1, len(last) + 1, 7):
         path.write_bytes(content[:-cut])
-        with Journal.open(directory, TERMS) as journal:
+        with ResultJournal(directory, TERMS) as journal:
             assert journal.results == RESULTS[:2]
             journal.append(RESULTS[2:])
         assert known(directory) == RESULTS
@@ -55,7 +55,7 @@ def test_other_terms_are_refused_and_named(directory):
 
 
 def test_a_journal_in_use_is_refused(directory):
-    with Journal.open(directory, TERMS), pytest.raises(RunDirectoryError, match="in use by another tournament"):
+    with ResultJournal(directory, TERMS), pytest.raises(RunDirectoryError, match="in use by another tournament"):
         known(directory)
 
 
@@ -83,7 +83,7 @@ def test_damage_in_the_middle_is_named_with_its_line(directory):
 
 
 def test_nothing_is_written_after_the_end(directory):
-    journal = Journal.open(directory, TERMS)
+    journal = ResultJournal(directory, TERMS)
     journal.close()
     journal.close()
     journal.append(RESULTS)

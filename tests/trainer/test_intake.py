@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from trainer.intake import Intake
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.replay import Replay
 from zerofleet import metrics
 from zerofleet.errors import Unavailable
@@ -43,7 +43,7 @@ def intake(game, stream, replay):
         yield Intake(
             stream,
             replay,
-            Judge(game, SETTINGS, replay, newest_version=lambda: 3),
+            RecordCheck(game, SETTINGS, replay, newest_version=lambda: 3),
             executor=executor,
             consumer="trainer",
             limit=16,
@@ -123,8 +123,8 @@ async def test_a_bad_game_is_counted_dead_lettered_and_never_stored(intake, stre
     [("uid", "../../etc/passwd", b""), ("uid", "F" * 32, b""), ("size", "0" * 32, bytes((1 << 20) + 1))],
 )
 async def test_a_delivery_that_no_honest_worker_makes_is_refused(intake, reason, uid, payload):
-    verdicts = intake._judge.judge([Delivery("1", uid, payload, 1)])
-    assert [refusal.reason for refusal in verdicts.refused] == [reason]
+    checked = intake._check.check([Delivery("1", uid, payload, 1)])
+    assert [refusal.reason for refusal in checked.refused] == [reason]
 
 
 async def test_a_full_disk_is_waited_for_with_the_games_unacknowledged(intake, stream, replay, record, monkeypatch):
@@ -156,8 +156,8 @@ async def test_a_lost_acknowledgement_makes_the_game_come_again_and_count_once(i
     monkeypatch.setattr(stream, "acknowledge", acknowledge)
     assert (await stream.stats()).pending == 1
     await stream.publish(*record(1))
-    verdicts = await take_all(intake, stream)
-    assert verdicts.duplicates == 1
+    checked = await take_all(intake, stream)
+    assert checked.duplicates == 1
     assert len(replay.log) == 1
 
 
@@ -194,7 +194,7 @@ from pathlib import Path
 import games
 from games.core import make
 from trainer.intake import Intake
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.replay import Replay
 from zerofleet.presets import TrainSettings
 from zerofleet.streams import open_stream
@@ -204,7 +204,7 @@ async def main(root):
     replay = Replay.open(root / "replay", game, settings)
     stream = open_stream(f"sqlite:///{root / 'games.db'}", name="games")
     with ThreadPoolExecutor(1) as executor:
-        intake = Intake(stream, replay, Judge(game, settings, replay, lambda: 1), executor=executor, consumer="trainer",
+        intake = Intake(stream, replay, RecordCheck(game, settings, replay, lambda: 1), executor=executor, consumer="trainer",
                         limit=2, wait_s=0.2, rng=random.Random(0), on_samples=lambda: None)
         while True:
             deliveries = await intake._consume()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.model_ages import ModelAges
 from trainer.replay import Replay
 from zerofleet.presets import TrainSettings
@@ -43,23 +43,23 @@ def replay(game, tmp_path):
 def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_champions(game, replay, record):
     champion = 9
 
-    def judge_one(number: int, version: int):
-        return judge.judge([Delivery("1", *record(number, version=version), 1)])
+    def check_one(number: int, version: int):
+        return check.check([Delivery("1", *record(number, version=version), 1)])
 
-    judge = Judge(game, TrainSettings(), replay, newest_version=lambda: 9, champion_version=lambda: champion)
-    replay.keep(judge_one(1, 2).accepted)
+    check = RecordCheck(game, TrainSettings(), replay, newest_version=lambda: 9, champion_version=lambda: champion)
+    replay.keep(check_one(1, 2).accepted)
     for number in range(2, 12):
-        replay.keep(judge_one(number, 8).accepted)
-    late = judge_one(20, 2)
+        replay.keep(check_one(number, 8).accepted)
+    late = check_one(20, 2)
     assert [refusal.reason for refusal in late.refused] == ["stale_model"]
     assert "version 2, the window holds games from 8 on" in late.refused[0].text
-    assert judge_one(21, 8).accepted
+    assert check_one(21, 8).accepted
     champion = 2  # after a rollback its games are all there are
-    assert judge_one(22, 2).accepted
+    assert check_one(22, 2).accepted
 
 
 def test_where_no_champion_can_be_read_nothing_is_too_old(game, replay, record):
-    judge = Judge(game, TrainSettings(), replay, newest_version=lambda: 9)
+    check = RecordCheck(game, TrainSettings(), replay, newest_version=lambda: 9)
     for number in range(10):
-        replay.keep(judge.judge([Delivery("1", *record(number, version=8), 1)]).accepted)
-    assert judge.judge([Delivery("1", *record(20, version=2), 1)]).accepted
+        replay.keep(check.check([Delivery("1", *record(number, version=8), 1)]).accepted)
+    assert check.check([Delivery("1", *record(20, version=2), 1)]).accepted

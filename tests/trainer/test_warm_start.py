@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from games.core import make
-from trainer.judge import Judge
+from trainer.judge import RecordCheck
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.errors import CorruptModel
@@ -37,10 +37,10 @@ def of_agents(number: int, game=None, *, worker: str = "w", taught: bool = True)
 
 
 def take(training, numbers, **how) -> None:
-    judge = Judge(training.game, training.settings.train, training.replay, lambda: training.newest_version)
-    verdicts = judge.judge([of_agents(number, **how) for number in numbers])
-    assert not verdicts.refused
-    training.replay.keep(verdicts.accepted)
+    check = RecordCheck(training.game, training.settings.train, training.replay, lambda: training.newest_version)
+    checked = check.check([of_agents(number, **how) for number in numbers])
+    assert not checked.refused
+    training.replay.keep(checked.accepted)
 
 
 def trained(training) -> None:
@@ -118,10 +118,10 @@ def _refuse(*_, **__):
 
 def test_models_can_have_played_nothing_before_the_first_version(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
-    judge = Judge(training.game, training.settings.train, training.replay, lambda: training.newest_version)
+    check = RecordCheck(training.game, training.settings.train, training.replay, lambda: training.newest_version)
     uid = "a" * 32
     payload = encode_record(random_game(training.game, 1, version=1), worker_id="w", uid=uid)
-    assert [refusal.reason for refusal in judge.judge([Delivery("1", uid, payload, 1)]).refused] == ["model_version"]
+    assert [refusal.reason for refusal in check.check([Delivery("1", uid, payload, 1)]).refused] == ["model_version"]
     training.replay.close()
 
 
@@ -130,26 +130,26 @@ def test_games_of_agents_may_have_their_own_limit_of_moves_and_those_of_models_n
     game, longer = make("chinese_checkers_star37", moves_cap=5), make("chinese_checkers_star37", moves_cap=8)
     settings = settings_of(tmp_path, game="chinese_checkers_star37", game_parameters={"moves_cap": "5"})
     training = open_training(settings, game)
-    judge = Judge(game, TrainSettings(), training.replay, lambda: 1, warm_start_game=longer)
+    check = RecordCheck(game, TrainSettings(), training.replay, lambda: 1, warm_start_game=longer)
     uid = "b" * 32
     of_model = encode_record(random_game(longer, 1, version=1), worker_id="w", uid=uid)
-    verdicts = judge.judge([of_agents(1, longer), of_agents(2, game), Delivery("3", uid, of_model, 1)])
-    assert [accepted.uid for accepted in verdicts.accepted] == [f"{1:032x}"]
-    assert [refusal.reason for refusal in verdicts.refused] == ["other_game", "other_game"]
-    training.replay.keep(verdicts.accepted)
+    checked = check.check([of_agents(1, longer), of_agents(2, game), Delivery("3", uid, of_model, 1)])
+    assert [accepted.uid for accepted in checked.accepted] == [f"{1:032x}"]
+    assert [refusal.reason for refusal in checked.refused] == ["other_game", "other_game"]
+    training.replay.keep(checked.accepted)
     assert training.replay.window.total == 24
     training.replay.close()
 
 
 def test_a_game_of_agents_that_two_workers_played_counts_once(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
-    judge = Judge(training.game, training.settings.train, training.replay, lambda: 0)
+    check = RecordCheck(training.game, training.settings.train, training.replay, lambda: 0)
     again = [of_agents(1, worker=name) for name in ("w0", "w1")]
     other = replace(of_agents(2), uid=of_agents(1).uid)
-    verdicts = judge.judge(again)
-    assert (len(verdicts.accepted), verdicts.duplicates, len(verdicts.settled)) == (1, 1, 2)
-    training.replay.keep(verdicts.accepted)
-    assert judge.judge([other]).duplicates == 1
+    checked = check.check(again)
+    assert (len(checked.accepted), checked.duplicates, len(checked.settled)) == (1, 1, 2)
+    training.replay.keep(checked.accepted)
+    assert check.check([other]).duplicates == 1
     training.replay.close()
 
 

@@ -8,13 +8,14 @@ can be gained at most from that opponent, which is the yardstick of whoever lear
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
 from games import core
 from games.core import Game, State
 from games.positions import final_scores, legal
-from zerofleet.agents.base import Agent, Choice, Evaluate, PolicyAgent, require_duel
+from zerofleet.agents.base import Agent, Choice, PolicyAgent, require_duel
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
@@ -75,14 +76,12 @@ class BestResponseAgent:
         return sum(float(p) * self._value(game, _after(game, state, action), player) for action, p in chances if p > 0.0)
 
 
-def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> BestResponseAgent:
-    """Return the agent written `best_response:AGENT`."""
-    from zerofleet.agents.registry import make_agent  # noqa: PLC0415  the registry lists this module
-
+def from_spelling(spelling: Spelling, game: Game, make_opponent: Callable[[str], Agent]) -> BestResponseAgent:
+    """Return the agent written `best_response:AGENT`; `make_opponent` makes the opponent from its name."""
     spelling.refuse_options()
     if not spelling.argument:
         raise InvalidRequest("best_response needs the agent to be answered, such as best_response:tic_tac_toe_rules")
-    return BestResponseAgent(game, make_agent(spelling.argument, game, evaluate=evaluate))
+    return BestResponseAgent(game, make_opponent(spelling.argument))
 
 
 def _after(game: Game, state: State, action: int) -> State:

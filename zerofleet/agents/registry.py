@@ -42,6 +42,10 @@ class AgentKind:
     """Makes one; raises `InvalidRequest`."""
 
 
+def _best_response(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
+    return best_response.from_spelling(spelling, game, lambda text: make_agent(text, game, evaluate=evaluate))
+
+
 AGENTS = {
     "random": AgentKind("random", "any legal move", random.from_spelling),
     "greedy": AgentKind(
@@ -68,7 +72,7 @@ AGENTS = {
     "best_response": AgentKind(
         "best_response:AGENT",
         "for small games: the most that can be won from AGENT, if that says how likely its moves are; such as random",
-        best_response.from_spelling,
+        _best_response,
     ),
     "tic_tac_toe_rules": AgentKind(
         "tic_tac_toe_rules",

@@ -15,13 +15,13 @@ from games.core import Game
 from games.positions import parameters_text
 from zerofleet.accuracy import (
     Chooser,
+    GradedMove,
     Position,
     Share,
     Tally,
-    Verdict,
     Yardstick,
     agent_chooser,
-    judge,
+    grade,
     model_chooser,
     random_positions,
     self_play_positions,
@@ -92,20 +92,20 @@ def accuracy(
     perfect = yardstick(game)
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed)
     name, asked = asyncio.run(_ask(request, run_dir))
-    judged = [(part, _judge(perfect, game, part)) for part in asked]
+    results = [(part, _grade(perfect, game, part)) for part in asked]
     if json:
         about = {"game": game_name, "parameters": parameters_text(game), "seed": seed, "unit": perfect.unit}
         about |= {"first_ply": first_ply, "simulations": request.simulations}
-        results = [
-            _result(part.source, mode, found)
-            for part, verdicts in judged
-            for mode, found in zip(part.modes, verdicts, strict=True)
+        rows = [
+            _result(part.source, mode, moves)
+            for part, graded in results
+            for mode, moves in zip(part.modes, graded, strict=True)
         ]
-        screen.emit_json({"player": name, **about, "results": results})
+        screen.emit_json({"player": name, **about, "results": rows})
         return
-    for part, verdicts in judged:
-        for mode, found in zip(part.modes, verdicts, strict=True):
-            _show(f"{name}, {mode}, positions of {part.source} games", game, found, perfect.unit)
+    for part, graded in results:
+        for mode, moves in zip(part.modes, graded, strict=True):
+            _show(f"{name}, {mode}, positions of {part.source} games", game, moves, perfect.unit)
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Asked]]:
@@ -144,14 +144,14 @@ async def _choose(source: str, positions: list[Position], modes: dict[str, Choos
     return _Asked(source, positions, tuple(modes), chosen)
 
 
-def _judge(perfect: Yardstick, game: Game, part: _Asked) -> list[list[Verdict]]:
+def _grade(perfect: Yardstick, game: Game, part: _Asked) -> list[list[GradedMove]]:
     with screen.meter(f"solving positions of {part.source} games", len(part.positions)) as meter:
-        return judge(perfect, game, part.positions, part.chosen, progress=meter.advance)
+        return grade(perfect, game, part.positions, part.chosen, progress=meter.advance)
 
 
-def _result(source: str, mode: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    total = tally(verdicts, plies=max(1, len(verdicts), *(verdict.ply + 1 for verdict in verdicts)))
-    plies = [_figures(row) for row in tally(verdicts)]
+def _result(source: str, mode: str, graded: Sequence[GradedMove]) -> dict[str, Any]:
+    total = tally(graded, plies=max(1, len(graded), *(move.ply + 1 for move in graded)))
+    plies = [_figures(row) for row in tally(graded)]
     return {"source": source, "mode": mode, "all": _figures(total[0]) if total else None, "plies": plies}
 
 
@@ -164,12 +164,12 @@ def _figures(row: Tally) -> dict[str, Any]:
     return figures
 
 
-def _show(title: str, game: Game, verdicts: Sequence[Verdict], unit: str) -> None:
+def _show(title: str, game: Game, graded: Sequence[GradedMove], unit: str) -> None:
     columns = (">positions", ">kept", ">95 %", ">that matter", ">kept", ">95 %", f">{unit} lost")
     rows = screen.table("plies", *columns, title=title)
-    for row in tally(verdicts, plies=max(1, -(-game.spec().max_plies // BANDS))):
+    for row in tally(graded, plies=max(1, -(-game.spec().max_plies // BANDS))):
         rows.add_row(f"{row.first_ply} to {row.last_ply}", *_cells(row))
-    for row in tally(verdicts, plies=game.spec().max_plies + 1):
+    for row in tally(graded, plies=game.spec().max_plies + 1):
         rows.add_row("all", *_cells(row), style="bold")
     screen.out().print(rows)
     screen.out().print()

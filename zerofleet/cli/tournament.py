@@ -27,9 +27,9 @@ from zerofleet.matches import GameResult, Scoreboard, read_openings
 from zerofleet.matches.play import usable_cores
 from zerofleet.tournaments import (
     Duel,
-    Journal,
     LocalWorker,
     ProcessWorker,
+    ResultJournal,
     TournamentTerms,
     Worker,
     play_tournament,
@@ -90,7 +90,7 @@ def tournament(
         tables=not pairs and game.spec().num_players > 2 and len(names) >= game.spec().num_players,
     )
     with contextlib.ExitStack() as stack:
-        journal = None if directory is None else stack.enter_context(Journal.open(directory, terms.said()))
+        journal = None if directory is None else stack.enter_context(ResultJournal(directory, terms.said()))
         boards = restored(terms, () if journal is None else journal.results)
         asyncio.run(_play(_Request(terms, chosen, workers or usable_cores()), boards, journal))
     table = tabulate(terms, boards)
@@ -116,7 +116,7 @@ class _Request:
         return self.terms.game
 
 
-async def _play(request: _Request, boards: Sequence[Scoreboard], journal: Journal | None) -> None:
+async def _play(request: _Request, boards: Sequence[Scoreboard], journal: ResultJournal | None) -> None:
     """Play what is missing; says how to go on if it is stopped."""
     known = sum(len(board.results()) for board in boards)
     total = sum(len(board.terms.given_openings or ()) * board.terms.games_per_group for board in boards)

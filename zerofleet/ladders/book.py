@@ -1,24 +1,22 @@
 """The book of a ladder: every game that `zerofleet ladder` has played for a run, so that none is played twice.
 
-A file of lines below the run directory. The first says of which model it is, a match is written before its first game, and
-a game when it has ended. Whoever is interrupted leaves a last line cut short at worst, which is dropped. One process writes
-at a time; the run itself never looks at it.
+A journal below the run directory. Its header names the model; a match is written before its first game, and a game when it
+has ended. One process writes at a time; the run itself never looks at it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from games.core import Game
 from zerofleet.errors import RunDirectoryError
-from zerofleet.files import try_lock, whole_lines
+from zerofleet.journal import Journal
 from zerofleet.ladders.evidence import evidence
 from zerofleet.ladders.plan import Match
 from zerofleet.ladders.rungs import ANCHOR
@@ -82,14 +80,18 @@ class LadderBook:
         self._known: dict[Match, list[GameResult]] = {}
         self._by_id: dict[str, Match] = {}
         self._boards: dict[Match, Scoreboard] = {}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("a+b")
-        try:
-            self._lock()
-            self._read()
-        except BaseException:
-            self._file.close()
-            raise
+        self._journal = Journal(
+            self.path,
+            _LINES,
+            header=_LINES.dump_json(_Begun(model=model)),
+            check_header=self._require_own,
+            remedy="restore the file, or move it away to play anew",
+            sync=False,
+        )
+        for line in self._journal.open(
+            in_use=f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended"
+        ):
+            self._restore(line)
 
     def board(self, match: Match, groups: int) -> Scoreboard:
         """Return the board of a match for so many groups at least, with all that is known of it."""
@@ -109,9 +111,9 @@ class LadderBook:
             return
         if match not in self._known:
             self._arrange(match)
-            self._write(_Arranged(**asdict(match)))
+            self._journal.append(_Arranged(**asdict(match)))
         ended = {name: value for name, value in asdict(result).items() if name in _Ended.model_fields}
-        self._write(_Ended(**ended))
+        self._journal.append(_Ended(**ended))
         self._known[match].append(result)
         self._boards[match].record(result)
 
@@ -128,10 +130,7 @@ class LadderBook:
 
     def close(self) -> None:
         """Put what was written on the disk and let others open the book. Calling it twice is harmless."""
-        if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+        self._journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -139,47 +138,19 @@ class LadderBook:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _lock(self) -> None:
-        if not try_lock(self._file):
-            raise RunDirectoryError(f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended")
+    def _restore(self, line: _Begun | _Arranged | _Ended) -> None:
+        if isinstance(line, _Arranged):
+            self._arrange(Match(**line.model_dump(exclude={"line"})))
+        elif isinstance(line, _Ended) and line.match_id in self._by_id:
+            self._known[self._by_id[line.match_id]].append(GameResult(**line.model_dump(exclude={"line"})))
 
-    def _read(self) -> None:
-        self._file.seek(0)
-        content = self._file.read()
-        whole = whole_lines(content)
-        if len(whole) < len(content):
-            self._file.truncate(len(whole))
-        lines = [self._parse(number, text) for number, text in enumerate(whole.splitlines(), start=1)]
-        if not lines:
-            self._write(_Begun(model=self._model))
-            return
-        self._require_own(lines)
-        for line in lines[1:]:
-            if isinstance(line, _Arranged):
-                self._arrange(Match(**line.model_dump(exclude={"line"})))
-            elif isinstance(line, _Ended) and line.match_id in self._by_id:
-                self._known[self._by_id[line.match_id]].append(GameResult(**line.model_dump(exclude={"line"})))
-
-    def _require_own(self, lines: Sequence[_Line]) -> None:
-        first = lines[0]
+    def _require_own(self, text: bytes) -> None:
+        first = self._journal.parse(text)
         if not isinstance(first, _Begun) or first.schema_version != SCHEMA:
             raise RunDirectoryError(f"{self.path} was written by another version of Zerofleet; move it away to begin anew")
         if first.model != self._model:
             raise RunDirectoryError(f"{self.path} is the ladder of {first.model}, not of {self._model}; move it away")
 
-    def _parse(self, number: int, text: bytes) -> _Begun | _Arranged | _Ended:
-        try:
-            return _LINES.validate_json(text)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]["msg"]
-            raise RunDirectoryError(
-                f"{self.path} line {number} cannot be read ({fault}); restore the file, or move it away to play anew"
-            ) from error
-
     def _arrange(self, match: Match) -> None:
         self._known.setdefault(match, [])
         self._by_id[match.match_id] = match
-
-    def _write(self, line: _Begun | _Arranged | _Ended) -> None:
-        self._file.write(_LINES.dump_json(line) + b"\n")
-        self._file.flush()

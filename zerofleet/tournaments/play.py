@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from zerofleet.errors import RecordRejected, RunDirectoryError, first_error
 from zerofleet.matches import GameResult, Pairing, Scoreboard
-from zerofleet.tournaments.journal import Journal
+from zerofleet.tournaments.journal import ResultJournal
 from zerofleet.tournaments.terms import TournamentTerms
 from zerofleet.tournaments.workers import Worker
 
@@ -44,7 +44,7 @@ def restored(terms: TournamentTerms, known: Sequence[GameResult]) -> list[Scoreb
 
 
 async def play_tournament(
-    boards: Sequence[Scoreboard], workers: Sequence[Worker], *, journal: Journal | None, progress: Progress | None = None
+    boards: Sequence[Scoreboard], workers: Sequence[Worker], *, journal: ResultJournal | None, progress: Progress | None = None
 ) -> None:
     """Play every game that has no result yet.
 
@@ -92,7 +92,7 @@ class Schedule:
 class _Recorder:
     """Notes results in batches: as many at once as came while the last were written."""
 
-    def __init__(self, boards: dict[str, Scoreboard], journal: Journal | None, progress: Progress | None) -> None:
+    def __init__(self, boards: dict[str, Scoreboard], journal: ResultJournal | None, progress: Progress | None) -> None:
         self._boards = boards
         self._journal = journal
         self._progress = progress

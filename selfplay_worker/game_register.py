@@ -1,4 +1,4 @@
-"""Ledger: the number, seed and id of every game of this process, and what became of it.
+"""Register of games: number, seed and id of every game of this process, and how it ended.
 
 The seed of a game follows from (run seed, worker, incarnation, number), and is in its record: any game can be replayed.
 The incarnation is drawn anew by each process, so a worker that starts again does not play its first games again.
@@ -19,7 +19,7 @@ from zerofleet import metrics, tracing
 from zerofleet.records import encode_record, new_uid
 from zerofleet.search import PlayedGame
 
-__all__ = ["FinishedGame", "Ledger", "Ticket", "game_seed"]
+__all__ = ["FinishedGame", "GameRegister", "Ticket", "game_seed"]
 
 _OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player", "fifth_player", "sixth_player")
 
@@ -49,7 +49,7 @@ class FinishedGame:
     """Of the game's span, where it has one."""
 
 
-class Ledger:
+class GameRegister:
     """Begins and closes games. Not for threads."""
 
     def __init__(self, settings: WorkerSettings, resignation: ResignationCalibration) -> None:
@@ -80,10 +80,10 @@ class Ledger:
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
         log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
-        ticket.span.note(plies=len(played.moves), outcome=outcome_of(played.scores))
+        tracing.note(ticket.span, plies=len(played.moves), outcome=outcome_of(played.scores))
         ticket.span.end()
         payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
-        return FinishedGame(ticket.uid, payload, traceparent=ticket.span.traceparent)
+        return FinishedGame(ticket.uid, payload, traceparent=tracing.traceparent(ticket.span))
 
     def abandon(self, ticket: Ticket, reason: str) -> None:
         """Close a game that will not be finished. `reason`: stale, version_gone or drain."""
@@ -91,7 +91,7 @@ class Ledger:
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_ABANDONED.labels(reason=reason).inc()
         log.debug("game.abandoned", game_uid=ticket.uid, version=ticket.version, reason=reason)
-        ticket.span.note(abandoned=reason)
+        tracing.note(ticket.span, abandoned=reason)
         ticket.span.end()
 
 

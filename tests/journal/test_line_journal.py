@@ -1,0 +1,88 @@
+"""Journals of lines: what a full disk, a second writer or a wrong file leave of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from zerofleet.errors import RunDirectoryError
+from zerofleet.journal import Journal
+
+
+def require_numbers(header: bytes) -> None:
+    if header != b'"numbers"':
+        raise RunDirectoryError("not a journal of numbers")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "below" / "numbers.jsonl"
+
+
+def journal_at(path: Path, *, sync: bool = True) -> Journal[int]:
+    return Journal(path, TypeAdapter(int), header=b'"numbers"', check_header=require_numbers, remedy="count again", sync=sync)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_lines_are_read_again_below_the_header(path: Path, sync: bool) -> None:
+    journal = journal_at(path, sync=sync)
+    assert journal.open(in_use="") == []
+    assert path.read_bytes() == b'"numbers"\n'
+    journal.append(1, 2)
+    journal.append(3)
+    journal.close()
+    journal.close()
+    assert journal_at(path).read() == [1, 2, 3]
+
+
+def test_a_write_that_fails_half_way_leaves_the_lines_before_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    journal = journal_at(path)
+    journal.rewrite([1])
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            journal.append(23456)
+    path.write_bytes(path.read_bytes()[:-3])
+    journal.append(7)
+    assert journal_at(path).read() == [1, 7]
+
+
+def test_a_journal_that_was_not_read_yet_is_appended_to(path: Path) -> None:
+    journal_at(path).rewrite([1])
+    journal_at(path).append(2)
+    assert journal_at(path).read() == [1, 2]
+
+
+def test_a_locked_journal_is_refused_until_it_is_closed(path: Path) -> None:
+    first = journal_at(path)
+    first.open(in_use="")
+    with pytest.raises(RunDirectoryError, match="busy"):
+        journal_at(path).open(in_use="busy")
+    first.close()
+    second = journal_at(path)
+    assert second.open(in_use="busy") == []
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"something else\nhalf a li", "not a journal of numbers"), (b'"numbers"\n1\nx\n2', "line 3 .* count again")],
+)
+def test_a_refused_file_is_left_as_it_was(path: Path, content: bytes, said: str) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(RunDirectoryError, match=said):
+        journal_at(path).open(in_use="")
+    assert path.read_bytes() == content
+
+
+def test_the_size_of_a_dropped_line_is_reported(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b'"numbers"\n1\n23')
+    journal = journal_at(path)
+    assert (journal.read(), journal.dropped_bytes) == ([1], 2)
