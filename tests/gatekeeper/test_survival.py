@@ -106,7 +106,7 @@ async def test_a_load_that_keeps_failing_breaks_the_candidate_while_the_champion
         inference.fault = lambda versions: attempts.append(versions) or error if 2 in versions else None
         broken = await gate.offer()
         assert (broken.status, broken.reason) == (BROKEN, f"{type(error).__name__}: {error}")
-        assert arbiter.MOST_FAILURES <= len(attempts)
+        assert len(attempts) >= arbiter.MOST_FAILURES
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
 
 
