@@ -84,7 +84,11 @@ def publish(store, game) -> Callable[[], int]:
             network={},
             heads=("policy", "value", *heads),
             golden=Golden.of(
-                states, legal, uniform_policy(legal), expected_value(states, legal, 0), [extra[head] for head in heads]
+                states,
+                legal,
+                uniform_policy(legal),
+                expected_value(states, legal, 0),
+                [extra.get(head, extra["plies_left"]) for head in heads],
             ),
         )
         weights = save({"stem.weight": np.full(3, len(store.versions(MODEL)), np.float32)})

@@ -246,7 +246,7 @@ def test_a_manifest_of_another_version_or_model_is_refused(store, published, cha
 
 
 @pytest.mark.parametrize(
-    "files",
+    "named",
     [
         *({}, {"model.pt": 0}, {"model.pt": 0, "model.py": 0}, {"weights.safetensors": 0, "model.py": 0}),
         *(
@@ -259,10 +259,10 @@ def test_a_manifest_of_another_version_or_model_is_refused(store, published, cha
         ),
     ],
 )
-def test_a_manifest_that_names_other_files_than_a_version_has_is_refused(store, published, files):
+def test_a_manifest_that_names_other_files_than_a_version_has_is_refused(store, published, named):
     stored = json.loads(published.read("1/manifest.json"))["files"]
-    _edit(published, files={name: stored.get(name, {"sha256": "0" * 64, "size": 0}) for name in files})
-    with pytest.raises(CorruptModel, match="names|does not name"):
+    _edit(published, files={name: stored.get(name, {"sha256": "0" * 64, "size": 0}) for name in named})
+    with pytest.raises(CorruptModel, match=r"manifest\.json (names|does not name)"):
         store.verify(MODEL, 1)
     with pytest.raises(CorruptModel):
         store.write_champion(MODEL, 1, epoch=1, reason="")
@@ -341,54 +341,38 @@ def test_weights_without_a_tensor_are_refused(store, files, manifest):
         store.verify(MODEL, 1)
 
 
+def _set(array: np.ndarray, place: object, value: float) -> np.ndarray:
+    changed = array.copy()
+    changed[place] = value
+    return changed
+
+
 @pytest.mark.parametrize(
     "damage",
     [
-        *("none at all", "too many", "a plane missing", "an action beyond the last", "an action below -1", "padding first"),
-        *(
-            "no action",
-            "a nan",
-            "a sum of 2",
-            "mass on padding",
-            "a negative probability",
-            "a value of 2",
-            "a player more",
-            "a head more",
-        ),
+        pytest.param(lambda s, l, p, v: (s[:, :-1], l, p, v), id="a plane missing"),
+        pytest.param(lambda s, l, p, v: (s, _set(l, (0, 0), 9), p, v), id="an action beyond the last"),
+        pytest.param(lambda s, l, p, v: (s, _set(l, (-1, -1), -2), p, v), id="an action below -1"),
+        pytest.param(lambda s, l, p, v: (s, l[:, ::-1], p[:, ::-1], v), id="padding first"),
+        pytest.param(lambda s, l, p, v: (s, _set(l, 0, -1), _set(p, 0, 0), v), id="no action"),
+        pytest.param(lambda s, l, p, v: (s, l, _set(p, (0, 0), np.nan), v), id="a nan"),
+        pytest.param(lambda s, l, p, v: (s, l, _set(p, (0, 0), -0.5), v), id="a negative probability"),
+        pytest.param(lambda s, l, p, v: (s, l, p / 2, v), id="a sum of one half"),
+        pytest.param(lambda s, l, p, v: (s, l, _set(p, -1, 1 / 9), v), id="mass on padding"),
+        pytest.param(lambda s, l, p, v: (s, l, p, _set(v, (0, 0), 2)), id="a value of 2"),
+        pytest.param(lambda s, l, p, v: (s, l, p, np.zeros((len(v), 3))), id="a player more"),
+        pytest.param(lambda s, l, p, v: (s, l, p, v, [np.zeros((len(v), 1))]), id="a head more"),
     ],
 )
 def test_golden_positions_that_fit_no_model_are_refused(store, files, manifest, damage):
-    states, legal, policy, value = (array.copy() for array in manifest.golden.arrays())
-    golden = None
-    match damage:
-        case "none at all":
-            golden = Golden(0, "", "", "", "")
-        case "too many":
-            golden = replace(manifest.golden, positions=10**18)
-        case "a plane missing":
-            states = states[:, :-1]
-        case "an action beyond the last":
-            legal[0, 0] = manifest.num_actions
-        case "an action below -1":
-            legal[-1, -1] = -2
-        case "padding first":
-            legal[-1], policy[-1] = legal[-1, ::-1], policy[-1, ::-1]
-        case "no action":
-            legal[0], policy[0] = -1, 0
-        case "a nan":
-            policy[0, 0] = np.nan
-        case "a sum of 2":
-            policy *= 2
-        case "mass on padding":
-            policy[-1] = 1 / policy.shape[1]
-        case "a negative probability":
-            policy[0, :2] += (-0.5, 0.5)
-        case "a value of 2":
-            value[0, 0] = 2
-        case "a player more":
-            value = np.zeros((len(value), 3))
-    heads = [np.zeros((len(states), 1))] if damage == "a head more" else []
-    golden = golden or Golden.of(states, legal, policy, value, heads)
+    store.publish(MODEL, files(), replace(manifest, golden=Golden.of(*damage(*manifest.golden.arrays()))))
+    with pytest.raises(CorruptModel, match="golden"):
+        store.verify(MODEL, 1)
+
+
+@pytest.mark.parametrize("positions", [0, -1, 7, 10**18, 10**30])
+def test_another_number_of_golden_positions_than_there_are_is_refused(store, files, manifest, positions):
+    golden = Golden(0, "", "", "", "") if positions == 0 else replace(manifest.golden, positions=positions)
     store.publish(MODEL, files(), replace(manifest, golden=golden))
     with pytest.raises(CorruptModel, match="golden"):
         store.verify(MODEL, 1)
