@@ -7,13 +7,18 @@
 
 The newest candidate goes first, and those older than it are then given up: the loop learns from the latest network. A
 match that has begun is played to its end, over restarts of this process and of the inference server. A server that is
-away, a full disk or a wrong token change no candidate's fate: the arbiter waits and tries again.
+away, a full disk or a wrong token change no candidate's fate: the arbiter waits and tries again. Any other failure is
+tried again a few times; when the champion is served all the same, the candidate is broken. No candidate ends the service.
+
+No version becomes champion by any path unless an inference server has loaded it, which tests its answers to the golden
+positions; or an operator has accepted the risk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -21,20 +26,24 @@ import structlog
 
 from games.core import Game
 from gatekeeper.disk import Disk
-from gatekeeper.evaluation import BrokenVersion
+from gatekeeper.evaluation import BrokenVersion, FailedVersion
 from gatekeeper.ledger import Ledger
-from gatekeeper.pointer import ROLLBACK, ChampionPointer, previous_version
+from gatekeeper.pointer import NOT_SELF_TESTED, ROLLBACK, ChampionPointer, previous_version, was_self_tested
 from gatekeeper.referee import ChampionChanged, Referee
 from gatekeeper.serving import Serving
 from zerofleet import metrics, tracing
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import (
+    ConfigurationError,
     CorruptModel,
     InvalidRequest,
     ModelNotFound,
     Overloaded,
     PermissionRefused,
+    StaleEpoch,
     Unavailable,
+    ZerofleetError,
+    first_error,
 )
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.matches import Decision
@@ -45,9 +54,12 @@ __all__ = ["Arbiter"]
 
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 10.0
+MOST_FAILURES = 8
+"""Failures without a known cause before a candidate is broken; with the pauses between them they take about 20 s."""
+LONGEST_REASON = 2_000  # characters
 
 # What passes by itself or by an operator's hand, and is no fault of a candidate.
-PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound)
+PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound, ConfigurationError, OSError)
 
 log = structlog.get_logger()
 
@@ -82,6 +94,8 @@ class Arbiter:
         self._work = asyncio.Event()
         self._traces: dict[int, str] = {}
         """By version, the trace a candidate was offered in; forgotten when it is settled, and by a restart."""
+        self._failures: Counter[int] = Counter()
+        """Failures without a known cause by candidate; forgotten likewise."""
         self.idle = asyncio.Event()
         """Set while no candidate waits for a decision."""
 
@@ -107,9 +121,10 @@ class Arbiter:
         log.info("candidate.offered", version=version, status=candidate.status)
         return candidate
 
-    async def promote(self, version: int, *, reason: str) -> Champion:
+    async def promote(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
         """Make a version the champion whatever its results; the champion itself stays as it is.
 
+        `without_self_test` accepts a version that no inference server has loaded, when none can be asked; the reason says so.
         Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
         Cancellation: it is done and known, or nothing happened.
         """
@@ -117,7 +132,8 @@ class Arbiter:
             champion = self._pointer.champion
             if champion is not None and champion.version == version:
                 return champion
-            champion = await self._crown(version, reason=reason or "promoted by hand")
+            reason = reason or "promoted by hand"
+            champion = await self._crown(version, reason=reason, without_self_test=without_self_test)
         try:
             await self._ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
         except Unavailable as error:  # it is champion all the same
@@ -144,7 +160,7 @@ class Arbiter:
                 continue
             try:
                 with tracing.follow("gate", parent=self._traces.get(version, ""), version=version):
-                    await self._decide(version)
+                    await self._attempt(version)
             except PASSING as error:
                 log.warning("decision.delayed", version=version, error=str(error))
                 await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
@@ -165,6 +181,29 @@ class Arbiter:
         self._work.clear()
         self.idle.set()
         await self._work.wait()
+
+    async def _attempt(self, version: int) -> None:
+        """Decide on a candidate; settle it as broken when that keeps failing. Raises what passes, and `StaleEpoch`."""
+        try:
+            await self._decide(version)
+        except Exception as failure:
+            error = first_error(failure)
+            if isinstance(error, (*PASSING, StaleEpoch)):
+                raise error from failure
+            self._failures[version] += 1
+            log.exception("decision.failed", version=version, failures=self._failures[version])
+            text = f"{type(error).__name__}: {error}"
+            own = not isinstance(error, FailedVersion) or error.version == version
+            if not own or self._failures[version] < MOST_FAILURES or not await self._serves_champion():
+                raise Unavailable(f"deciding on version {version} failed ({text})") from failure
+            await self._settle(version, CandidateStatus.BROKEN, text)
+
+    async def _serves_champion(self) -> bool:
+        """Return whether the inference server answers for the champion; false also when it cannot be asked."""
+        try:
+            return await self._serving.has_champion()
+        except ZerofleetError:
+            return False
 
     async def _decide(self, version: int) -> None:
         """Bring one candidate to its end, or back into the queue. Raises what passes."""
@@ -224,15 +263,29 @@ class Arbiter:
                 written = await self._pointer.write(version, reason=reason)
                 tracing.note(epoch=written.epoch, reason=reason)
 
-    async def _crown(self, version: int, *, reason: str) -> Champion:
-        """Check a version, have it loaded where the inference server can be reached, and point to it."""
+    async def _crown(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
+        """Check a version, have it loaded and so tested by the inference server, and point to it."""
         await self._check(version)
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._serving.including(version))
-            except PASSING as error:  # the files are sound; whoever serves them will test them again
+            except CorruptModel:
+                raise
+            except (ZerofleetError, OSError) as error:
+                if not await self._passed_before(version):
+                    if not without_self_test:
+                        raise Unavailable(
+                            f"version {version} was not self-tested because the inference server is away or cannot load it"
+                            f" ({error}); start it, or promote version {version} with --without-self-test"
+                        ) from error
+                    reason = f"{reason} {NOT_SELF_TESTED}"
                 log.warning("promotion.not_loaded", version=version, error=str(error))
             return await self._pointer.write(version, reason=reason)
+
+    async def _passed_before(self, version: int) -> bool:
+        """Return whether a version was champion, with this very content, after its self-test."""
+        sha256 = await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
+        return was_self_tested(self._pointer.history, version, sha256)
 
     async def _check(self, version: int) -> None:
         """Verify a version's files. Raises `CorruptModel`, `ModelNotFound`."""
@@ -262,6 +315,7 @@ class Arbiter:
 
     async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
         """Note the end of a candidate, and close its match."""
+        reason = reason[:LONGEST_REASON].encode(errors="backslashreplace").decode()
         report = self._referee.report_of(version)
         await self._ledger.set_status(version, status, reason=reason, report=report)
         crash_point("gatekeeper_after_verdict")
@@ -269,6 +323,7 @@ class Arbiter:
         log.info("candidate.settled", version=version, status=status.value, reason=reason)
         tracing.note(status=status.value)
         self._traces.pop(version, None)
+        self._failures.pop(version, None)
         await self._close_matches(version, rated=status is CandidateStatus.PROMOTED)
 
     async def _close_matches(self, version: int, *, rated: bool) -> None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import time
 
 from zerofleet import metrics
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import CorruptModel, InvalidRequest, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 
-__all__ = ["BrokenVersion", "WatchedEvaluator"]
+__all__ = ["BrokenVersion", "FailedVersion", "WatchedEvaluator"]
 
 
 class BrokenVersion(CorruptModel):
     """A version answered something that no sound network answers."""
+
+    def __init__(self, version: int, text: str) -> None:
+        super().__init__(text)
+        self.version = version
+
+
+class FailedVersion(ZerofleetError):
+    """The evaluation of a version failed for a reason that neither names a fault of it nor says that it will pass."""
 
     def __init__(self, version: int, text: str) -> None:
         super().__init__(text)
@@ -27,12 +35,19 @@ class WatchedEvaluator:
         self._network = metrics.EVALUATIONS.labels(source="network")
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`; raises `BrokenVersion` for a corrupt answer. Cancellation: as there."""
+        """See `Evaluator.evaluate`; raises `BrokenVersion` for a corrupt answer, `FailedVersion` for an internal error.
+
+        Cancellation: as there.
+        """
         began = time.monotonic()
         try:
             answer = await self._evaluator.evaluate(batch, version=version)
         except CorruptModel as error:
             raise BrokenVersion(version, str(error)) from error
+        except ZerofleetError as error:
+            if type(error) in (ZerofleetError, InvalidRequest):
+                raise FailedVersion(version, f"evaluation of version {version} failed: {error}") from error
+            raise
         metrics.EVAL_LATENCY.observe(time.monotonic() - began)
         metrics.EVAL_BATCH_SIZE.observe(len(batch))
         self._network.inc(len(batch))

@@ -26,7 +26,15 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet import metrics
-from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    Unavailable,
+    first_error,
+)
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.ladders.play import in_turns
 from zerofleet.ladders.rungs import ANCHOR, default_rungs, require_rungs
@@ -79,15 +87,17 @@ class Ladder:
         await asyncio.sleep(self._settings.ladder_delay_s)
         while self._names:
             epoch = self._pointer.epoch
-            self._show()
             try:
+                await self._close_matches_of_former_champions()
+                self._show()
                 await self._play(evaluator, epoch)
-            except (Unavailable, Overloaded, ModelNotFound, CorruptModel) as error:
-                log.info("ladder.delayed", error=str(error))
+            except Exception as failure:  # nothing that the ladder meets may end the gatekeeper
+                error = first_error(failure)
+                foreseen = isinstance(error, Unavailable | Overloaded | ModelNotFound | CorruptModel)
+                log.info("ladder.delayed", error=str(error), exc_info=None if foreseen else failure)
                 await asyncio.sleep(PAUSE_S)
                 continue
             await self._pointer.changed_since(epoch)
-            await self._close_matches_of_former_champions()
 
     async def _play(self, evaluator: Evaluator, epoch: int) -> None:
         """Play until nothing is missing or another champion comes."""

@@ -21,10 +21,13 @@ from zerofleet.errors import ModelNotFound, StaleEpoch, Unavailable
 from zerofleet.model_store import ModelStore
 from zerofleet.promotions import Champion
 
-__all__ = ["ROLLBACK", "ChampionPointer", "previous_version"]
+__all__ = ["NOT_SELF_TESTED", "ROLLBACK", "ChampionPointer", "previous_version", "was_self_tested"]
 
 ROLLBACK = "rollback"
 """How the reason of a rollback begins, in the pointer and its history."""
+
+NOT_SELF_TESTED = "(without self-test)"
+"""How the reason of a champion ends that no inference server had loaded when it was promoted."""
 
 log = structlog.get_logger()
 
@@ -153,3 +156,12 @@ def previous_version(history: Sequence[Champion]) -> int:
     if len(line) < 2:
         raise ModelNotFound("there is no earlier champion to go back to; promote a version by its number instead")
     return line[-2]
+
+
+def was_self_tested(history: Sequence[Champion], version: int, manifest_sha256: str) -> bool:
+    """Return whether a version with this manifest was a champion that an inference server had loaded before."""
+    return any(
+        (champion.version, champion.manifest_sha256) == (version, manifest_sha256)
+        and not champion.reason.endswith(NOT_SELF_TESTED)
+        for champion in history
+    )

@@ -59,7 +59,10 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
     async def Promote(self, request: wire.PromoteRequest, context: Any) -> wire.Champion:
         """Promote a version by hand. Cancellation: it is done and known, or nothing happened."""
         version = self._version(request)
-        return champion_to_wire(await self._arbiter.promote(version, reason=_reason(request.reason)))
+        champion = await self._arbiter.promote(
+            version, reason=_reason(request.reason), without_self_test=request.without_self_test
+        )
+        return champion_to_wire(champion)
 
     async def Rollback(self, request: wire.RollbackRequest, context: Any) -> wire.Champion:
         """Go back to the previous champion. Cancellation: it is done and known, or nothing happened."""

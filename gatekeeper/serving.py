@@ -90,8 +90,10 @@ class Serving:
             try:
                 if self.wanted() != self._served or not await self._has(*self.wanted()):
                     await self.apply()
-            except ZerofleetError as error:
-                log.warning("serving.failed", versions=self.wanted(), error=str(error))
+            except Exception as error:
+                log.warning(
+                    "serving.failed", versions=self.wanted(), error=str(error), exc_info=not isinstance(error, ZerofleetError)
+                )
                 self._served = ()
             try:
                 async with asyncio.timeout(self._recheck_s):

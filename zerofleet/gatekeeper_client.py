@@ -99,13 +99,15 @@ class GatekeeperClient(ChannelClient):
         champion = champion_from_wire(reply.champion) if reply.HasField("champion") else None
         return [Candidate.from_wire(message) for message in reply.models], champion
 
-    async def promote(self, model: str, version: int, *, reason: str) -> Champion:
-        """Make a version the champion whatever its results, once its files are verified.
+    async def promote(self, model: str, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
+        """Make a version the champion whatever its results, once its files are verified and an inference server has loaded it.
+
+        `without_self_test` accepts one that no server can load now: the risk is a champion that answers nothing, or nonsense.
 
         Raises `ModelNotFound`, `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
         Cancellation: it may or may not have happened; `champion` tells.
         """
-        request = wire.PromoteRequest(game=model, version=version, reason=reason)
+        request = wire.PromoteRequest(game=model, version=version, reason=reason, without_self_test=without_self_test)
         return champion_from_wire(
             await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s, metadata=self._metadata))
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TypeAlias, TypeVar
@@ -22,6 +23,7 @@ from pydantic_core import from_json
 from games.core import Game
 from zerofleet.encodings import encoder_fingerprint
 from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.heads import outputs_of
 
 __all__ = [
     "MANIFEST_SCHEMA",
@@ -34,6 +36,7 @@ __all__ = [
     "check_golden",
     "parse",
     "require_game",
+    "require_golden",
     "to_json",
 ]
 
@@ -92,7 +95,7 @@ class Golden:
     def _read(self, text: str, dtype: str) -> np.ndarray:
         try:
             return np.frombuffer(base64.b64decode(text, validate=True), dtype).reshape(self.positions, -1)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise CorruptModel(f"golden positions of the manifest cannot be read: {error}; export the model again") from error
 
 
@@ -176,6 +179,38 @@ def require_game(manifest: Manifest, game: Game) -> None:
         got = getattr(manifest, name)
         if got != want:
             raise VersionSkew(f"model {manifest.model} version {manifest.version} has {name} {got}, this program wants {want}")
+
+
+def require_golden(manifest: Manifest) -> None:
+    """Raise `CorruptModel` unless there are golden positions, they fit the manifest's sizes, and their answers are possible."""
+    name = f"model {manifest.model} version {manifest.version}"
+    if manifest.golden.positions < 1:
+        raise CorruptModel(f"{name} has no golden positions, so nothing shows that it answers as exported; export it again")
+    outputs = outputs_of(
+        manifest.heads, max_legal=manifest.max_legal, num_players=manifest.num_players, num_actions=manifest.num_actions
+    )
+    states, legal, policy, value = manifest.golden.arrays()
+    answers = [policy, value, *manifest.golden.head_arrays()]
+    widths = [states.shape[1], legal.shape[1], *(answer.shape[1] for answer in answers)]
+    wanted = [-(-math.prod(manifest.planes) // 8), manifest.max_legal, *(output.width for output in outputs)]
+    if widths != wanted:
+        raise CorruptModel(f"{name} has golden positions of widths {widths}, want {wanted}; export it again")
+    listed = legal >= 0
+    if (
+        legal.min() < -1
+        or legal.max() >= manifest.num_actions
+        or not listed[:, 0].all()
+        or (listed[:, 1:] > listed[:, :-1]).any()
+    ):
+        raise CorruptModel(
+            f"{name} lists actions in its golden positions that are not 0 to {manifest.num_actions - 1} with -1 last"
+        )
+    for head, answer in zip(manifest.heads, answers, strict=True):
+        lowest = -1.0 if head == "value" else 0.0
+        if not (np.isfinite(answer).all() and lowest <= answer.min() <= answer.max() <= 1.0):
+            raise CorruptModel(f"{name} has golden answers of {head} that are not within {lowest:g} and 1; export it again")
+    if policy[~listed].any() or np.abs(policy.sum(axis=1) - 1.0).max() > GOLDEN_POLICY_TOLERANCE:
+        raise CorruptModel(f"{name} has golden policies that do not sum to 1 over the listed actions; export it again")
 
 
 def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()) -> None:

@@ -97,19 +97,32 @@ def test_a_corrupt_version_is_not_offered_for_promotion(zerofleet, run):
     assert "was cut short or changed" in outcome.err
 
 
-@pytest.mark.parametrize(("words", "version"), [(("promote", MODEL, "1"), 1), (("rollback", MODEL), None)])
-def test_promotion_and_rollback_are_asked_of_the_gatekeeper(zerofleet, run, monkeypatch, words, version):
+@pytest.mark.parametrize(
+    ("words", "version", "untested"),
+    [
+        (("promote", MODEL, "1"), 1, False),
+        (("promote", MODEL, "1", "--without-self-test"), 1, True),
+        (("rollback", MODEL), None, False),
+    ],
+)
+def test_promotion_and_rollback_are_asked_of_the_gatekeeper(zerofleet, run, monkeypatch, words, version, untested):
     asked = []
 
-    async def change(paths, game, version, reason):
-        asked.append((paths.root, version, reason))
+    async def change(paths, game, version, reason, *, without_self_test=False):
+        asked.append((paths.root, version, reason, without_self_test))
         return Champion(MODEL, version or 1, 2, "0" * 64, 0, reason)
 
     monkeypatch.setattr(models, "_change", change)
     outcome = zerofleet("models", *words, "--reason", "it is better", "--run-dir", str(run))
     assert outcome.code == 0
     assert "is champion" in outcome.out
-    assert asked == [(run, version, "it is better")]
+    assert asked == [(run, version, "it is better", untested)]
+
+
+def test_the_help_of_promote_names_the_risk_of_an_untested_version(zerofleet):
+    told = " ".join(zerofleet("models", "promote", "--help").out.replace("│", " ").split())
+    assert "--without-self-test" in told
+    assert "stops the whole run" in told
 
 
 @pytest.mark.slow

@@ -3,6 +3,10 @@
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
+import io
+import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -27,7 +31,10 @@ RUNGS = ("random", "alpha_beta:1")
 
 
 class FakeInference:
-    """Both faces of an inference server. Versions in `stubborn` play badly, `nonsense` answer NaN, `broken` do not load."""
+    """Both faces of an inference server. Versions in `stubborn` play badly, `nonsense` answer NaN, `broken` do not load.
+
+    `fault` returns the error, or None, that a load of these versions meets.
+    """
 
     def __init__(self, *, stubborn=(), nonsense=(), broken=()):
         self.stubborn, self.nonsense, self.broken = set(stubborn), set(nonsense), set(broken)
@@ -35,6 +42,7 @@ class FakeInference:
         self.changes = []
         self.away = False
         self.on_evaluate = None
+        self.fault = lambda versions: None
         self.asked_in_vain = asyncio.Queue()
 
     async def serve(self, game_name, versions):
@@ -42,6 +50,8 @@ class FakeInference:
             self.asked_in_vain.put_nowait(versions)
         self._require_here()
         assert game_name == MODEL
+        if (error := self.fault(versions)) is not None:
+            raise error
         if bad := self.broken & set(versions):
             raise CorruptModel(f"version {bad.pop()} cannot be loaded")
         self.served = list(versions)
@@ -96,6 +106,15 @@ def template():
     )
 
 
+def archive():
+    """Return a zip with the entries of TorchScript."""
+    out, empty_tuple = io.BytesIO(), b"\x80\x02)."  # pickled
+    with zipfile.ZipFile(out, "w") as file:
+        for name, content in {"constants.pkl": empty_tuple, "data.pkl": empty_tuple, "code/__torch__.py": b"code"}.items():
+            file.writestr(f"model/{name}", content)
+    return out.getvalue()
+
+
 class Models:
     """A store that is easily filled."""
 
@@ -107,8 +126,15 @@ class Models:
         """Store another version; returns its number and the hash of its manifest."""
         number = len(self.store.versions(MODEL)) + 1
         weights = save({"stem.weight": np.full((2, 3), number, np.float32)})
-        version = self.store.publish(MODEL, {"weights.safetensors": weights}, dataclasses.replace(self._template, **changes))
+        files = {"model.pt": archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}
+        version = self.store.publish(MODEL, files, dataclasses.replace(self._template, **changes))
         return version, self.store.manifest_sha256(MODEL, version)
+
+    def edit(self, version, **changes):
+        """Change fields of a stored manifest; returns its new hash."""
+        path = self.store.directory(MODEL, version) / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def damage(self, version):
         """Flip a bit of a version's weights."""

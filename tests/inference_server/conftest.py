@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 from tritonclient.grpc import service_pb2_grpc
 
 import games
@@ -27,7 +28,7 @@ from zerofleet.presets import InferenceSettings
 assert games
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fake_network import MODEL, FakeLoader, Wire, expected_value  # noqa: E402 - it stands beside this file
+from fake_network import ACTIONS, MODEL, FakeLoader, Wire, expected_value  # noqa: E402 - it stands beside this file
 
 
 @pytest.fixture(scope="session")
@@ -60,9 +61,11 @@ def publish(store, game) -> Callable[[], int]:
     def add(*heads: str) -> int:
         spec = game.spec()
         states, legal = sample_positions(game, games=1, seed=1)
+        extra = {"opponents": np.full((len(states), ACTIONS), 1 / ACTIONS), "plies_left": np.zeros((len(states), 1))}
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as file:
-            file.writestr("model/constants.pkl", b"")
+            for name in ("constants.pkl", "data.pkl"):
+                file.writestr(f"model/{name}", b"\x80\x02).")  # an empty tuple, pickled
             file.writestr("model/code/forward.py", str(len(store.versions(MODEL))))
         manifest = Manifest(
             model=MODEL,
@@ -80,9 +83,17 @@ def publish(store, game) -> Callable[[], int]:
             created_at_ms=0,
             network={},
             heads=("policy", "value", *heads),
-            golden=Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0)),
+            golden=Golden.of(
+                states,
+                legal,
+                uniform_policy(legal),
+                expected_value(states, legal, 0),
+                [extra.get(head, extra["plies_left"]) for head in heads],
+            ),
         )
-        return store.publish(MODEL, {"model.pt": archive.getvalue()}, manifest)
+        weights = save({"stem.weight": np.full(3, len(store.versions(MODEL)), np.float32)})
+        files = {"model.pt": archive.getvalue(), "weights.safetensors": weights, "model.py": b"import torch\n"}
+        return store.publish(MODEL, files, manifest)
 
     return add
 

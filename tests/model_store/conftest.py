@@ -24,6 +24,7 @@ from zerofleet.model_store.objects import ObjectStore
 assert games
 
 MODEL = "tic_tac_toe"
+EMPTY_TUPLE = b"\x80\x02)."  # pickled
 
 
 class Place(Protocol):
@@ -112,12 +113,19 @@ def place(kind, tmp_path, request) -> Place:
     return ObjectPlace(server.client(), server.make_bucket(), tmp_path / "cache")
 
 
-def archive(payload: bytes = b"code") -> bytes:
+def archive(payload: bytes = b"code", **changes: bytes) -> bytes:
+    """A zip with the entries of TorchScript; `changes` replace or add some of them."""
     out = io.BytesIO()
+    entries = {"constants.pkl": EMPTY_TUPLE, "data.pkl": EMPTY_TUPLE, "code/__torch__.py": payload}
     with zipfile.ZipFile(out, "w") as file:
-        file.writestr("model/constants.pkl", b"")
-        file.writestr("model/code/__torch__.py", payload)
+        for name, content in {**entries, **changes}.items():
+            file.writestr(f"model/{name}", content)
     return out.getvalue()
+
+
+@pytest.fixture(scope="session")
+def make_archive() -> Callable[..., bytes]:
+    return archive
 
 
 @pytest.fixture(scope="session")

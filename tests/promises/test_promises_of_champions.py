@@ -77,6 +77,38 @@ def test_p4_the_champion_is_always_a_complete_checked_and_tested_model_wherever_
         assert champion() == 2
 
 
+async def test_p4_no_path_leads_to_a_champion_that_no_inference_server_has_loaded(tmp_path):
+    models, inference = gatekeeper_tests.Models(tmp_path / "models"), gatekeeper_tests.FakeInference()
+    incomplete = {
+        "no files": {"files": {}},
+        "no golden positions": {"golden": {"positions": 0, "states": "", "legal": "", "policy": "", "value": ""}},
+        "a name no file can have": {"files": {"x" * 300: {"sha256": "", "size": 0}}},
+    }
+    async with opened(tmp_path, models, inference) as gate:
+        inference.away = True
+        for changes in incomplete.values():
+            version, _ = models.publish()
+            await gate.client.submit(MODEL, version, models.edit(version, **changes))
+            for without_self_test in (False, True):
+                with pytest.raises(CorruptModel):
+                    await gate.client.promote(MODEL, version, reason="", without_self_test=without_self_test)
+            assert (await gate.settled(version)).status is CandidateStatus.BROKEN
+        version, sha256 = models.publish()
+        with pytest.raises(Unavailable, match="not self-tested"):
+            await gate.client.promote(MODEL, version, reason="")
+        await gate.client.submit(MODEL, version, sha256)
+        await inference.asked_in_vain.get()
+        assert models.store.champion(MODEL) is None
+        inference.away = False
+        assert (await gate.settled(version)).status is CandidateStatus.PROMOTED
+        assert version in inference.served
+        following, _ = models.publish()
+        inference.away = True
+        with pytest.raises(Unavailable, match="not self-tested"):
+            await gate.client.promote(MODEL, following, reason="")
+        assert models.store.champion(MODEL).version == version
+
+
 async def test_p5_promotion_follows_its_test_and_duplicated_late_or_forged_results_change_nothing(tmp_path):
     outcomes = []
     for directory, spoil in ((tmp_path / "clean", None), (tmp_path / "spoilt", spoiled)):
@@ -147,16 +179,16 @@ async def test_p6_exactly_one_gatekeeper_can_promote_also_when_another_sleeps_th
     newer = [models.publish()[0] for _ in range(2)]
     client = gatekeeper_tests.GatekeeperClient
     async with client(elsewhere["address"]) as chosen:
-        await chosen.promote(MODEL, newer[0], reason="by the successor")
+        await chosen.promote(MODEL, newer[0], reason="by the successor", without_self_test=True)
     pointed = models.store.champion(MODEL)
     sleeper.send_signal(signal.SIGCONT)
     with contextlib.suppress(StaleEpoch, Unavailable):
         async with client(announced["address"]) as stale:
-            await stale.promote(MODEL, newer[1], reason="by the sleeper")
+            await stale.promote(MODEL, newer[1], reason="by the sleeper", without_self_test=True)
     assert models.store.champion(MODEL) == pointed
     assert await ends(sleeper) != 0  # it noticed, and ended
     async with client(elsewhere["address"]) as chosen:
-        await chosen.promote(MODEL, newer[1], reason="by the successor again")
+        await chosen.promote(MODEL, newer[1], reason="by the successor again", without_self_test=True)
     assert models.store.champion(MODEL).version == newer[1]
     epochs = [one.epoch for one in models.store.history(MODEL)]
     assert epochs == sorted(set(epochs))

@@ -170,14 +170,22 @@ def promote(
     version: Version,
     *,
     reason: Reason = "by hand",
+    without_self_test: Annotated[
+        bool,
+        typer.Option(
+            "--without-self-test",
+            help="Promote also while no inference server can load the version. The risk: nobody has seen it answer, and a "
+            "champion that cannot be loaded, or plays nonsense, stops the whole run.",
+        ),
+    ] = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """Make a version the champion whatever its match said, once its files are verified."""
+    """Make a version the champion whatever its match said, once it is verified and the inference server has loaded it."""
     game, paths = _open(game_name, run_dir, parameters)
     open_run_store(paths).verify(model_name(game), version, game=game)
-    _tell(asyncio.run(_change(paths, game, version, reason)), json=json)
+    _tell(asyncio.run(_change(paths, game, version, reason, without_self_test=without_self_test)), json=json)
 
 
 @app.command("rollback")
@@ -297,13 +305,15 @@ def _gatekeeper(address: str, *, timeout_s: float = 10.0) -> GatekeeperClient:
     return GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s)
 
 
-async def _change(paths: RunPaths, game: Game, version: int | None, reason: str) -> Champion:
+async def _change(
+    paths: RunPaths, game: Game, version: int | None, reason: str, *, without_self_test: bool = False
+) -> Champion:
     """Promote a version, or roll back when none is given."""
     model = model_name(game)
     async with gatekept(paths, game) as address, _gatekeeper(address) as gatekeeper:
         if version is None:
             return await gatekeeper.rollback(model, reason=reason)
-        return await gatekeeper.promote(model, version, reason=reason)
+        return await gatekeeper.promote(model, version, reason=reason, without_self_test=without_self_test)
 
 
 def _tell(champion: Champion, *, json: bool) -> None:

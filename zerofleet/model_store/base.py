@@ -73,8 +73,9 @@ class ModelStore(Protocol):
     def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
         """Check every file of a version against its manifest, and that it was made for `game` where one is given.
 
-        Raises `ModelNotFound`; `CorruptModel` for missing, extra, changed, oversized or non-finite content and for links;
-        `VersionSkew` for another schema, game, rules version or encoding. Does not load the model: see `check_golden`.
+        Raises `ModelNotFound`; `CorruptModel` for missing, extra, changed, oversized, unreadable or non-finite content, for
+        links, foreign pickles and golden positions that do not fit; `VersionSkew` for another schema, game, rules version or
+        encoding; `Unavailable` when the store cannot be read. Does not load the model: see `check_golden`.
         """
         ...
 

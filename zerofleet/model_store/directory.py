@@ -13,6 +13,7 @@ given twice, not even after a version was deleted or a publisher died.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -35,6 +36,8 @@ from zerofleet.model_store import base
 from zerofleet.naming import require_model_name
 
 __all__ = ["DirectoryStore"]
+
+_FAULTS_OF_A_VERSION = {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,10 @@ class DirectoryStore:
     def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
         """See `ModelStore`."""
         manifest = self.manifest(model, version)
-        model_checks.check_files(self.directory(model, version), manifest, max_bytes=self.max_file_bytes)
         if game is not None:
             require_game(manifest, game)
+        with self._reading(model, version):
+            model_checks.check_files(self.directory(model, version), manifest, max_bytes=self.max_file_bytes)
         return manifest
 
     def publish(self, model: str, files: Mapping[str, bytes | Path], manifest: Manifest, *, config: str | None = None) -> int:
@@ -145,13 +149,27 @@ class DirectoryStore:
     def _model_directory(self, model: str) -> Path:
         return self.root / require_model_name(model)
 
+    @contextmanager
+    def _reading(self, model: str, version: int) -> Iterator[None]:
+        """Turn `OSError` into `CorruptModel` where this version alone cannot be read, else into `Unavailable`."""
+        try:
+            yield
+        except OSError as error:
+            where = f"{self.root}/{model}/{version}"
+            if error.errno in _FAULTS_OF_A_VERSION and os.access(self._model_directory(model), os.R_OK | os.X_OK):
+                raise CorruptModel(
+                    f"{where} cannot be read ({error}); correct its permissions or publish the model again"
+                ) from error
+            raise Unavailable(f"cannot read {where}: {error}; is the disk well? try again") from error
+
     def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
-        directory = self.directory(model, version)
-        if directory.is_symlink():
-            raise CorruptModel(f"{directory} is a link; a version must be a directory of the store itself")
-        path = directory / MANIFEST_FILE
-        model_checks.require_plain_file(path, max_bytes=base.MAX_MANIFEST_BYTES)
-        text = path.read_bytes()
+        with self._reading(model, version):
+            directory = self.directory(model, version)
+            if directory.is_symlink():
+                raise CorruptModel(f"{directory} is a link; a version must be a directory of the store itself")
+            path = directory / MANIFEST_FILE
+            model_checks.require_plain_file(path, max_bytes=base.MAX_MANIFEST_BYTES)
+            text = path.read_bytes()
         manifest = base.read_manifest(text, model, version, where=str(path))
         return manifest, hashlib.sha256(text).hexdigest()
 

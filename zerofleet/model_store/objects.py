@@ -94,14 +94,19 @@ class ObjectStore:
     def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
         """See `ModelStore`."""
         manifest = self.manifest(model, version)
-        copy = self.directory(model, version)
-        try:
-            model_checks.check_files(copy, manifest, max_bytes=self._max_file_bytes)
-        except CorruptModel:  # the copy was damaged here, or the version has changed there
-            self._cache.discard(copy)
-            model_checks.check_files(self.directory(model, version), manifest, max_bytes=self._max_file_bytes)
         if game is not None:
             require_game(manifest, game)
+        copy = self.directory(model, version)
+        try:
+            try:
+                model_checks.check_files(copy, manifest, max_bytes=self._max_file_bytes)
+            except CorruptModel:  # the copy was damaged here, or the version has changed there
+                self._cache.discard(copy)
+                model_checks.check_files(self.directory(model, version), manifest, max_bytes=self._max_file_bytes)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot read the copy {copy} of {self.location}/{model}/{version}: {error}; try again"
+            ) from error
         return manifest
 
     def publish(self, model: str, files: Mapping[str, bytes | Path], manifest: Manifest, *, config: str | None = None) -> int:
@@ -202,8 +207,9 @@ class ObjectStore:
         where = f"{self.location}/{model}/{version}"
         manifest = self.manifest(model, version)
         prefix = f"{model}/{version}/"
+        model_checks.require_contents(manifest, where=f"{where}/{MANIFEST_FILE}")
         for one in listed:
-            if "/" in one.key.removeprefix(prefix):
+            if one.key.removeprefix(prefix) not in {*manifest.files, MANIFEST_FILE}:
                 raise CorruptModel(f"{where} holds {one.key.removeprefix(prefix)}, which the manifest does not name; remove it")
             if one.size > self._max_file_bytes:
                 raise CorruptModel(f"{one.key} has {one.size} bytes, at most {self._max_file_bytes} are allowed")

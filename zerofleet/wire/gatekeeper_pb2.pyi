@@ -113,14 +113,16 @@ class ListModelsReply(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., champion: _Optional[_Union[Champion, _Mapping]] = ...) -> None: ...
 
 class PromoteRequest(_message.Message):
-    __slots__ = ("game", "version", "reason")
+    __slots__ = ("game", "version", "reason", "without_self_test")
     GAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_SELF_TEST_FIELD_NUMBER: _ClassVar[int]
     game: str
     version: int
     reason: str
-    def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    without_self_test: bool
+    def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., reason: _Optional[str] = ..., without_self_test: _Optional[bool] = ...) -> None: ...
 
 class RollbackRequest(_message.Message):
     __slots__ = ("game", "reason")

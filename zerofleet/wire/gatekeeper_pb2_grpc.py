@@ -103,7 +103,8 @@ class GatekeeperServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Promote(self, request, context):
-        """Makes a verified version the champion whatever its results.
+        """Makes a verified version the champion whatever its results, once an inference server has loaded it and compared its
+        answers with the golden positions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

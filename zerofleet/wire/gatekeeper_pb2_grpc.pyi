@@ -41,7 +41,9 @@ class GatekeeperStub:
     """
     ListModels: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.ListModelsRequest, _gatekeeper_pb2.ListModelsReply]
     Promote: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.PromoteRequest, _gatekeeper_pb2.Champion]
-    """Makes a verified version the champion whatever its results."""
+    """Makes a verified version the champion whatever its results, once an inference server has loaded it and compared its
+    answers with the golden positions.
+    """
     Rollback: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.RollbackRequest, _gatekeeper_pb2.Champion]
     """Makes the previous champion the champion again."""
     GetLadder: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.GetLadderRequest, _gatekeeper_pb2.Ladder]
@@ -59,7 +61,9 @@ class GatekeeperAsyncStub(GatekeeperStub):
     """
     ListModels: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.ListModelsRequest, _gatekeeper_pb2.ListModelsReply]  # type: ignore[assignment]
     Promote: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.PromoteRequest, _gatekeeper_pb2.Champion]  # type: ignore[assignment]
-    """Makes a verified version the champion whatever its results."""
+    """Makes a verified version the champion whatever its results, once an inference server has loaded it and compared its
+    answers with the golden positions.
+    """
     Rollback: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.RollbackRequest, _gatekeeper_pb2.Champion]  # type: ignore[assignment]
     """Makes the previous champion the champion again."""
     GetLadder: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.GetLadderRequest, _gatekeeper_pb2.Ladder]  # type: ignore[assignment]
@@ -104,7 +108,9 @@ class GatekeeperServicer(metaclass=_abc_1.ABCMeta):
         request: _gatekeeper_pb2.PromoteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gatekeeper_pb2.Champion, _abc.Awaitable[_gatekeeper_pb2.Champion]]:
-        """Makes a verified version the champion whatever its results."""
+        """Makes a verified version the champion whatever its results, once an inference server has loaded it and compared its
+        answers with the golden positions.
+        """
 
     @_abc_1.abstractmethod
     def Rollback(

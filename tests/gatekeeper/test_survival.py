@@ -1,0 +1,219 @@
+"""One bad candidate is broken with its reason, and the gatekeeper goes on; what is no fault of it is tried again."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gatekeeper import arbiter
+from gatekeeper.journal import Journal
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    Overloaded,
+    PermissionRefused,
+    Unavailable,
+    ZerofleetError,
+)
+from zerofleet.model_store import DirectoryStore
+from zerofleet.promotions import CandidateStatus
+
+MODEL = "tic_tac_toe"
+STORED = {"sha256": "0" * 64, "size": 0}
+BROKEN = CandidateStatus.BROKEN
+
+MANIFESTS = {
+    "a file name of 300 characters": {"files": {"x" * 300: STORED}},
+    "a file name with a NUL": {"files": {"model\0.pt": STORED}},
+    "no files": {"files": {}},
+    "a path": {"files": {"../../champion.json": STORED}},
+    "no golden positions": {"golden": {"positions": 0, "states": "", "legal": "", "policy": "", "value": ""}},
+    "golden positions beyond count": {"golden": {"positions": 10**18, "states": "", "legal": "", "policy": "", "value": ""}},
+    "heads nobody knows": {"heads": ["policy", "value", "dreams"]},
+}
+
+
+async def offer_edited(gate, **changes):
+    version, _ = gate.models.publish()
+    await gate.client.submit(MODEL, version, gate.models.edit(version, **changes))
+    return await gate.settled(version)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+async def test_a_candidate_with_a_bad_manifest_is_broken_and_the_next_one_is_decided(open_gate, name):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        broken = await offer_edited(gate, **MANIFESTS[name])
+        assert broken.status is BROKEN
+        assert broken.reason
+        with pytest.raises(CorruptModel):
+            await gate.client.promote(MODEL, broken.version, reason="")
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+        assert [champion.version for champion in gate.pointer.history] == [1, 3]
+
+
+async def test_a_candidate_that_may_not_be_read_is_broken(open_gate, monkeypatch):
+    opened = Path.open
+
+    def refuse(self, *arguments, **options):
+        if self.parts[-2:] == ("2", "model.pt"):
+            raise PermissionError(13, "Permission denied", str(self))
+        return opened(self, *arguments, **options)
+
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        monkeypatch.setattr(Path, "open", refuse)
+        broken = await gate.offer()
+        assert broken.status is BROKEN
+        assert "Permission denied" in broken.reason
+        with pytest.raises(CorruptModel, match="Permission denied"):
+            await gate.client.promote(MODEL, 2, reason="")
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+
+
+async def test_a_manifest_that_may_not_be_read_is_refused_when_it_is_submitted(open_gate, monkeypatch):
+    read = Path.read_bytes
+
+    def refuse(self):
+        if self.parts[-2:] == ("1", "manifest.json"):
+            raise PermissionError(13, "Permission denied", str(self))
+        return read(self)
+
+    async with open_gate(mode="off") as gate:
+        version, sha256 = gate.models.publish()
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(CorruptModel, match="Permission denied"):
+            await gate.client.submit(MODEL, version, sha256)
+        assert (await gate.offer()).version == 2
+
+
+async def test_a_candidate_beside_files_with_undecodable_names_is_broken(open_gate):
+    async with open_gate(mode="off") as gate:
+        version, sha256 = gate.models.publish()
+        (gate.models.store.directory(MODEL, version) / "\udcff").write_bytes(b"")
+        await gate.client.submit(MODEL, version, sha256)
+        assert (await gate.settled(version)).status is BROKEN
+
+
+@pytest.mark.parametrize(
+    "error", [ZerofleetError("internal error 4711"), InvalidRequest("no such option"), ValueError("surprise")]
+)
+async def test_a_load_that_keeps_failing_breaks_the_candidate_while_the_champion_is_served(open_gate, inference, error):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        attempts = []
+        inference.fault = lambda versions: attempts.append(versions) or error if 2 in versions else None
+        broken = await gate.offer()
+        assert (broken.status, broken.reason) == (BROKEN, f"{type(error).__name__}: {error}")
+        assert len(attempts) >= arbiter.MOST_FAILURES
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+
+
+async def test_a_failure_of_the_server_that_passes_breaks_nobody(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        failures = iter([ZerofleetError("internal error 1"), ValueError("surprise"), ZerofleetError("internal error 2")])
+        inference.fault = lambda versions: next(failures, None) if 2 in versions else None
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+
+
+async def test_no_candidate_is_broken_while_the_champion_is_not_served_either(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        inference.served, attempts, many = [], [], asyncio.Event()
+
+        def fail(versions):
+            attempts.append(versions)
+            if len(attempts) > 3 * arbiter.MOST_FAILURES:
+                many.set()
+            return ZerofleetError("internal error")
+
+        inference.fault = fail
+        version, sha256 = gate.models.publish()
+        await gate.client.submit(MODEL, version, sha256)
+        await many.wait()
+        assert gate.ledger.candidate(version).status is CandidateStatus.QUEUED
+        inference.fault = lambda versions: None
+        assert (await gate.settled(version)).status is CandidateStatus.PROMOTED
+
+
+@pytest.mark.parametrize("culprit", [1, 2])
+async def test_an_evaluation_that_keeps_failing_breaks_the_candidate_when_it_is_the_candidates(open_gate, inference, culprit):
+    async with open_gate() as gate:
+        await gate.offer()
+        attempts, many = [], asyncio.Event()
+
+        async def fail(version):
+            if version == culprit:
+                attempts.append(version)
+                if len(attempts) > 3 * arbiter.MOST_FAILURES:
+                    many.set()
+                raise ZerofleetError("internal error")
+
+        inference.on_evaluate = fail
+        version, sha256 = gate.models.publish()
+        await gate.client.submit(MODEL, version, sha256)
+        if culprit == 1:
+            await many.wait()
+            assert gate.ledger.candidate(version).status is CandidateStatus.PLAYING
+            inference.on_evaluate = None
+            assert (await gate.settled(version)).status is CandidateStatus.REJECTED
+        else:
+            broken = await gate.settled(version)
+            assert (broken.status, broken.reason) == (BROKEN, "FailedVersion: evaluation of version 2 failed: internal error")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("away"),
+        Overloaded("full"),
+        PermissionRefused("wrong token"),
+        ConfigurationError("wrong credentials"),
+        OSError(5, "Input/output error"),
+        OSError(28, "No space left on device"),
+    ],
+)
+async def test_what_is_no_fault_of_the_candidate_is_tried_again_as_often_as_it_takes(open_gate, monkeypatch, error):
+    failures = iter([error] * (2 * arbiter.MOST_FAILURES))
+    verify = DirectoryStore.verify
+
+    def fail(self, model, version, **options):
+        if failure := next(failures, None):
+            raise failure
+        return verify(self, model, version, **options)
+
+    monkeypatch.setattr(DirectoryStore, "verify", fail)
+    async with open_gate(mode="off") as gate:
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+        assert next(failures, None) is None
+
+
+async def test_a_verdict_that_cannot_be_written_waits_for_the_disk(open_gate, monkeypatch):
+    append, failures = Journal.append, iter([Unavailable("disk full")] * 12)
+
+    def fail(self, event):
+        if getattr(event, "status", None) is BROKEN and (failure := next(failures, None)):
+            raise failure
+        append(self, event)
+
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        monkeypatch.setattr(Journal, "append", fail)
+        assert (await offer_edited(gate, files={})).status is BROKEN
+        assert next(failures, None) is None
+
+
+async def test_an_evaluation_that_fails_in_the_ladder_ends_nothing(open_gate, inference):
+    async with open_gate(mode="off", ladder_games=2) as gate:
+        failed = asyncio.Event()
+
+        async def fail(version):
+            failed.set()
+            raise ValueError("surprise")
+
+        inference.on_evaluate = fail
+        await gate.offer()
+        await failed.wait()
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
