@@ -178,6 +178,14 @@ def test_a_short_file_takes_the_rest_from_the_preset(tmp_path):
     assert (read.build_preset().search.simulations, read.build_preset().selfplay.slots) == (31, 512)
 
 
+def test_the_file_shown_in_the_documents_is_read(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "experiments.md"
+    path = tmp_path / "my.toml"
+    path.write_text(page.read_text().split("```toml\n")[1].split("```")[0])
+    read = read_experiment(path)
+    assert (read.seed, read.parameters, read.build_preset().search.simulations) == (7, {"rows": "5"}, 200)
+
+
 @pytest.mark.parametrize("name", ["tic_tac_toe", "take_six", "chinese_checkers_star37"])
 def test_every_service_takes_the_numbers_of_the_file_whatever_the_environment_says(name, tmp_path):
     kept = read_experiment(written(Experiment(name, "tiny", settings={"network.hidden": "[8, 4]"}), tmp_path))

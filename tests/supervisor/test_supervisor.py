@@ -18,6 +18,7 @@ from rich.console import Console
 
 from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.presets import preset
+from zerofleet.presets.experiment import read_experiment
 from zerofleet.runs import RunDirectory, RunPaths
 from zerofleet.supervisor import RunRequest, run
 from zerofleet.supervisor import child as child_module
@@ -139,6 +140,15 @@ def test_a_full_disk_is_refused_before_anything_starts(directory: RunDirectory, 
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=3 << 20))
     with pytest.raises(ConfigurationError, match=r"3 MiB are free on the disk of .*, a run needs at least 200 MiB; free some"):
         module.run(RunRequest("tic_tac_toe", directory.paths.root, preset="tiny"))
+
+
+def test_a_run_keeps_the_experiment_it_was_started_with_when_it_goes_on_with_another(directory: RunDirectory) -> None:
+    root = directory.paths.root
+    module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "29"}), directory)
+    module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "28"}), directory)
+    kept = read_experiment(directory.paths.experiment)
+    assert (kept.game, kept.preset, kept.seed, kept.build_preset().search.simulations) == ("tic_tac_toe", "tiny", 5, 29)
+    assert [path.name for path in root.glob("experiment*")] == ["experiment.toml"]
 
 
 def test_every_service_gets_its_directory_addresses_threads_and_seed(directory: RunDirectory) -> None:
