@@ -144,10 +144,10 @@ def test_a_full_disk_is_refused_before_anything_starts(directory: RunDirectory, 
 
 def test_a_run_keeps_the_experiment_it_was_started_with_when_it_goes_on_with_another(directory: RunDirectory) -> None:
     root = directory.paths.root
-    module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "9"}), directory)
-    module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "8"}), directory)
+    module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "29"}), directory)
+    module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "28"}), directory)
     kept = read_experiment(directory.paths.experiment)
-    assert (kept.game, kept.preset, kept.seed, kept.build_preset().search.simulations) == ("tic_tac_toe", "tiny", 5, 9)
+    assert (kept.game, kept.preset, kept.seed, kept.build_preset().search.simulations) == ("tic_tac_toe", "tiny", 5, 29)
     assert [path.name for path in root.glob("experiment*")] == ["experiment.toml"]
 
 
