@@ -45,6 +45,8 @@ def note(function: Callable[..., Any]) -> Path:
         if package not in _packages_with_compiled:
             _packages_with_compiled.add(package)
             _read_modules.clear()
+            _places.cache_clear()
+            _imported.cache_clear()
         _text(file)
         for name in set(sys.modules) - _read_modules:
             _read_modules.add(name)
