@@ -17,6 +17,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
 
+from zerofleet.backoff import Backoff
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
 from zerofleet.evaluators.addresses import may_have_replicas
@@ -128,7 +129,7 @@ class KServeEvaluator(ChannelClient):
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        attempt = 0
+        backoff = Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S, rng=self._rng, least_share=0.0)
         async with self._slots:
             while True:
                 try:
@@ -137,12 +138,11 @@ class KServeEvaluator(ChannelClient):
                     )
                 except grpc.aio.AioRpcError as failure:
                     error = call_error(failure, target=self.target)
-                    pause_s = self._rng.uniform(0, min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt))
+                    pause_s = backoff.next_s()
                     if loop.time() + pause_s >= began_s + self._patience_s(error):
                         raise await self.explained(error) from failure
                 await asyncio.sleep(pause_s)
                 self._on_retry(error)
-                attempt += 1
 
     def _patience_s(self, error: ZerofleetError) -> float:
         """Return for how long a request that failed so is sent again."""

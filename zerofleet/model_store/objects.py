@@ -24,6 +24,7 @@ from pathlib import Path
 
 from games.core import Game
 from zerofleet import model_checks
+from zerofleet.backoff import Backoff
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable
 from zerofleet.files import whole_lines
@@ -49,8 +50,16 @@ _NUMBER_PAUSE_S = 0.1
 class ObjectStore:
     """Models below `s3://bucket/prefix`; see `ModelStore`."""
 
-    def __init__(self, bucket: Bucket, cache: ModelCache, *, max_file_bytes: int = base.MAX_FILE_BYTES) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        cache: ModelCache,
+        *,
+        max_file_bytes: int = base.MAX_FILE_BYTES,
+        rng: random.Random | None = None,
+    ) -> None:
         self._bucket = bucket
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._cache = cache
         self._max_file_bytes = max_file_bytes
         self._weights: dict[tuple[str, str], str] = {}  # key and etag of a manifest -> sha256 of the weights it names
@@ -253,6 +262,7 @@ class ObjectStore:
         """Give out the next number, to one publisher only."""
         highest = max((_version(one) for one in found), default=0)
         key = f"{model}/.last_version"
+        backoff = Backoff(_NUMBER_PAUSE_S, _NUMBER_PAUSE_S, rng=self._rng, least_share=0.0)
         for _ in range(_NUMBER_ATTEMPTS):
             counter = self._bucket.read(key, max_bytes=64)
             text = counter.data.decode(errors="replace").strip() if counter else ""
@@ -260,7 +270,7 @@ class ObjectStore:
             try:
                 self._bucket.replace(key, f"{number}\n".encode(), counter)
             except ChangedMeanwhileError:
-                time.sleep(random.uniform(0.0, _NUMBER_PAUSE_S))  # noqa: S311 - spreads publishers, hides nothing
+                time.sleep(backoff.next_s())
                 continue
             return number
         raise Unavailable(f"too many publishers of {model} at once in {self.location}; nothing was changed, try again")
