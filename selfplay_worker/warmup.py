@@ -7,7 +7,7 @@ import time
 import structlog
 
 from games.core import Game
-from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import SearchBlock, SearchSettings
 
 __all__ = ["warm_up"]

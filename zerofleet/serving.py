@@ -30,8 +30,8 @@ from games.positions import parameters_text
 from zerofleet.errors import ModelNotFound, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.control import ModelControl
-from zerofleet.evaluators.fakes import UniformEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.naming import model_name
 from zerofleet.runs import RunDirectory, RunPaths, read_header
 from zerofleet.security.channels import open_channel

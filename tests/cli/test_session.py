@@ -10,7 +10,7 @@ from games.core import make
 from games.positions import replay
 from zerofleet.cli.analyst import Analyst, best_move, ranked
 from zerofleet.cli.session import Session
-from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 
 
 class FirstLegal:

@@ -30,7 +30,7 @@ from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
-from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import SearchBlock, SearchSettings
 from zerofleet.search.block import LAST_SEED
 
@@ -100,7 +100,7 @@ class MctsAgent:
             if asked and now + (now - stepped) / 2 >= began + limit_s:  # another step would end further from the limit
                 break
             answer = self._evaluate(batch, self._version)
-            block.absorb(answer.policy, answer.value, answer.heads)
+            block.absorb(answer.policy, answer.value, answer.extra_heads)
             asked, stepped = True, now
         return _choice(block, actions)
 

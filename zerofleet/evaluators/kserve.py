@@ -58,7 +58,7 @@ class KServeEvaluator(ChannelClient):
     def __init__(
         self,
         target: str,
-        game_name: str,
+        model: str,
         *,
         token: str | None = None,
         tls: Tls = PLAIN,
@@ -69,7 +69,7 @@ class KServeEvaluator(ChannelClient):
         on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
         rng: random.Random | None = None,
     ) -> None:
-        self._model = require_model_name(game_name)  # before there is a channel to close
+        self._model = require_model_name(model)  # before there is a channel to close
         super().__init__(target, open_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._retry_s = retry_s
@@ -84,22 +84,24 @@ class KServeEvaluator(ChannelClient):
         """See `Evaluator.evaluate`. The arrays of `batch` are copied before the first suspension.
 
         Also raises `CorruptModel` when an answer is not finite or of the wrong shape or type, and `InvalidRequest` when the
-        model has fewer extra heads than `batch.heads`.
+        model has fewer extra heads than `batch.extra_heads`.
         Cancellation: the server drops what it has not begun; evaluate again.
         """
         if version < 1:
             raise InvalidRequest(f"model version {version} cannot be asked for; versions begin at 1")
         if len(batch) == 0:
             policy = np.zeros(batch.legal.shape, np.float16)
-            return Evaluation(policy, np.zeros((0, 0), np.float32), version, (np.zeros((0, 0), np.float32),) * batch.heads)
+            return Evaluation(
+                policy, np.zeros((0, 0), np.float32), version, (np.zeros((0, 0), np.float32),) * batch.extra_heads
+            )
         requests = [self._request(batch, start, version) for start in range(0, len(batch), self._max_rows)]
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
         else:
             replies = await self._send_all(requests)
         parts = [_read_reply(reply, request) for reply, request in zip(replies, requests, strict=True)]
-        policy, value, *heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        return Evaluation(policy, value, version, tuple(heads))
+        policy, value, *extra_heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        return Evaluation(policy, value, version, tuple(extra_heads))
 
     def _request(self, batch: LeafBatch, start: int, version: int) -> Any:
         states, legal = batch.states[start : start + self._max_rows], batch.legal[start : start + self._max_rows]
@@ -108,7 +110,7 @@ class KServeEvaluator(ChannelClient):
         request.inputs.add(name=LEGAL_TENSOR, datatype="INT16", shape=legal.shape)
         request.outputs.add(name=POLICY_TENSOR)
         request.outputs.add(name=VALUE_TENSOR)
-        for index in range(batch.heads):
+        for index in range(batch.extra_heads):
             request.outputs.add(name=head_tensor(index))
         request.raw_input_contents.append(states.astype("u1", copy=False).tobytes())
         request.raw_input_contents.append(legal.astype("<i2", copy=False).tobytes())
@@ -157,16 +159,16 @@ def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
     if asked != answered:
         raise CorruptModel(f"asked model {asked[0]} version {asked[1]}, but {answered[0]} version {answered[1]} answered")
     arrays = _arrays(reply, request)
-    policy, value, *heads = (arrays.get(output.name) for output in request.outputs)
+    policy, value, *extra_heads = (arrays.get(output.name) for output in request.outputs)
     rows, width = request.inputs[1].shape
     if policy is None or policy.shape != (rows, width) or policy.dtype != np.float16:
         _refuse(request, f"{POLICY_TENSOR} of shape {_shape(policy)}, want FP16 ({rows}, {width})")
-    for name, array in ((VALUE_TENSOR, value), *((head_tensor(index), head) for index, head in enumerate(heads))):
+    for name, array in ((VALUE_TENSOR, value), *((head_tensor(index), head) for index, head in enumerate(extra_heads))):
         if array is None or array.ndim != 2 or len(array) != rows or array.shape[1] == 0:
             _refuse(request, f"{name} of shape {_shape(array)}, want ({rows}, 1 or more)")
     if value is None or value.dtype != np.float32:
         _refuse(request, f"{VALUE_TENSOR} of another type, want FP32")
-    found = [array for array in (policy, value, *heads) if array is not None]
+    found = [array for array in (policy, value, *extra_heads) if array is not None]
     if not all(np.isfinite(array).all() for array in found):
         _refuse(request, "numbers that are not finite")
     return found

@@ -23,7 +23,7 @@ from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.matches.agent_pool import AgentPool, Question, seen_by_mover
 from zerofleet.matches.effort import Effort
 from zerofleet.matches.scoreboard import GameResult

@@ -1,7 +1,7 @@
 """Monte-Carlo tree search for blocks of games, compiled and resumable; see `zerofleet.search.block`."""
 
 from zerofleet.search.block import Leaves, SearchBlock, SearchCounters
-from zerofleet.search.driver import evaluate_by_version, step
+from zerofleet.search.driver import step
 from zerofleet.search.kernel import EXTERNAL
 from zerofleet.search.played import PlayedGame, RootAnalysis, SearchedMove
 from zerofleet.search.settings import SearchSettings
@@ -15,6 +15,5 @@ __all__ = [
     "SearchCounters",
     "SearchSettings",
     "SearchedMove",
-    "evaluate_by_version",
     "step",
 ]

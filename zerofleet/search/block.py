@@ -6,7 +6,7 @@
     while True:
         leaves = block.advance()                  # compiled, GIL released
         answer = await evaluator.evaluate(leaves.batch, version=...)
-        block.absorb(answer.policy, answer.value, answer.heads)
+        block.absorb(answer.policy, answer.value, answer.extra_heads)
         for slot in block.finished():
             played = block.take(slot)
 
