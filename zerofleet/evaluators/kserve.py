@@ -2,6 +2,9 @@
 
 A batch becomes one request (several when it exceeds `max_rows`), tensors travel as raw bytes, and every reply is checked
 to name the version that was asked for. Make one evaluator a process and share it: it holds one channel.
+
+A request that finds the server overloaded or away is sent again for `retry_s`, one for a version that a replica lacks for
+`MISSING_S` where there are several replicas. Other failures are final.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ class KServeEvaluator(ChannelClient):
     token        what the server asks for, where it has tokens
     tls          whom this client trusts and who it is; plain without
     timeout_s    deadline of one attempt, waiting for a connection included
-    retry_s      total time after which an overloaded or unreachable server becomes an error
+    retry_s      total time after which an overloaded or unreachable server becomes an error; 0 where the caller retries
     concurrency  requests in flight at most; further ones wait here
     on_retry     called with the failure each time a request is about to be sent again
     """

@@ -33,7 +33,7 @@ from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.model_store import base
 from zerofleet.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.model_store.cache import ModelCache
-from zerofleet.naming import require_model_name
+from zerofleet.naming import is_model_name, is_version, require_model_name
 
 __all__ = ["ObjectStore"]
 
@@ -71,7 +71,7 @@ class ObjectStore:
 
     def models(self) -> list[str]:
         """See `ModelStore`."""
-        return sorted(name for name in self._bucket.folders() if base.is_model_name(name))
+        return sorted(name for name in self._bucket.folders() if is_model_name(name))
 
     def versions(self, model: str) -> list[int]:
         """See `ModelStore`."""
@@ -190,7 +190,7 @@ class ObjectStore:
     def _version_objects(self, model: str, version: int) -> list[Listed]:
         """Return the objects of a version; raises `ModelNotFound` when its manifest is not among them."""
         prefix = f"{require_model_name(model)}/{version}/"
-        listed = self._bucket.listing(prefix) if base.is_version(str(version)) else []
+        listed = self._bucket.listing(prefix) if is_version(str(version)) else []
         if not any(one.key == prefix + MANIFEST_FILE for one in listed):
             raise base.no_such_version(model, version, self.versions(model))
         return listed
@@ -198,7 +198,7 @@ class ObjectStore:
     def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
         where = f"{self.location}/{require_model_name(model)}/{version}/{MANIFEST_FILE}"
         found = None
-        if base.is_version(str(version)):
+        if is_version(str(version)):
             found = self._bucket.read(f"{model}/{version}/{MANIFEST_FILE}", max_bytes=base.MAX_MANIFEST_BYTES)
         if found is None:
             raise base.no_such_version(model, version, self.versions(model))
@@ -266,7 +266,7 @@ class ObjectStore:
         for _ in range(_NUMBER_ATTEMPTS):
             counter = self._bucket.read(key, max_bytes=64)
             text = counter.data.decode(errors="replace").strip() if counter else ""
-            number = max(highest, int(text) if base.is_version(text) else 0) + 1
+            number = max(highest, int(text) if is_version(text) else 0) + 1
             try:
                 self._bucket.replace(key, f"{number}\n".encode(), counter)
             except ChangedMeanwhileError:
@@ -300,7 +300,7 @@ class ObjectStore:
 def _version(listed: Listed) -> int:
     """Return the version that an object is a file of, 0 for none."""
     parts = listed.key.split("/")
-    return int(parts[1]) if len(parts) > 2 and base.is_version(parts[1]) else 0
+    return int(parts[1]) if len(parts) > 2 and is_version(parts[1]) else 0
 
 
 def _manifests(found: Sequence[Listed]) -> dict[int, Listed]:
