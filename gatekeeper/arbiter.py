@@ -32,6 +32,7 @@ from gatekeeper.pointer import NOT_SELF_TESTED, ROLLBACK, ChampionPointer, previ
 from gatekeeper.referee import ChampionChanged, Referee
 from gatekeeper.serving import Serving
 from zerofleet import metrics, tracing
+from zerofleet.backoff import Backoff
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import (
     ConfigurationError,
@@ -90,7 +91,7 @@ class Arbiter:
         self._disk = disk
         self._plays_matches = plays_matches
         self._model = ledger.model
-        self._rng = random.Random()  # noqa: S311 - jitter, not a secret
+        self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
         self._work = asyncio.Event()
         self._traces: dict[int, str] = {}
         """By version, the trace a candidate was offered in; forgotten when it is settled, and by a restart."""
@@ -152,7 +153,6 @@ class Arbiter:
         Cancellation: a match under way goes on at the next start.
         """
         await self._tidy_up()
-        pause_s = FIRST_PAUSE_S
         while True:
             version = self._next()
             if version is None:
@@ -163,10 +163,9 @@ class Arbiter:
                     await self._attempt(version)
             except PASSING as error:
                 log.warning("decision.delayed", version=version, error=str(error))
-                await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
-                pause_s = min(MAX_PAUSE_S, 2 * pause_s)
+                await self._backoff.pause()
             else:
-                pause_s = FIRST_PAUSE_S
+                self._backoff.reset()
 
     def _next(self) -> int | None:
         """Return the candidate whose turn it is: one whose match has begun, else the newest."""

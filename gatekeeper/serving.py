@@ -26,11 +26,11 @@ log = structlog.get_logger()
 class Control(Protocol):
     """What loads models: `zerofleet.evaluators.replicas.ReplicaControl`, or a fake."""
 
-    async def serve(self, game_name: str, versions: Sequence[int]) -> None:
+    async def serve(self, model: str, versions: Sequence[int]) -> None:
         """Make exactly these versions served; raises `CorruptModel` and changes nothing when one cannot be loaded."""
         ...
 
-    async def ready(self, game_name: str, version: int) -> bool:
+    async def ready(self, model: str, version: int) -> bool:
         """Return whether a version answers, wherever it may be asked for."""
         ...
 

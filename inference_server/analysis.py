@@ -114,11 +114,13 @@ class _PlaneEvaluator:
         if left_s <= 0:
             raise Unavailable("the deadline passed during the search; allow more time or ask for fewer simulations")
         states, legal = batch.states.copy(), batch.legal.copy()  # read on the device thread
-        answer = await self._plane.evaluate(self._served, states, legal, patience_s=None if left_s == math.inf else left_s)
-        policy, value, *heads = answer.heads
-        if len(heads) < batch.heads:
-            raise InvalidRequest(f"version {version} has {len(heads)} extra heads, the search asks for {batch.heads}")
-        return Evaluation(policy, value, version, tuple(heads[: batch.heads]))
+        result = await self._plane.evaluate(self._served, states, legal, patience_s=None if left_s == math.inf else left_s)
+        policy, value, *extra_heads = result.output
+        if len(extra_heads) < batch.extra_heads:
+            raise InvalidRequest(
+                f"version {version} has {len(extra_heads)} extra heads, the search asks for {batch.extra_heads}"
+            )
+        return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
 
 
 def _position(game: Game, moves: Sequence[str], seed: int) -> _Position:

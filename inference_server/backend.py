@@ -1,6 +1,6 @@
 """TorchScript on a device: the only module of this server that knows torch.
 
-`TorchBackend.load` makes a stored version ready to answer; `TorchModule.evaluate` runs on the device thread alone.
+`TorchBackend.load` makes a stored version ready to answer; `TorchNetwork.evaluate` runs on the device thread alone.
 
 Settings measured with the residual networks of the presets (positions a second of processor time, one thread of a 2-core
 machine with native bfloat16, batch 512):
@@ -31,14 +31,14 @@ import numpy as np
 import structlog
 import torch
 
-from inference_server.queueing import Answers
+from inference_server.network import NetworkOutput
 from inference_server.settings import Precision
 from inference_server.tensors import Contract
 from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
 from zerofleet.manifests import Manifest, check_golden
 
-__all__ = ["TorchBackend", "TorchModule"]
+__all__ = ["TorchBackend", "TorchNetwork"]
 
 log = structlog.get_logger()
 
@@ -84,42 +84,44 @@ class TorchBackend:
         """Settings that torch keeps by thread: run this on the device thread."""
         torch.set_num_threads(self._threads)
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TorchModule:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TorchNetwork:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
         Loading TorchScript is running code. Each of its steps holds the interpreter for up to 15 ms; before each, calls have
         `pause_s` to go on. Raises `CorruptModel`. A version that reduced precision distorts is loaded in
         float32 instead.
         """
-        module = self._load_checked(path, manifest, pause_s)
+        network = self._load_checked(path, manifest, pause_s)
         states, legal, _, _ = manifest.golden.arrays()
         rows = 1
         while rows <= max_batch:
             block = [np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]
             for _ in range(WARM_UP_PASSES):
                 time.sleep(pause_s)
-                module.evaluate(*block)
+                network.evaluate(*block)
             rows *= 16
-        return module
+        return network
 
-    def _load_checked(self, path: Path, manifest: Manifest, pause_s: float) -> TorchModule:
-        module, answers = self._load(path, manifest, self.precision, pause_s)
+    def _load_checked(self, path: Path, manifest: Manifest, pause_s: float) -> TorchNetwork:
+        network, output = self._load(path, manifest, self.precision, pause_s)
         try:
-            _check(manifest, answers)
+            _check(manifest, output)
         except CorruptModel as error:
             if self.precision is torch.float32:
                 raise
-            exact, exact_answers = self._load(path, manifest, torch.float32, pause_s)
-            _check(manifest, exact_answers)  # the version itself is sound, so only the precision is in question
-            if not _is_near(answers, exact_answers):
+            exact, exact_output = self._load(path, manifest, torch.float32, pause_s)
+            _check(manifest, exact_output)  # the version itself is sound, so only the precision is in question
+            if not _is_near(output, exact_output):
                 log.warning(
                     "model.precision_refused", version=manifest.version, precision=str(self.precision), error=str(error)
                 )
-                module = exact
-        return module
+                network = exact
+        return network
 
-    def _load(self, path: Path, manifest: Manifest, precision: torch.dtype, pause_s: float) -> tuple[TorchModule, Answers]:
-        """Return the module and what it says of the golden positions."""
+    def _load(
+        self, path: Path, manifest: Manifest, precision: torch.dtype, pause_s: float
+    ) -> tuple[TorchNetwork, NetworkOutput]:
+        """Return the network and its output for the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
         try:
             time.sleep(pause_s)
@@ -128,15 +130,15 @@ class TorchBackend:
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while it words the error.
-            TorchModule(script, self.device).evaluate([states], [legal])
+            TorchNetwork(script, self.device).evaluate([states], [legal])
             time.sleep(pause_s)
             script = torch.jit.freeze(script)
             if not self.on_gpu:
                 time.sleep(pause_s)
                 script = torch.jit.optimize_for_inference(script)
             time.sleep(pause_s)
-            module = TorchModule(script, self.device)
-            return module, module.evaluate([states], [legal])
+            network = TorchNetwork(script, self.device)
+            return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError, OSError) as error:
             text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
             if newer := _NEWER_FILE.search(str(error)):
@@ -146,15 +148,15 @@ class TorchBackend:
             raise CorruptModel(f"model {manifest.model} version {manifest.version} cannot be run: {text}") from error
 
 
-class TorchModule:
+class TorchNetwork:
     """A version on the device. Nothing in it refers back to it, so that its memory is free the moment it is dropped."""
 
     def __init__(self, script: Any, device: torch.device) -> None:
-        self._run: Callable[[list[np.ndarray], list[np.ndarray]], Answers]
+        self._run: Callable[[list[np.ndarray], list[np.ndarray]], NetworkOutput]
         self._run = _GpuRunner(script, device) if device.type == "cuda" else _CpuRunner(script)
 
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
-        """Return what every head says of requests put one after another."""
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
+        """See `Network.evaluate`."""
         return self._run(states, legal)
 
 
@@ -164,7 +166,7 @@ class _CpuRunner:
     def __init__(self, script: Any) -> None:
         self._script = script
 
-    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
+    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         with torch.inference_mode():
             return tuple(answer.numpy() for answer in self._script(_tensor(states), _tensor(legal)))
 
@@ -177,7 +179,7 @@ class _GpuRunner:
         self._device = device
         self._pinned: dict[str, torch.Tensor] = {}
 
-    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
+    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         with torch.inference_mode():
             inputs = [self._stage("states", states), self._stage("legal", legal)]
             answers = self._script(*(x.to(self._device, non_blocking=True) for x in inputs))
@@ -216,22 +218,22 @@ def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
     return torch.frombuffer(content, dtype=dtype).view(array.shape)
 
 
-def _check(manifest: Manifest, answers: Answers) -> None:
+def _check(manifest: Manifest, output: NetworkOutput) -> None:
     """Raise `CorruptModel` unless the answers to the golden positions are the exporter's, in the types of the wire."""
-    policy, value, *heads = answers
-    check_golden(manifest, policy, value, heads)
-    for output, got in zip(Contract.of(manifest).outputs, answers, strict=True):
-        if got.dtype != _NUMPY_TYPES[output.datatype]:
+    policy, value, *extra_heads = output
+    check_golden(manifest, policy, value, extra_heads)
+    for wanted, got in zip(Contract.of(manifest).outputs, output, strict=True):
+        if got.dtype != _NUMPY_TYPES[wanted.datatype]:
             raise CorruptModel(
-                f"model {manifest.model} version {manifest.version} answers {output.name} as {got.dtype},"
-                f" want {output.datatype}"
+                f"model {manifest.model} version {manifest.version} answers {wanted.name} as {got.dtype},"
+                f" want {wanted.datatype}"
             )
 
 
-def _is_near(answers: Answers, exact: Answers) -> bool:
+def _is_near(output: NetworkOutput, exact: NetworkOutput) -> bool:
     """Return whether answers in reduced precision may stand for the exact ones; never true of a nan."""
-    policy, value, *heads = (np.abs(got - want).max() for got, want in zip(answers, exact, strict=True))
-    near = value <= REDUCED_VALUE_TOLERANCE and all(off <= REDUCED_POLICY_TOLERANCE for off in (policy, *heads))
+    policy, value, *extra_heads = (np.abs(got - want).max() for got, want in zip(output, exact, strict=True))
+    near = value <= REDUCED_VALUE_TOLERANCE and all(off <= REDUCED_POLICY_TOLERANCE for off in (policy, *extra_heads))
     return bool(near)
 
 

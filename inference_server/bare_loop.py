@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from inference_server.backend import TorchBackend, TorchModule
+from inference_server.backend import TorchBackend, TorchNetwork
 from inference_server.settings import ServerSettings
 from zerofleet import logs
 from zerofleet.encodings import sample_positions
@@ -37,20 +37,20 @@ def main() -> int:
     version = store.versions(model)[-1]
     backend = TorchBackend(settings.device, settings.precision, settings.inference.threads)
     path = store.directory(model, version) / MODEL_FILE
-    module = backend.load(path, store.verify(model, version), max_batch=max(BATCHES))
+    network = backend.load(path, store.verify(model, version), max_batch=max(BATCHES))
     states, legal = sample_positions(game, games=_GAMES, seed=0)
     batches = {
         rows: ([np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]) for rows in BATCHES
     }
     for line in sys.stdin:
-        found = _measure(module, batches, seconds=float(line))
+        found = _measure(network, batches, seconds=float(line))
         sys.stdout.write(json.dumps({str(rows): figures for rows, figures in found.items()}) + "\n")
         sys.stdout.flush()
     return 0
 
 
 def _measure(
-    module: TorchModule, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, seconds: float
+    network: TorchNetwork, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, seconds: float
 ) -> dict[int, list[float]]:
     """Return positions evaluated and the seconds that took, by batch size. The sizes take turns, so noise falls on all."""
     found = {rows: [0.0, 0.0] for rows in batches}
@@ -59,7 +59,7 @@ def _measure(
         for rows, batch in batches.items():
             began_s, count = time.perf_counter(), 0
             while (elapsed_s := time.perf_counter() - began_s) < TURN_S:
-                module.evaluate(*batch)
+                network.evaluate(*batch)
                 count += rows
             found[rows][0] += count
             found[rows][1] += elapsed_s

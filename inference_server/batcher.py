@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 import structlog
 
-from inference_server.queueing import Answer, BatchReport, Module, RequestQueue, Ticket
+from inference_server.queueing import BatchReport, CountedNetwork, RequestOutput, RequestQueue, Ticket
 from zerofleet.errors import Unavailable
 
 __all__ = ["Batcher"]
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 @dataclass(frozen=True, slots=True)
 class _Result:
     ticket: Ticket
-    outcome: Answer | Exception
+    outcome: RequestOutput | Exception
 
 
 class Batcher:
@@ -76,15 +76,17 @@ class Batcher:
             return None
         return f"{self._queue.rows} positions wait for the device; try again later"
 
-    async def evaluate(self, module: Module, states: np.ndarray, legal: np.ndarray, *, expires_s: float) -> Answer:
-        """Return the answer to one request of uint8 [B, packed_bytes] and int16 [B, L].
+    async def evaluate(
+        self, network: CountedNetwork, states: np.ndarray, legal: np.ndarray, *, expires_s: float
+    ) -> RequestOutput:
+        """Return the output for one request of uint8 [B, packed_bytes] and int16 [B, L].
 
         The request is dropped when `expires_s` (monotonic) passes before its batch begins. Raises `Overloaded` at once
-        when the queue is full, `Unavailable` while closing or when dropped, and what the module raises.
+        when the queue is full, `Unavailable` while closing or when dropped, and what the network raises.
         Cancellation: the request leaves the queue, or its rows are computed and thrown away; others are not affected.
         """
         now_s = self._clock()
-        ticket = Ticket(module, states, legal, now_s, expires_s, self._loop.create_future())
+        ticket = Ticket(network, states, legal, now_s, expires_s, self._loop.create_future())
         with self._changed:
             if self._closing:
                 raise Unavailable("the server is shutting down; ask another one or try again later")
@@ -121,7 +123,7 @@ class Batcher:
                 results += answered
                 waits = tuple(began_s - ticket.arrived_s for ticket in fresh)
                 report = BatchReport(sum(map(len, fresh)), waits, self._clock() - began_s)
-            self._loop.call_soon_threadsafe(self._deliver, batch[0].module, results, report)
+            self._loop.call_soon_threadsafe(self._deliver, batch[0].network, results, report)
 
     def _next_batch(self) -> list[Ticket]:
         """Wait for a batch; empty when the queue is empty and closing."""
@@ -135,7 +137,7 @@ class Batcher:
                 self._changed.wait(None if ripe_at_s is None else max(0.0, ripe_at_s - now_s))
 
     @staticmethod
-    def _deliver(module: Module, results: list[_Result], report: BatchReport | None) -> None:
+    def _deliver(network: CountedNetwork, results: list[_Result], report: BatchReport | None) -> None:
         for result in results:
             future = result.ticket.future
             if future.done():  # cancelled while the device worked
@@ -145,14 +147,14 @@ class Batcher:
             else:
                 future.set_result(result.outcome)
         if report is not None:
-            module.count(report)
+            network.count(report)
 
 
 def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result]:
     """Evaluate requests of one version in one go, and one by one when that fails."""
     began_s = clock()
     try:
-        heads = tickets[0].module.evaluate([t.states for t in tickets], [t.legal for t in tickets])
+        output = tickets[0].network.evaluate([t.states for t in tickets], [t.legal for t in tickets])
     except Exception as error:
         if len(tickets) == 1:
             return [_Result(tickets[0], error)]
@@ -162,7 +164,7 @@ def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result
     results, start = [], 0
     for ticket in tickets:
         rows = slice(start, start + len(ticket))
-        own = tuple(head[rows] for head in heads)
-        results.append(_Result(ticket, Answer(own, began_s - ticket.arrived_s, compute_s)))
+        own = tuple(head[rows] for head in output)
+        results.append(_Result(ticket, RequestOutput(own, began_s - ticket.arrived_s, compute_s)))
         start += len(ticket)
     return results

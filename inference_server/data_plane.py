@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_server.batcher import Batcher
-from inference_server.queueing import Answer
+from inference_server.queueing import RequestOutput
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet import metrics, tracing
@@ -80,21 +80,21 @@ class DataPlane:
         try:
             wanted = served.contract.require_outputs(outputs)
             states, legal = served.contract.read(tensors)
-            answer = await self.evaluate(served, states, legal, patience_s=patience_s)
+            result = await self.evaluate(served, states, legal, patience_s=patience_s)
             if (span := tracing.current()) is not tracing.NO_SPAN:
                 tracing.note(span, model=served.manifest.model, version=served.version, positions=len(states))
-                tracing.note(span, queue_s=round(answer.queue_s, 6), compute_s=round(answer.compute_s, 6))
+                tracing.note(span, queue_s=round(result.queue_s, 6), compute_s=round(result.compute_s, 6))
         except Exception:
             served.statistics.failure.add(time.monotonic() - began_s)
             raise
         served.statistics.success.add(time.monotonic() - began_s)
-        named = zip(served.contract.outputs, answer.heads, strict=True)
+        named = zip(served.contract.outputs, result.output, strict=True)
         sent = tuple((output.name, output.datatype, rows) for output, rows in named if output.name in wanted)
         return Inference(served.manifest.model, served.version, sent)
 
     async def evaluate(
         self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float | None = None
-    ) -> Answer:
+    ) -> RequestOutput:
         """Evaluate checked arrays with that version, even when it has just been retired. Raises and cancels as `infer`."""
         expires_s = time.monotonic() + (DEFAULT_PATIENCE_S if patience_s is None else patience_s)
         try:

@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
+from inference_server.network import Network, NetworkOutput
 from zerofleet.errors import Overloaded
 
-__all__ = ["Answer", "Answers", "BatchReport", "Module", "RequestQueue", "Ticket"]
+__all__ = ["BatchReport", "CountedNetwork", "RequestOutput", "RequestQueue", "Ticket"]
 
 # Of the bound: how much must be free before requests are taken again once one did not fit.
 ROOM_SHARE = 8
@@ -30,16 +31,8 @@ ROOM_SHARE = 8
 SMALL_SHARE = 8
 
 
-Answers: TypeAlias = tuple[np.ndarray, ...]
-"""What a network says, in the order of its manifest's heads: policy float16 [B, L], value float32 [B, P], extra heads."""
-
-
-class Module(Protocol):
-    """A loaded version as the queue sees it."""
-
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
-        """Evaluate requests put one after another; runs on the device thread."""
-        ...
+class CountedNetwork(Network, Protocol):
+    """A network that keeps account of its batches."""
 
     def count(self, report: BatchReport) -> None:
         """Take note of a batch; runs on the event loop."""
@@ -56,10 +49,10 @@ class BatchReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequestOutput:
     """One request's part of a batch."""
 
-    heads: Answers
+    output: NetworkOutput
     queue_s: float
     compute_s: float  # of the whole batch
 
@@ -68,13 +61,13 @@ class Answer:
 class Ticket:
     """A request in the queue."""
 
-    module: Module
+    network: CountedNetwork
     states: np.ndarray  # uint8 [B, packed_bytes]
     legal: np.ndarray  # int16 [B, L]
     arrived_s: float
     expires_s: float
     """When its caller stops waiting; monotonic."""
-    future: asyncio.Future[Answer]
+    future: asyncio.Future[RequestOutput]
 
     def __len__(self) -> int:
         return len(self.states)
@@ -91,7 +84,7 @@ class RequestQueue:
         self._max_delay_s = max_delay_s
         self._max_rows = max_rows
         self._enough_rows = max(1, max_batch // SMALL_SHARE)
-        self._groups: dict[tuple[Module, bool], Group] = {}  # in order of their next turn
+        self._groups: dict[tuple[CountedNetwork, bool], Group] = {}  # in order of their next turn
         self.rows = 0
         """Rows that wait."""
         self._refusing = False
@@ -133,10 +126,10 @@ class RequestQueue:
         """Return when the next batch may go, None when nothing waits."""
         return min((self._ripe_at_s(key) for key in self._groups), default=None)
 
-    def _group(self, ticket: Ticket) -> tuple[Module, bool]:
-        return ticket.module, len(ticket) < self._enough_rows
+    def _group(self, ticket: Ticket) -> tuple[CountedNetwork, bool]:
+        return ticket.network, len(ticket) < self._enough_rows
 
-    def _ripe_at_s(self, key: tuple[Module, bool]) -> float:
+    def _ripe_at_s(self, key: tuple[CountedNetwork, bool]) -> float:
         _, small = key
         if not small:
             return 0.0
@@ -148,9 +141,9 @@ class RequestQueue:
                 return 0.0
         return oldest.arrived_s + self._max_delay_s
 
-    def _batch_of(self, key: tuple[Module, bool]) -> list[Ticket]:
-        module, small = key
-        batch = list(_fitting(self._groups[key], self._groups.get((module, not small), {}), self._max_batch))
+    def _batch_of(self, key: tuple[CountedNetwork, bool]) -> list[Ticket]:
+        network, small = key
+        batch = list(_fitting(self._groups[key], self._groups.get((network, not small), {}), self._max_batch))
         group = self._groups.pop(key)
         self._groups[key] = group  # its next turn comes after all others
         self._remove(batch)

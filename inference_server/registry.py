@@ -19,7 +19,8 @@ import structlog
 
 from games import core
 from games.core import Game
-from inference_server.queueing import Answers, BatchReport
+from inference_server.network import Network, NetworkOutput
+from inference_server.queueing import BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
 from zerofleet import metrics, tracing
@@ -30,19 +31,11 @@ from zerofleet.model_store import ModelStore
 from zerofleet.naming import require_model_name
 from zerofleet.promotions import recent_versions
 
-__all__ = ["Loader", "Network", "Registry", "ServedVersion"]
+__all__ = ["Loader", "Registry", "ServedVersion"]
 
 log = structlog.get_logger()
 
 GIVE_WAY_S = 0.02  # p99 of calls while versions are swapped without end: 2.0 of that without swaps, 4.2 without these pauses
-
-
-class Network(Protocol):
-    """A network on the device."""
-
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
-        """Return what every head says of requests put one after another."""
-        ...
 
 
 class Loader(Protocol):
@@ -74,12 +67,12 @@ class ServedVersion:
         """Its number."""
         return self.manifest.version
 
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Answers:
-        """See `Module.evaluate`."""
+    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
+        """See `Network.evaluate`."""
         return self.network.evaluate(states, legal)
 
     def count(self, report: BatchReport) -> None:
-        """See `Module.count`."""
+        """See `CountedNetwork.count`."""
         self.statistics.add_batch(report)
         metrics.INFERENCE_POSITIONS.labels(model=self.manifest.model).inc(report.rows)
         metrics.INFERENCE_BATCH_SIZE.observe(report.rows)

@@ -1,118 +1,100 @@
-"""Evaluations that outlast their server: a lane waits for it, and only games of a version that is gone come to an end."""
+"""Evaluations that outlast their server: a lane waits for it, and only games of a version that is gone come to an end.
+
+Each kind of failure is retried in one layer alone:
+
+    the server is overloaded or away       here, for ever: the worker's evaluator is made with `retry_s=0`
+    the adopted version is not loaded yet  here, for ever
+    one replica of several lacks a version `zerofleet.evaluators.kserve`, which reaches another one with its next call
+    another version is not served          nowhere: it will not come back, and its games are dropped
+"""
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from typing import NamedTuple
 
-import numpy as np
 import structlog
 
 from games.core import GameSpec
 from selfplay_worker.champion import AdoptedModel
 from zerofleet import metrics
+from zerofleet.backoff import Backoff
 from zerofleet.errors import CorruptModel, ModelNotFound, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.by_version import evaluate_by_version
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import Leaves
 
-__all__ = ["Answers", "PatientEvaluator"]
+__all__ = ["PatientEvaluator"]
 
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 2.0
+TELL_AFTER_S = 5.0  # without an evaluation
 
 log = structlog.get_logger()
 
 
-class Answers(NamedTuple):
-    """What a step's leaves were evaluated to. Leaves of versions that are gone got an answer that must not decide a move."""
-
-    policy: np.ndarray  # float16 [B, L]
-    value: np.ndarray  # float32 [B, P]
-    heads: tuple[np.ndarray, ...]  # the extra heads asked for, [B, W] each
-    gone: set[int]  # versions that nobody serves any more
-
-
 class PatientEvaluator:
-    """Asks until there is an answer, shared by the lanes of a worker."""
+    """Asks until there is an evaluation; shared by the lanes of a worker."""
 
     def __init__(self, evaluator: Evaluator, adopted: AdoptedModel, *, spec: GameSpec, rng: random.Random) -> None:
+        """`evaluator` itself does not retry what is retried here."""
         self._evaluator = evaluator
         self._adopted = adopted
         self._spec = spec
         self._rng = rng
         self._network = metrics.EVALUATIONS.labels(source="network")
-        self._away = False
+        self._failing_since_s: float | None = None
+        self._told = False
 
-    async def answers(self, leaves: Leaves) -> Answers:
-        """Return the evaluations of all leaves; drop the games of those whose version is gone.
+    async def evaluate(self, leaves: Leaves) -> tuple[Evaluation, set[int]]:
+        """Return the evaluation of one or more leaves, and the versions among theirs that nobody serves any more.
 
+        Leaves of versions that are gone get a uniform evaluation, which must not decide a move.
         Cancellation: the leaves still wait; ask again.
         """
-        batch, versions = leaves.batch, leaves.versions
-        answers = self._uniform(batch)
-        wanted = [int(version) for version in np.unique(versions)]
-        if not wanted:
-            return answers
-        if len(wanted) == 1:
-            answer = await self._ask(batch, wanted[0])
-            if answer is None:
-                return answers._replace(gone=set(wanted))
-            return Answers(answer.policy, answer.value, answer.heads, set())
-        places = [np.flatnonzero(versions == version) for version in wanted]
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._ask(LeafBatch(batch.states[rows], batch.legal[rows], batch.heads), version))
-                for rows, version in zip(places, wanted, strict=True)
-            ]
-        for rows, version, task in zip(places, wanted, tasks, strict=True):
-            found = task.result()
-            if found is None:
-                answers.gone.add(version)
-                continue
-            answers.policy[rows], answers.value[rows] = found.policy, found.value
-            for head, found_head in zip(answers.heads, found.heads, strict=True):
-                head[rows] = found_head
-        return answers
+        gone: set[int] = set()
 
-    def _uniform(self, batch: LeafBatch) -> Answers:
-        """Return what a network that knows nothing says; an extra head that search asks for is one of all actions."""
-        actions = self._spec.num_actions
-        heads = tuple(np.full((len(batch), actions), 1.0 / actions, dtype=np.float16) for _ in range(batch.heads))
-        value = np.zeros((len(batch), self._spec.num_players), dtype=np.float32)
-        return Answers(uniform_policy(batch.legal), value, heads, set())
+        async def ask(batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+            found = await self._ask(batch, version)
+            if found is not None:
+                return found
+            gone.add(version)
+            policy, value, extra_heads = uniform_answer(batch, self._spec)
+            return Evaluation(policy, value, version, extra_heads)
 
-    async def _ask(self, batch: LeafBatch, version: int) -> Evaluation | None:
-        """Return the answer, or None when the version is neither served nor the adopted one."""
-        pause_s = FIRST_PAUSE_S
+        return await evaluate_by_version(ask, leaves.batch, leaves.versions), gone
+
+    async def _ask(self, batch: LeafBatch, version: ModelVersion) -> Evaluation | None:
+        """Return the evaluation, or None when the version is neither served nor the adopted one."""
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
-            began = time.monotonic()
+            began_s = time.monotonic()
             try:
-                answer = await self._evaluator.evaluate(batch, version=ModelVersion(version))
+                found = await self._evaluator.evaluate(batch, version=version)
             except (Unavailable, Overloaded, ModelNotFound, CorruptModel) as error:
                 # The adopted version may still be loading. Another one will not come back.
                 if isinstance(error, ModelNotFound | CorruptModel) and version != self._adopted.version:
                     log.warning("version.gone", version=version, error=str(error))
                     return None
-                self._note_away(error)
-                await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
-                metrics.count_eval_retry(error)  # the evaluator gave up and counted only what it sent again itself
-                pause_s = min(MAX_PAUSE_S, pause_s * 2)
+                self._note_failure(error, began_s)
+                await backoff.pause()
+                metrics.count_eval_retry(error)
                 continue
-            self._note_answer(len(batch), time.monotonic() - began)
-            return answer
+            self._note_success(len(batch), time.monotonic() - began_s)
+            return found
 
-    def _note_away(self, error: Exception) -> None:
-        if not self._away:
+    def _note_failure(self, error: Exception, began_s: float) -> None:
+        if self._failing_since_s is None:
+            self._failing_since_s = began_s
+        if not self._told and time.monotonic() - self._failing_since_s >= TELL_AFTER_S:
             log.warning("inference.away", error=str(error))
-        self._away = True
+            self._told = True
 
-    def _note_answer(self, positions: int, seconds: float) -> None:
-        if self._away:
+    def _note_success(self, positions: int, seconds: float) -> None:
+        if self._told:
             log.info("inference.back")
-        self._away = False
+        self._failing_since_s, self._told = None, False
         self._network.inc(positions)
         metrics.EVAL_BATCH_SIZE.observe(positions)
         metrics.EVAL_LATENCY.observe(seconds)

@@ -77,16 +77,19 @@ class Lane:
             self._give_up(slot, "drain")
 
     async def _step(self) -> None:
-        """Search until leaves wait, have them evaluated, take in the answers. Stopped in between, the leaves still wait."""
+        """Search until leaves wait, have them evaluated, absorb the evaluation. Stopped in between, the leaves still wait."""
         leaves: Leaves = await self._in_thread(self._block.advance)
         self._count()
-        answers = None
+        if not len(leaves.batch):
+            return
+        answered = None
         async with self._crew.stop.interruptible():
             with self._traces.request(len(leaves.batch)):
-                answers = await self._crew.evaluator.answers(leaves)
-        if answers is not None:
-            await self._in_thread(self._block.absorb, answers.policy, answers.value, answers.heads)
-            if answers.gone:
+                answered = await self._crew.evaluator.evaluate(leaves)
+        if answered is not None:
+            found, gone = answered
+            await self._in_thread(self._block.absorb, found.policy, found.value, found.extra_heads)
+            if gone:
                 self._abandon_older("version_gone")
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:

@@ -14,6 +14,7 @@ import structlog
 
 from selfplay_worker.game_register import FinishedGame
 from zerofleet import metrics, tracing
+from zerofleet.backoff import Backoff
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.streams import GameStream
@@ -81,7 +82,7 @@ class Publisher:
     async def _publish(self, game: FinishedGame) -> None:
         """Try until the stream has the game. A second copy after an uncertain failure is harmless: the uid is the same."""
         crash_point("worker_before_publish")
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:
             try:
@@ -90,8 +91,7 @@ class Publisher:
                 if not away:
                     log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=game.uid)
                 away = True
-                await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
-                pause_s = min(MAX_PAUSE_S, pause_s * 2)
+                await backoff.pause()
                 continue
             except InvalidRequest as error:  # no stream will ever take it; the games behind it shall not suffer
                 metrics.GAMES_ABANDONED.labels(reason="refused").inc()

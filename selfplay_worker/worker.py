@@ -68,7 +68,7 @@ def _evaluator(settings: WorkerSettings, model: str) -> KServeEvaluator:
         token=plain(settings.token),
         tls=settings.tls,
         timeout_s=settings.evaluation_timeout_s,
-        retry_s=5.0,
+        retry_s=0.0,  # `PatientEvaluator` asks again
         on_retry=metrics.count_eval_retry,
     )
 

@@ -8,6 +8,7 @@ import random
 import structlog
 
 from zerofleet import tracing
+from zerofleet.backoff import Backoff
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.model_store import ModelStore
@@ -55,7 +56,7 @@ class Submitter:
 
     async def _submit(self) -> None:
         """Submit the newest version, again and again while the gatekeeper is away."""
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:
             version = self._version
@@ -66,8 +67,7 @@ class Submitter:
                 if not away:
                     log.warning("gatekeeper.away", error=str(error), version=version)
                 away = True
-                await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
-                pause_s = min(MAX_PAUSE_S, pause_s * 2)
+                await backoff.pause()
                 continue
             except (InvalidRequest, ModelNotFound, PermissionRefused) as error:
                 log.error("candidate.refused", version=version, error=str(error))

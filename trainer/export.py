@@ -69,8 +69,8 @@ def export_network(
     scripted = script(served)
     manifest = _manifest(game, served, settings, lineage)
     states, legal, _, _ = manifest.golden.arrays()
-    policy, value, *heads = _answers(scripted, states, legal)
-    check_golden(manifest, policy, value, heads)
+    policy, value, *extra_heads = _answers(scripted, states, legal)
+    check_golden(manifest, policy, value, extra_heads)
     archive = io.BytesIO()
     torch.jit.save(scripted, archive)
     files: dict[str, bytes | Path] = {
@@ -125,7 +125,7 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
     states, legal = sample_positions(game, games=_GOLDEN_GAMES, seed=_GOLDEN_SEED)
     chosen = np.linspace(0, len(states) - 1, min(_GOLDEN_POSITIONS, len(states))).astype(int)
     states, legal = states[chosen], legal[chosen]
-    policy, value, *heads = _answers(served, states, legal)
+    policy, value, *extra_heads = _answers(served, states, legal)
     return Manifest(
         model=model_name(game),
         game=spec.name,
@@ -142,7 +142,7 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
         created_at_ms=time.time_ns() // 1_000_000,
         network=settings.model_dump(),
         heads=(*BASE_HEADS, *settings.heads),
-        golden=Golden.of(states, legal, policy, value, heads),
+        golden=Golden.of(states, legal, policy, value, extra_heads),
         torch=torch.__version__,
     )
 

@@ -20,6 +20,7 @@ from trainer.judge import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.traces import intake_spans
 from zerofleet import metrics
+from zerofleet.backoff import Backoff
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.streams import Delivery, GameStream
@@ -107,7 +108,7 @@ class Intake:
         if not checked.accepted:
             return
         loop = asyncio.get_running_loop()
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
             try:
                 await loop.run_in_executor(self._executor, self._replay.keep, checked.accepted)
@@ -115,7 +116,7 @@ class Intake:
                 log.error("intake.disk_refuses", error=str(error), games=len(checked.accepted), advice="free space")
                 if self._stopping.is_set():
                     raise
-                pause_s = await self._pause(pause_s)
+                await backoff.pause_unless(self._stopping)
                 continue
             self._on_samples()
             for game in checked.accepted:
@@ -139,7 +140,7 @@ class Intake:
 
     async def _consume(self) -> list[Delivery]:
         """Ask for games until the stream answers or `stop`; an empty list after a quiet while."""
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while not self._stopping.is_set():
             try:
@@ -148,18 +149,9 @@ class Intake:
                 if not away:
                     log.warning("stream.away", error=str(error))
                 away = True
-                pause_s = await self._pause(pause_s)
+                await backoff.pause_unless(self._stopping)
                 continue
             if away:
                 log.info("stream.back")
             return found
         return []
-
-    async def _pause(self, pause_s: float) -> float:
-        """Wait about `pause_s` or until `stop`; return the next, longer pause."""
-        try:
-            async with asyncio.timeout(self._rng.uniform(pause_s / 2, pause_s)):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
-        return min(MAX_PAUSE_S, pause_s * 2)

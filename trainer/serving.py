@@ -55,10 +55,10 @@ class ServingModule(nn.Module):
             chosen = functional.logsigmoid(chosen)
         chosen = chosen.masked_fill(~listed, -1e30)  # finite, so that a row of padding stays finite
         policy = torch.softmax(chosen, dim=1) * listed
-        heads: list[Tensor] = []
+        extra_heads: list[Tensor] = []
         for i, finish in enumerate(self.finish):
-            heads.append(finish(extra[i]))
-        return policy.half(), value, heads
+            extra_heads.append(finish(extra[i]))
+        return policy.half(), value, extra_heads
 
 
 class _WithOneHead(ServingModule):
@@ -66,8 +66,8 @@ class _WithOneHead(ServingModule):
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """See `ServingModule.forward`."""
-        policy, value, heads = self.answer(state, legal)
-        return policy, value, heads[0]
+        policy, value, extra_heads = self.answer(state, legal)
+        return policy, value, extra_heads[0]
 
 
 class _WithTwoHeads(ServingModule):
@@ -75,8 +75,8 @@ class _WithTwoHeads(ServingModule):
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
         """See `ServingModule.forward`."""
-        policy, value, heads = self.answer(state, legal)
-        return policy, value, heads[0], heads[1]
+        policy, value, extra_heads = self.answer(state, legal)
+        return policy, value, extra_heads[0], extra_heads[1]
 
 
 class _Probabilities(nn.Module):

@@ -14,6 +14,7 @@ from typing import TypeVar
 import grpc
 import structlog
 
+from zerofleet.backoff import Backoff
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.grpc_errors import error_from
@@ -29,8 +30,8 @@ log = structlog.get_logger()
 
 Reply = TypeVar("Reply")
 
-FIRST_BACKOFF_S = 0.1
-MAX_BACKOFF_S = 5.0
+FIRST_PAUSE_S = 0.2
+MAX_PAUSE_S = 5.0
 TELL_AFTER_S = 10.0  # without a connection
 
 # A watcher hears nothing for hours; pings find a connection that died silently. The server allows this rate.
@@ -140,13 +141,13 @@ class GatekeeperClient(ChannelClient):
         Raises `InvalidRequest`, `PermissionRefused`: trying again would not help.
         Cancellation: the stream is closed.
         """
-        request, epoch, failures = wire.WatchChampionRequest(game=model), -1, 0
+        request, epoch, backoff = wire.WatchChampionRequest(game=model), -1, self._backoff()
         while True:
             await self._reached()
             call = self._stub.WatchChampion(request, wait_for_ready=True, metadata=self._metadata)
             try:
                 async for message in call:
-                    failures = 0
+                    backoff.reset()
                     champion = champion_from_wire(message)
                     if champion.epoch > epoch:
                         epoch = champion.epoch
@@ -158,8 +159,7 @@ class GatekeeperClient(ChannelClient):
                 log.info("gatekeeper.watch_lost", target=self.target, code=failure.code().name)
             finally:
                 call.cancel()
-            failures += 1
-            await asyncio.sleep(self._pause_s(failures))
+            await backoff.pause()
 
     async def _reached(self) -> None:
         """Return when there is a connection; say why there is none, once for each reason."""
@@ -177,10 +177,8 @@ class GatekeeperClient(ChannelClient):
                     (log.info if error is away else log.warning)("gatekeeper.unreachable", reason=why)
                     told = why
 
-    def _pause_s(self, failures: int) -> float:
-        """Return a random pause that grows with repeated failures, so that a fleet does not come back all at once."""
-        limit = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failures, 16))
-        return self._rng.uniform(FIRST_BACKOFF_S, limit)
+    def _backoff(self) -> Backoff:
+        return Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
 
     async def _call(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
         try:

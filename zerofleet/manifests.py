@@ -74,11 +74,16 @@ class Golden:
 
     @classmethod
     def of(
-        cls, states: np.ndarray, legal: np.ndarray, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()
+        cls,
+        states: np.ndarray,
+        legal: np.ndarray,
+        policy: np.ndarray,
+        value: np.ndarray,
+        extra_heads: Sequence[np.ndarray] = (),
     ) -> Golden:
         """Pack arrays of the shapes above."""
         texts = (_to_text(states, "u1"), _to_text(legal, "<i2"), _to_text(policy, "<f4"), _to_text(value, "<f4"))
-        return cls(len(states), *texts, tuple(_to_text(head, "<f4") for head in heads))
+        return cls(len(states), *texts, tuple(_to_text(head, "<f4") for head in extra_heads))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return states, legal, policy and value in the shapes above; raises `CorruptModel` when they do not fit."""
@@ -213,25 +218,25 @@ def require_golden(manifest: Manifest) -> None:
         raise CorruptModel(f"{name} has golden policies that do not sum to 1 over the listed actions; export it again")
 
 
-def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, heads: Sequence[np.ndarray] = ()) -> None:
+def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
     """Compare a loaded model's answers to the golden positions with the exporter's.
 
-    `policy` is [G, L], `value` [G, P] and each of `heads` [G, W], of any float type. Raises `CorruptModel` for a missing
+    `policy` is [G, L], `value` [G, P] and each of `extra_heads` [G, W], of any float type. Raises `CorruptModel` for a missing
     head, a wrong shape, a number that is not finite or out of range, mass on unlisted actions, or a difference beyond what
     half precision explains.
     """
     _, legal, want_policy, want_value = manifest.golden.arrays()
     extra, want_extra = manifest.heads[2:], manifest.golden.head_arrays()
     name = f"model {manifest.model} version {manifest.version}"
-    if not len(heads) == len(want_extra) == len(extra):
+    if not len(extra_heads) == len(want_extra) == len(extra):
         raise CorruptModel(
             f"{name} has {len(extra)} extra heads by its manifest, {len(want_extra)} by its golden positions"
-            f" and answers {len(heads)}; export it again"
+            f" and answers {len(extra_heads)}; export it again"
         )
     comparisons = [
         ("policy", policy, want_policy, GOLDEN_POLICY_TOLERANCE),
         ("value", value, want_value, GOLDEN_VALUE_TOLERANCE),
-        *((head, got, want, GOLDEN_HEAD_TOLERANCE) for head, got, want in zip(extra, heads, want_extra, strict=True)),
+        *((head, got, want, GOLDEN_HEAD_TOLERANCE) for head, got, want in zip(extra, extra_heads, want_extra, strict=True)),
     ]
     for head, got, want, _ in comparisons:
         if got.shape != want.shape:

@@ -15,12 +15,15 @@ from zerofleet.errors import InvalidRequest
 __all__ = [
     "LEGAL_TENSOR",
     "MAX_MESSAGE_BYTES",
+    "MAX_RECORD_BYTES",
     "MAX_REQUEST_ROWS",
     "MAX_VERSION",
     "POLICY_TENSOR",
     "STATE_TENSOR",
     "VALUE_TENSOR",
     "head_tensor",
+    "is_model_name",
+    "is_version",
     "model_name",
     "parse_version",
     "require_model_name",
@@ -35,6 +38,11 @@ _FIRST_EXTRA_HEAD = 2
 MAX_REQUEST_ROWS = 1024  # most positions of one request; larger blocks are split by the caller
 _MAX_ROW_BYTES = 8192  # a chess-size position with its legal actions takes 1.4 KB, so five times that
 MAX_MESSAGE_BYTES = MAX_REQUEST_ROWS * _MAX_ROW_BYTES
+MAX_RECORD_BYTES = 1 << 20
+"""The most a game may have as a record, and so as a payload of the stream.
+
+A Connect Four game takes about 1.5 kB and a 600-move game of Go with 100 listed actions a move about 300 kB.
+"""
 MAX_VERSION = 2**63 - 1  # Triton reads a version directory as a signed 64-bit number
 
 _MODEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -65,9 +73,19 @@ def head_tensor(index: int) -> str:
     return f"head__{_FIRST_EXTRA_HEAD + index}"
 
 
+def is_model_name(name: str) -> bool:
+    """Return whether a text can be the name of a model."""
+    return _MODEL_NAME.fullmatch(name) is not None
+
+
+def is_version(text: str) -> bool:
+    """Return whether a text is a version: plain `1` .. `2^63 - 1`."""
+    return _VERSION.fullmatch(text) is not None and int(text) <= MAX_VERSION
+
+
 def require_model_name(name: str) -> str:
     """Return `name` when it is a model name; raises `InvalidRequest`, so that it never reaches a path."""
-    if not _MODEL_NAME.fullmatch(name):
+    if not is_model_name(name):
         shown = repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
         raise InvalidRequest(
             f"model name {shown} is not allowed: wanted a lower-case letter followed by at most 62 of a-z, 0-9 and _"
@@ -77,8 +95,8 @@ def require_model_name(name: str) -> str:
 
 def parse_version(text: str) -> int:
     """Return the number of a version written as text; raises `InvalidRequest` unless it is plain `1` .. `2^63 - 1`."""
-    if _VERSION.fullmatch(text) and (version := int(text)) <= MAX_VERSION:
-        return version
+    if is_version(text):
+        return int(text)
     raise InvalidRequest(
         f"model version {text[:_SHOWN_CHARACTERS]!r} is not a version: wanted digits without sign or leading zero"
     )

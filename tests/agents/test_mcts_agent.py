@@ -14,7 +14,7 @@ from zerofleet.agents.mcts import MctsAgent, from_spelling
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.search import SearchBlock, SearchSettings
 
 

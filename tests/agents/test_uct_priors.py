@@ -16,7 +16,7 @@ from zerofleet.agents.simulation import UctSearch, plan_for
 from zerofleet.agents.spelling import Spelling
 from zerofleet.agents.uct import UctAgent, from_spelling
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 
 GAME = games.make("tic_tac_toe")
 

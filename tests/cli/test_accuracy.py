@@ -19,7 +19,7 @@ from zerofleet.accuracy import (
     yardstick,
 )
 from zerofleet.agents import make_agent
-from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 
 GAME = games.make("tic_tac_toe")
 

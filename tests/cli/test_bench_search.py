@@ -6,13 +6,13 @@ import pytest
 from games.core import make
 from zerofleet.cli.bench_search import UniformTable, measure
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 
 
 def test_the_table_answers_as_the_uniform_evaluator_does():
     game = make("connect_four")
     legal = np.array([[0, 1, 2, 3, 4, 5, 6], [2, 5, -1, -1, -1, -1, -1], [3, -1, -1, -1, -1, -1, -1]], dtype=np.int16)
-    policy, value, heads = UniformTable(game, rows=8).answer(LeafBatch(np.zeros((3, 1), np.uint8), legal, heads=1))
+    policy, value, heads = UniformTable(game, rows=8).answer(LeafBatch(np.zeros((3, 1), np.uint8), legal, extra_heads=1))
     np.testing.assert_array_equal(policy.astype(np.float16), uniform_policy(legal))
     np.testing.assert_array_equal(value, np.zeros((3, 2), dtype=np.float32))
     np.testing.assert_array_equal(heads, np.full((1, 3, 7), 1 / 7, dtype=np.float32))

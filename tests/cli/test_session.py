@@ -10,7 +10,7 @@ from games.core import make
 from games.positions import replay
 from zerofleet.cli.opponents import ModelOpponent
 from zerofleet.cli.session import Session
-from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 
 
 class FirstLegal:

@@ -22,7 +22,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.backups import list_backups, restore_backup, verify_backup
 from zerofleet.errors import RunDirectoryError
-from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.game_log import GameLog
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.ladders import LadderBook
@@ -37,7 +37,7 @@ from zerofleet.solver.connect_four import Solver
 from zerofleet.streams import open_stream
 from zerofleet.supervisor.child import Child, ChildPlan, ChildState
 from zerofleet.testing import built_in_games
-from zerofleet.tournaments import Journal, TournamentTerms, tabulate
+from zerofleet.tournaments import ResultJournal, TournamentTerms, tabulate
 from zerofleet.tournaments.play import restored
 
 MODEL = "tic_tac_toe"
@@ -217,7 +217,7 @@ def test_the_book_of_the_ladder_has_every_game(run, game):
 def test_a_tournament_that_was_played_to_its_end_has_the_same_table(old, game):
     players = tuple(map(Player.named, ("random", "greedy", "alpha_beta:2")))
     terms = TournamentTerms(game=game, players=players, games=8, seed=3, opening_plies=2, simulations=100)
-    with Journal.open(old("tournament"), terms.said()) as journal:
+    with ResultJournal(old("tournament"), terms.said()) as journal:
         boards = restored(terms, journal.results)
     assert (len(journal.results), all(board.exhausted for board in boards)) == (24, True)
     table = tabulate(terms, boards)

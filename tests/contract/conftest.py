@@ -38,11 +38,11 @@ TOKEN = "s3cret"
 
 @dataclass(frozen=True)
 class Model:
-    """A game whose versions are stored; version v is the network of seed v. `heads` are the extra heads of new versions."""
+    """A game whose versions are stored; version v is the network of seed v. `extra_heads` are those of new versions."""
 
     game: Game
     store: ModelStore
-    heads: tuple[str, ...] = ()
+    extra_heads: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Model:
 
     def publish(self) -> int:
         seed = 1 + max(self.store.versions(self.name), default=0)
-        settings = SMALL.model_copy(update={"heads": self.heads})
+        settings = SMALL.model_copy(update={"heads": self.extra_heads})
         network = new_network(self.game.spec(), settings, seed=seed)
         return export_network(self.store, self.game, network, settings, lineage=Lineage())
 
@@ -59,19 +59,19 @@ class Model:
 
     def expected(self, batch: LeafBatch, version: int) -> tuple[np.ndarray, ...]:
         """What the network itself says in this process: policy, value and extra heads."""
-        settings = SMALL.model_copy(update={"heads": self.heads})
+        settings = SMALL.model_copy(update={"heads": self.extra_heads})
         module = serving_module(new_network(self.game.spec(), settings, seed=version), self.game.spec())
         with torch.inference_mode():
             return tuple(head.numpy() for head in module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal)))
 
     def check(self, answer: Evaluation, batch: LeafBatch, version: int) -> None:
         """The answer is that version's; two servers that pass differ by 1e-3 at most."""
-        policy, value, *heads = self.expected(batch, version)
+        policy, value, *extra_heads = self.expected(batch, version)
         assert answer.version == version
         np.testing.assert_allclose(answer.policy, policy, atol=5e-4)
         np.testing.assert_allclose(answer.value, value, atol=5e-4)
-        assert len(answer.heads) == batch.heads
-        for got, want in zip(answer.heads, heads, strict=False):
+        assert len(answer.extra_heads) == batch.extra_heads
+        for got, want in zip(answer.extra_heads, extra_heads, strict=False):
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want, atol=5e-4)
 

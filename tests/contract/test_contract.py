@@ -169,7 +169,7 @@ async def test_each_replica_of_a_name_is_told_what_to_serve_and_a_dead_one_is_pa
 
 async def test_extra_heads_are_answered_to_those_who_ask_and_by_the_versions_that_have_them(target):
     plain = target.model("connect_four", rows=5, columns=4)
-    both = replace(plain, heads=("opponents", "plies_left"))
+    both = replace(plain, extra_heads=("opponents", "plies_left"))
     plain.publish()
     both.publish()
     async with target.control() as control, target.evaluator(plain) as evaluator:
@@ -178,9 +178,9 @@ async def test_extra_heads_are_answered_to_those_who_ask_and_by_the_versions_tha
         batch = plain.positions()
         plain.check(await evaluator.evaluate(batch, version=V1), batch, 1)
         with pytest.raises(InvalidRequest, match="head__2"):
-            await evaluator.evaluate(replace(batch, heads=1), version=V1)
+            await evaluator.evaluate(replace(batch, extra_heads=1), version=V1)
         with pytest.raises(InvalidRequest, match="head__4"):
-            await evaluator.evaluate(replace(batch, heads=3), version=V2)
+            await evaluator.evaluate(replace(batch, extra_heads=3), version=V2)
         await check_all_outputs_are_sent_when_none_is_named(target, both, evaluator)
         both.check(await evaluator.evaluate(batch, version=V2), batch, 2)
         await control.unload(plain.name)
@@ -190,11 +190,11 @@ async def check_rows_stay_together(model, evaluator) -> None:
     """Requests for none, one or two heads that the server puts into one batch, and a block it gets in two."""
     batch = model.positions()
     parts = [LeafBatch(batch.states[at : at + 3], batch.legal[at : at + 3], at % 4 % 3) for at in range(0, 36, 3)]
-    assert {part.heads for part in parts} == {0, 1, 2}
+    assert {part.extra_heads for part in parts} == {0, 1, 2}
     answers = await asyncio.gather(*(evaluator.evaluate(part, version=V2) for part in parts))
     for part, answer in zip(parts, answers, strict=True):
         model.check(answer, part, 2)
-    block = replace(model.positions(games=200, seed=7), heads=2)
+    block = replace(model.positions(games=200, seed=7), extra_heads=2)
     assert len(block) > 1024
     model.check(await evaluator.evaluate(block, version=V2), block, 2)
 

@@ -15,18 +15,24 @@ import pytest
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
+import games
 from gatekeeper.service import _reach_evaluator
 from gatekeeper.settings import GatekeeperSettings
+from selfplay_worker.champion import AdoptedModel
+from selfplay_worker.evaluation import PatientEvaluator
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import _evaluator
 from zerofleet import metrics
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_policy
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.evaluators.uniform import uniform_policy
+from zerofleet.search import Leaves
+from zerofleet.testing import check_evaluator
 
 V1 = ModelVersion(1)
 MODEL = "some_game"
+TIC_TAC_TOE = games.make("tic_tac_toe")
 
 
 def batch(rows: int) -> LeafBatch:
@@ -41,17 +47,22 @@ class Servant(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.rows: list[int] = []
         self.faults: list[tuple[grpc.StatusCode, str]] = []
         self.spoil: Callable[[Any], None] = lambda reply: None
+        self.unit = 1.0
+        """What the first byte of a row is multiplied with."""
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         self.rows.append(request.inputs[0].shape[0])
         if self.faults:
             await context.abort(*self.faults.pop(0))
+        if len(request.outputs) > 4:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "unknown output head__4")
         states = np.frombuffer(request.raw_input_contents[0], np.uint8).reshape(*request.inputs[0].shape)
         legal = np.frombuffer(request.raw_input_contents[1], "<i2").reshape(*request.inputs[1].shape)
         reply = messages.ModelInferResponse(model_name=request.model_name, model_version=request.model_version)
-        value = np.stack([states[:, 0], -states[:, 0].astype(np.float32)], axis=1).astype(np.float32)
+        first = (states[:, 0] * self.unit).astype(np.float32)
+        value = np.stack([first, -first], axis=1)
         tensors = [("value__1", "FP32", value), ("policy__0", "FP16", uniform_policy(legal))]
-        opponents = np.eye(len(states), 5, dtype=np.float16)
+        opponents = np.eye(5, dtype=np.float16)[states[:, 0] // 3 % 5]
         tensors += [("head__3", "FP32", value[:, 1:]), ("head__2", "FP16", opponents)][2 - (len(request.outputs) - 2) :]
         for name, datatype, array in tensors:
             reply.outputs.add(name=name, datatype=datatype, shape=array.shape)
@@ -86,16 +97,16 @@ async def test_a_block_over_the_limit_is_split_and_put_together_again(address, s
 
 async def test_extra_heads_come_back_as_asked_and_in_order(address):
     async with evaluator(address, max_rows=8) as client:
-        for heads in (0, 1, 2):
-            answer = await client.evaluate(replace(batch(20), heads=heads), version=V1)
-            assert len(answer.heads) == heads
+        for extra_heads in (0, 1, 2):
+            answer = await client.evaluate(replace(batch(20), extra_heads=extra_heads), version=V1)
+            assert len(answer.extra_heads) == extra_heads
             np.testing.assert_array_equal(answer.value[:, 0], np.arange(20) * 3)
-        opponents, plies_left = answer.heads
-        nothing = await client.evaluate(replace(batch(0), heads=2), version=V1)
+        opponents, plies_left = answer.extra_heads
+        nothing = await client.evaluate(replace(batch(0), extra_heads=2), version=V1)
     assert (opponents.shape, opponents.dtype, plies_left.dtype) == ((20, 5), np.float16, np.float32)
-    np.testing.assert_array_equal(opponents, np.concatenate([np.eye(8, 5), np.eye(8, 5), np.eye(4, 5)]))
+    np.testing.assert_array_equal(opponents, np.eye(5)[np.arange(20) % 5])
     np.testing.assert_array_equal(plies_left, answer.value[:, 1:])
-    assert [len(head) for head in nothing.heads] == [0, 0]
+    assert [len(head) for head in nothing.extra_heads] == [0, 0]
 
 
 async def test_the_arrays_may_be_overwritten_as_soon_as_the_call_has_begun(address):
@@ -136,6 +147,13 @@ async def test_each_request_that_is_sent_again_is_told_with_its_reason(address, 
     assert len(servant.rows) == 4
 
 
+@pytest.mark.parametrize("max_rows", [7, 1024])
+async def test_the_client_keeps_the_contract_of_an_evaluator(address, servant, max_rows):
+    servant.unit = 1 / 255
+    async with evaluator(address, max_rows=max_rows) as client:
+        await check_evaluator(client, TIC_TAC_TOE, version=V1, extra_heads=2)
+
+
 @pytest.mark.parametrize("service", ["selfplay_worker", "gatekeeper"])
 async def test_a_service_counts_the_requests_that_its_evaluator_sends_again(address, servant, service, tmp_path):
     servant.faults = [(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")] * 2
@@ -145,9 +163,11 @@ async def test_a_service_counts_the_requests_that_its_evaluator_sends_again(addr
     async with AsyncExitStack() as stack:
         if service == "gatekeeper":
             client = await _reach_evaluator(stack, GatekeeperSettings.model_validate(given), MODEL)
+            await client.evaluate(batch(2), version=V1)
         else:
             client = await stack.enter_async_context(_evaluator(WorkerSettings.model_validate(given), MODEL))
-        await client.evaluate(batch(2), version=V1)
+            patient = PatientEvaluator(client, AdoptedModel(), spec=TIC_TAC_TOE.spec(), rng=random.Random(1))
+            await patient.evaluate(Leaves(batch(2), np.array([V1, V1])))
     assert counted._value.get() - before == 2
     assert f'zerofleet_eval_retries_total{{reason="Overloaded"}} {before + 2}' in metrics.exposition(service).decode()
 
@@ -284,7 +304,7 @@ async def test_a_spoilt_extra_head_is_not_believed(address, servant, spoil, says
     servant.spoil = spoil
     async with evaluator(address) as client:
         with pytest.raises(CorruptModel, match=says):
-            await client.evaluate(replace(batch(2), heads=2), version=V1)
+            await client.evaluate(replace(batch(2), extra_heads=2), version=V1)
 
 
 async def test_requests_beyond_the_concurrency_wait_here(address, servant):

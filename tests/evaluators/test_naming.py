@@ -10,7 +10,7 @@ import games
 from games import core
 from games.core import GameSpec, make
 from zerofleet.errors import InvalidRequest
-from zerofleet.naming import model_name, parse_version, require_model_name
+from zerofleet.naming import is_version, model_name, parse_version, require_model_name
 
 assert games
 
@@ -70,3 +70,13 @@ def test_what_is_no_version_is_refused(text):
 
 def test_versions_are_read():
     assert [parse_version(text) for text in ("1", "17", str(2**63 - 1))] == [1, 17, 2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("1", True), (str(2**63 - 1), True), (str(2**63), False), ("0", False), ("01", False), ("v1", False)]
+)
+def test_stores_and_requests_agree_on_what_a_version_is(text, is_one):
+    assert is_version(text) == is_one
+    if not is_one:
+        with pytest.raises(InvalidRequest):
+            parse_version(text)

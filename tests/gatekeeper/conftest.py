@@ -19,10 +19,10 @@ from gatekeeper.settings import GatekeeperSettings
 from zerofleet.encodings import encoder_fingerprint, sample_positions
 from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation
+from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.gatekeeper_client import GatekeeperClient
 from zerofleet.manifests import Golden, Manifest
 from zerofleet.model_store import DirectoryStore
-from zerofleet.testing import uniform_policy
 
 assert games
 
@@ -45,11 +45,11 @@ class FakeInference:
         self.fault = lambda versions: None
         self.asked_in_vain = asyncio.Queue()
 
-    async def serve(self, game_name, versions):
+    async def serve(self, model, versions):
         if self.away:
             self.asked_in_vain.put_nowait(versions)
         self._require_here()
-        assert game_name == MODEL
+        assert model == MODEL
         if (error := self.fault(versions)) is not None:
             raise error
         if bad := self.broken & set(versions):
@@ -57,7 +57,7 @@ class FakeInference:
         self.served = list(versions)
         self.changes.append(tuple(versions))
 
-    async def ready(self, game_name, version):
+    async def ready(self, model, version):
         self._require_here()
         return version in self.served
 

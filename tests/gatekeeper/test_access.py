@@ -65,9 +65,9 @@ async def test_the_operators_call_has_one_name_here_and_at_the_inference_server(
     asked_under = []
     serve = inference.serve
 
-    async def note(game_name, versions):
+    async def note(model, versions):
         asked_under.append(dict(outgoing(())).get(REQUEST_ID))
-        await serve(game_name, versions)
+        await serve(model, versions)
 
     inference.serve = note
     version, _ = models.publish()

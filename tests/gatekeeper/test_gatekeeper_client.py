@@ -116,7 +116,7 @@ async def test_a_server_that_is_gone_is_unavailable_and_named(gate):
 
 
 async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, monkeypatch):
-    monkeypatch.setattr(client_module, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.001)
     servicer, server, client, port = gate
     first, second = Champion("tic_tac_toe", 1, 1, "a", 0, "why"), Champion("tic_tac_toe", 2, 2, "b", 0, "why")
     await servicer.champions.put(first)
@@ -133,7 +133,7 @@ async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, mo
 
 
 async def test_watch_follows_a_stream_that_the_server_ends(gate, monkeypatch):
-    monkeypatch.setattr(client_module, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.001)
     servicer, _, client, _ = gate
     for item in (Champion("tic_tac_toe", 1, 1, "a", 0, "why"), None, Champion("tic_tac_toe", 2, 2, "b", 0, "why")):
         await servicer.champions.put(item)
@@ -153,9 +153,10 @@ async def test_watch_gives_up_where_trying_again_would_not_help(gate):
 def test_pauses_grow_and_stay_bounded():
     channelless = GatekeeperClient.__new__(GatekeeperClient)
     channelless._rng = random.Random(3)
-    pauses = [channelless._pause_s(failures) for failures in range(1, 200)]
-    assert max(pauses) <= client_module.MAX_BACKOFF_S
-    assert min(pauses) >= client_module.FIRST_BACKOFF_S
+    backoff = channelless._backoff()
+    pauses = [backoff.next_s() for _ in range(1, 200)]
+    assert max(pauses) <= client_module.MAX_PAUSE_S
+    assert min(pauses) >= client_module.FIRST_PAUSE_S / 2
     assert len(set(pauses)) > 190
 
 

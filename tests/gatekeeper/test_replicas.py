@@ -60,12 +60,12 @@ class Fleet:
     async def addresses(self, target):
         return sorted(self.name)
 
-    async def serve(self, game_name, versions):
-        await self.control.serve(game_name, versions)
+    async def serve(self, model, versions):
+        await self.control.serve(model, versions)
         self.inference.served = list(versions)
 
-    async def ready(self, game_name, version):
-        return await self.control.ready(game_name, version)
+    async def ready(self, model, version):
+        return await self.control.ready(model, version)
 
     async def evaluate(self, batch, *, version):
         return await self.inference.evaluate(batch, version=version)

@@ -20,7 +20,7 @@ from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet.encodings import encoder_fingerprint, sample_positions
 from zerofleet.evaluators.channels import open_channel
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.manifests import Golden, Manifest
 from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import InferenceSettings

@@ -15,7 +15,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from inference_server.server import RunningServer
 from zerofleet.errors import CorruptModel
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 
 MODEL = "tic_tac_toe"
 ACTIONS = 9
@@ -40,7 +40,7 @@ class FakeNetwork:
     version: int
     gate: threading.Event
     entered: threading.Event
-    heads: tuple[str, ...] = ()
+    extra_heads: tuple[str, ...] = ()
     batches: list[list[int]] = field(default_factory=list)
     fault: Callable[[np.ndarray], Exception | None] = lambda states: None
 
@@ -54,7 +54,7 @@ class FakeNetwork:
         value = expected_value(all_states, all_legal, self.version)
         first = np.eye(1, ACTIONS, dtype=np.float16)
         extra = {"opponents": np.repeat(first, len(value), axis=0), "plies_left": value[:, 1:]}
-        return uniform_policy(all_legal), value, *(extra[head] for head in self.heads)
+        return uniform_policy(all_legal), value, *(extra[head] for head in self.extra_heads)
 
 
 class FakeLoader:

@@ -13,7 +13,7 @@ import pytest
 from inference_server.batcher import Batcher
 from inference_server.queueing import BatchReport, RequestQueue
 from zerofleet.errors import Overloaded, Unavailable
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 
 FOREVER = float("inf")
 
@@ -54,9 +54,9 @@ async def batcher() -> AsyncIterator[Batcher]:
         yield running
 
 
-def ask(batcher: Batcher, module: Echo, mark: int, *, rows: int = 2, expires_s: float = FOREVER):
+def ask(batcher: Batcher, network: Echo, mark: int, *, rows: int = 2, expires_s: float = FOREVER):
     states = np.full((rows, 3), mark, np.uint8)
-    return batcher.evaluate(module, states, np.zeros((rows, 9), np.int16), expires_s=expires_s)
+    return batcher.evaluate(network, states, np.zeros((rows, 9), np.int16), expires_s=expires_s)
 
 
 async def occupy(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) -> asyncio.Task:
@@ -74,8 +74,8 @@ async def test_each_caller_gets_its_own_rows(batcher, echo):
         await asyncio.sleep(0)
         echo.gate.set()
     for mark, task in enumerate(tasks, start=1):
-        assert task.result().heads[1].tolist() == [[mark]] * mark
-        assert task.result().heads[2].tolist() == [[mark + 0.5]] * mark
+        assert task.result().output[1].tolist() == [[mark]] * mark
+        assert task.result().output[2].tolist() == [[mark + 0.5]] * mark
     assert echo.batches == [[2], [1, 2, 3, 4, 5, 6, 7, 8]]
 
 
@@ -89,7 +89,7 @@ async def test_cancelled_caller_does_not_hang_its_batch_mates(batcher, echo):
         assert batcher.waiting_rows == 6
         echo.gate.set()
     assert tasks[0].cancelled()
-    assert [task.result().heads[1][0, 0] for task in tasks[1:]] == [1, 2, 3]
+    assert [task.result().output[1][0, 0] for task in tasks[1:]] == [1, 2, 3]
     assert echo.batches == [[2], [2, 2, 2]]
 
 
@@ -101,7 +101,7 @@ async def test_caller_cancelled_while_its_batch_runs_does_not_hurt_the_others(ba
         blocked.cancel()
         await asyncio.wait([blocked])
         echo.gate.set()
-    assert other.result().heads[1][0, 0] == 5
+    assert other.result().output[1][0, 0] == 5
 
 
 async def test_request_whose_deadline_has_passed_is_dropped(batcher, echo):
@@ -113,7 +113,7 @@ async def test_request_whose_deadline_has_passed_is_dropped(batcher, echo):
         echo.gate.set()
     assert isinstance(late.result(), Unavailable)
     assert "deadline" in str(late.result())
-    assert fresh.result().heads[1][0, 0] == 2
+    assert fresh.result().output[1][0, 0] == 2
     assert echo.batches == [[2], [2]]
 
 
@@ -126,7 +126,7 @@ async def test_a_fault_reaches_only_the_request_that_causes_it(batcher, echo):
         echo.gate.set()
     outcomes = [task.result() for task in tasks]
     assert [type(outcome) for outcome in outcomes][1] is RuntimeError
-    assert [outcomes[0].heads[1][0, 0], outcomes[2].heads[1][0, 0]] == [12, 14]
+    assert [outcomes[0].output[1][0, 0], outcomes[2].output[1][0, 0]] == [12, 14]
 
 
 async def test_overload_is_refused_at_once_and_later_requests_succeed(batcher, echo):
@@ -138,17 +138,17 @@ async def test_overload_is_refused_at_once_and_later_requests_succeed(batcher, e
             await ask(batcher, echo, 2, rows=20)
         echo.gate.set()
         await waiting
-        assert (await ask(batcher, echo, 3, rows=20)).heads[1][0, 0] == 3
+        assert (await ask(batcher, echo, 3, rows=20)).output[1][0, 0] == 3
 
 
 async def test_two_versions_interleave(batcher, echo):
     other = Echo()
     async with asyncio.TaskGroup() as group:
         await occupy(batcher, echo, group)
-        tasks = [group.create_task(ask(batcher, module, mark, rows=9)) for mark, module in enumerate([echo, other] * 3)]
+        tasks = [group.create_task(ask(batcher, network, mark, rows=9)) for mark, network in enumerate([echo, other] * 3)]
         await asyncio.sleep(0)
         echo.gate.set()
-    assert [task.result().heads[1][0, 0] for task in tasks] == [0, 1, 2, 3, 4, 5]
+    assert [task.result().output[1][0, 0] for task in tasks] == [0, 1, 2, 3, 4, 5]
     assert other.batches == [[9, 9, 9]]
 
 
@@ -164,7 +164,7 @@ async def test_closing_answers_what_waits_and_refuses_the_rest(echo):
             await ask(batcher, echo, 8)
         echo.gate.set()
         await closing
-    assert waiting.result().heads[1][0, 0] == 7
+    assert waiting.result().output[1][0, 0] == 7
 
 
 async def occupy_slow(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) -> None:

@@ -27,10 +27,10 @@ class Version:
 A, B = Version("a"), Version("b")
 
 
-def ticket(rows: int, module: Version = A, *, arrived_s: float = 0.0) -> Ticket:
+def ticket(rows: int, network: Version = A, *, arrived_s: float = 0.0) -> Ticket:
     loop = asyncio.get_running_loop()
     states, legal = np.zeros((rows, 3), np.uint8), np.zeros((rows, 9), np.int16)
-    return Ticket(module, states, legal, arrived_s, float("inf"), loop.create_future())
+    return Ticket(network, states, legal, arrived_s, float("inf"), loop.create_future())
 
 
 def queue(*, max_batch: int = 64, max_delay_s: float = 1.0, max_rows: int = 1000) -> RequestQueue:
@@ -52,11 +52,11 @@ async def test_requests_of_one_version_share_a_batch_up_to_its_size():
 
 async def test_a_batch_holds_one_version():
     waiting = queue()
-    for module in (A, B, A):
-        waiting.put(ticket(10, module))
+    for network in (A, B, A):
+        waiting.put(ticket(10, network))
     first, second = waiting.take(0.0), waiting.take(0.0)
-    assert {each.module for each in first} == {A}
-    assert {each.module for each in second} == {B}
+    assert {each.network for each in first} == {A}
+    assert {each.network for each in second} == {B}
     assert sizes(first) == [10, 10]
 
 
@@ -65,7 +65,7 @@ async def test_versions_take_turns_however_much_one_is_asked_for():
     for _ in range(5):
         waiting.put(ticket(64, A))
     waiting.put(ticket(64, B))
-    assert [waiting.take(0.0)[0].module.name for _ in range(6)] == ["a", "b", "a", "a", "a", "a"]
+    assert [waiting.take(0.0)[0].network.name for _ in range(6)] == ["a", "b", "a", "a", "a", "a"]
 
 
 async def test_a_small_request_waits_for_one_block_at_most():

@@ -11,7 +11,7 @@ from games.core import make
 from games.positions import final_scores, legal, replay
 from zerofleet.agents import make_agent
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.ladders import LadderBook, LadderPlan, evidence, spaced
 from zerofleet.ladders.play import climb, missing_games
 from zerofleet.matches import GameResult, MatchSettings

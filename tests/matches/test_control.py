@@ -6,9 +6,9 @@ import pytest
 
 from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.matches import MatchTerms, Player, Scoreboard, SequentialTest, play_match
 from zerofleet.ratings import Sprt
-from zerofleet.testing import UniformEvaluator
 
 MATCHES = 60
 ALPHA = 0.1

@@ -7,9 +7,9 @@ import numpy as np
 from games import core, positions
 from games.core import make
 from zerofleet.agents import Choice
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.matches import FixedGames, MatchSettings, MatchTerms, Player, Scoreboard, play_match, position_key
 from zerofleet.matches.play import seen_by_mover
-from zerofleet.testing import UniformEvaluator
 
 CARDS = make("take_six", players=3)
 DUEL = make("rock_paper_scissors", turns=5)

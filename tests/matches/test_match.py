@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from zerofleet.errors import Unavailable
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.matches import FixedGames, Scoreboard, SequentialTest, ShareOfPoints, play_games, play_match
 from zerofleet.ratings import Sprt
-from zerofleet.testing import UniformEvaluator
 
 
 class FailsAfter:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
-from zerofleet.evaluators.fakes import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
 from zerofleet.presets import preset
 from zerofleet.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo

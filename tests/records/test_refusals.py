@@ -8,7 +8,8 @@ import pytest
 
 import games
 from zerofleet.errors import RecordRejected
-from zerofleet.records import MAX_RECORD_BYTES, REASONS, GameRecord, decode_record, encode_record, new_uid, validate
+from zerofleet.naming import MAX_RECORD_BYTES
+from zerofleet.records import REASONS, GameRecord, decode_record, encode_record, new_uid, validate
 from zerofleet.records.samples import random_game
 from zerofleet.wire.records_pb2 import SearchedMove
 

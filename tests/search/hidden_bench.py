@@ -45,7 +45,7 @@ def hashed_head(game: Game) -> Head:
 def answer(leaves: Leaves, game: Game) -> Answer:
     """Return the hashed network's answer to a batch, with the head if it is asked for."""
     policy, value = answer_hashed(leaves, game.spec().num_players)
-    if not leaves.batch.heads:
+    if not leaves.batch.extra_heads:
         return policy, value, ()
     rows = zip(leaves.batch.states, leaves.versions, strict=True)
     head = [hashed_likelihood(packed.tobytes(), game.spec().num_actions, int(version)) for packed, version in rows]

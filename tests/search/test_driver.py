@@ -8,8 +8,9 @@ from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, compiled_tree
 
 from zerofleet.errors import Overloaded
 from zerofleet.evaluators.base import Evaluation
-from zerofleet.search import Leaves, SearchBlock, SearchSettings, evaluate_by_version, step
-from zerofleet.testing import UniformEvaluator
+from zerofleet.evaluators.by_version import evaluate_by_version
+from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.search import Leaves, SearchBlock, SearchSettings, step
 
 
 class Network:
@@ -101,14 +102,14 @@ async def test_a_cancelled_step_cancels_its_requests_and_may_be_repeated():
 async def test_evaluations_by_version_keep_the_order_of_rows():
     block = mixed_block()
     leaves = block.advance()
-    policy, value, heads = await evaluate_by_version(Network(), leaves.batch, leaves.versions)
+    found = await evaluate_by_version(Network().evaluate, leaves.batch, leaves.versions)
     wanted_policy, wanted_value = answer_hashed(leaves, 2)
-    np.testing.assert_array_equal(policy, wanted_policy.astype(np.float16))
-    np.testing.assert_array_equal(value, wanted_value)
-    assert heads == ()
+    np.testing.assert_array_equal(found.policy, wanted_policy.astype(np.float16))
+    np.testing.assert_array_equal(found.value, wanted_value)
+    assert (found.extra_heads, found.version) == ((), None)
 
 
-async def test_a_block_runs_on_the_public_fake():
+async def test_a_block_runs_on_the_uniform_evaluator():
     block = mixed_block()
     while await step(block, UniformEvaluator(2)):
         pass

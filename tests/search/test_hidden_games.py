@@ -10,8 +10,8 @@ from games import core, take_six_cards
 from games.positions import encode_for, legal, new_state
 from games.take_six import TakeSix, deck_of
 from games.take_six_table import SEEN, hand
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.testing import uniform_answer
 
 TABLES = [
     TakeSix(),

@@ -8,9 +8,11 @@ from toys.coin import COIN_BIT, DARE, LAST, SAFE, Coin
 from toys.sealed_bids import OPEN, SealedBids, hand_at
 
 from games.bits import unpack
-from zerofleet.search import EXTERNAL, Leaves, SearchBlock, SearchSettings, evaluate_by_version, step
+from zerofleet.evaluators.by_version import evaluate_by_version
+from zerofleet.evaluators.uniform import UniformEvaluator, uniform_answer
+from zerofleet.search import EXTERNAL, Leaves, SearchBlock, SearchSettings, step
 from zerofleet.search.compiled_settings import compile_settings
-from zerofleet.testing import FunctionEvaluator, UniformEvaluator, uniform_answer
+from zerofleet.testing import FunctionEvaluator
 
 
 def bits(packed):
@@ -91,7 +93,7 @@ class TestWhomItAsks:
     def test_predict_asks_once_for_each_new_node_with_the_head_and_nobody_else(self):
         asked = 0
         for block, leaves in self.rows(THREE, "predict", simulations=50, versions=[4, 5, 6]):
-            assert leaves.batch.heads == 1
+            assert leaves.batch.extra_heads == 1
             assert leaves.versions[0] == [4, 5, 6][int(block._arena.nodes[0, 0]["to_move"])]
             asked += 1
         tree = block._arena.nodes[0, : int(block._arena.slots[0]["nodes"])]
@@ -104,7 +106,7 @@ class TestWhomItAsks:
         """The first simulations each take one round: two opponents choose, then the searcher's view is evaluated."""
         asked = []
         for _, leaves in self.rows(THREE, "determinise", simulations=3, versions=[4, 5, 6]):
-            assert leaves.batch.heads == 0
+            assert leaves.batch.extra_heads == 0
             asked.append(int(leaves.versions[0]))
         searcher = asked[0]
         others = next(versions for versions in ([5, 6], [6, 4], [4, 5]) if searcher not in versions)
@@ -194,11 +196,11 @@ class TestPredictions:
         network = FunctionEvaluator(
             lambda batch, version: _flat(answer(Leaves(batch, np.full(len(batch), version, dtype=np.int64)), THREE))
         )
-        policy, value, heads = await evaluate_by_version(network, leaves.batch, leaves.versions)
+        found = await evaluate_by_version(network.evaluate, leaves.batch, leaves.versions)
         wanted_policy, wanted_value, wanted_heads = answer(leaves, THREE)
-        np.testing.assert_array_equal(policy, wanted_policy.astype(np.float16))
-        np.testing.assert_array_equal(value, wanted_value)
-        np.testing.assert_array_equal(heads, wanted_heads)
+        np.testing.assert_array_equal(found.policy, wanted_policy.astype(np.float16))
+        np.testing.assert_array_equal(found.value, wanted_value)
+        np.testing.assert_array_equal(found.extra_heads, wanted_heads)
 
     async def test_the_driver_hands_the_head_on_also_where_versions_differ(self):
         block = SearchBlock(THREE, SearchSettings(simulations=4, information="predict"), slots=3)
@@ -248,7 +250,7 @@ class TestRefusals:
         block = SearchBlock(THREE, settings, slots=1)
         block.begin(0, seed=3, versions=[1, 1, 1])
         while len((leaves := block.advance()).batch):
-            assert leaves.batch.heads == 0
+            assert leaves.batch.extra_heads == 0
             block.absorb(*answer(leaves, THREE))
         assert len(block.take(0).moves) == 9
 

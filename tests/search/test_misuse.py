@@ -9,8 +9,9 @@ from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_unifor
 
 from games.errors import IllegalMove
 from zerofleet.errors import Unavailable
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings, step
-from zerofleet.testing import FunctionEvaluator, UniformEvaluator
+from zerofleet.testing import FunctionEvaluator
 
 QUICK = SearchSettings(simulations=8)
 

@@ -11,8 +11,8 @@ from games.core import Game
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.promotions import Champion
-from zerofleet.testing import UniformEvaluator
 
 
 class MemoryStream:

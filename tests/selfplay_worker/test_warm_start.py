@@ -128,7 +128,7 @@ from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
 from zerofleet.lifecycle import run_service
 from zerofleet.streams import open_stream
-from zerofleet.testing import UniformEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 
 settings = WorkerSettings(
     run_dir=Path(sys.argv[1]), game="tic_tac_toe", preset="tiny", worker_id=sys.argv[2], run_seed=3, log_level="error",

@@ -9,8 +9,9 @@ from typing import Protocol
 import pytest
 
 from zerofleet.errors import InvalidRequest
+from zerofleet.naming import MAX_RECORD_BYTES
 from zerofleet.streams import DEAD_PAYLOAD_BYTES, POISON, Delivery, GameStream, StreamSettings
-from zerofleet.streams.base import MAX_PAYLOAD_BYTES, StreamStats
+from zerofleet.streams.base import StreamStats
 
 
 class Backend(Protocol):
@@ -51,13 +52,13 @@ async def test_games_come_out_as_they_went_in_and_in_order(make_backend: MakeBac
 
 async def test_any_bytes_travel_unchanged(make_backend: MakeBackend) -> None:
     stream = make_backend().open()
-    payloads = [b"", b"\0", bytes(range(256)), b"\xff" * MAX_PAYLOAD_BYTES]
+    payloads = [b"", b"\0", bytes(range(256)), b"\xff" * MAX_RECORD_BYTES]
     for number, payload in enumerate(payloads):
         await stream.publish(str(number), payload)
     assert [delivery.payload for delivery in await take(stream)] == payloads
 
 
-@pytest.mark.parametrize(("uid", "size"), [("", 1), ("x" * 129, 1), ("a\nb", 1), ("game", MAX_PAYLOAD_BYTES + 1)])
+@pytest.mark.parametrize(("uid", "size"), [("", 1), ("x" * 129, 1), ("a\nb", 1), ("game", MAX_RECORD_BYTES + 1)])
 async def test_what_cannot_be_a_game_is_refused(make_backend: MakeBackend, uid: str, size: int) -> None:
     stream = make_backend().open()
     with pytest.raises(InvalidRequest):
@@ -311,7 +312,7 @@ async def test_only_the_newest_dead_are_kept(make_backend: MakeBackend) -> None:
 async def test_a_large_bad_game_leaves_its_beginning_its_length_and_its_reason(make_backend: MakeBackend) -> None:
     backend = make_backend()
     stream = backend.open()
-    payload = bytes(range(256)) * (MAX_PAYLOAD_BYTES // 256)
+    payload = bytes(range(256)) * (MAX_RECORD_BYTES // 256)
     await stream.publish("large", payload)
     (delivery,) = await take(stream)
     assert delivery.payload == payload
@@ -319,16 +320,16 @@ async def test_a_large_bad_game_leaves_its_beginning_its_length_and_its_reason(m
     (letter,) = await backend.open().dead()
     assert (letter.uid, letter.reason, letter.deliveries) == ("large", "moves: of worker w-7", 1)
     assert letter.payload == payload[:DEAD_PAYLOAD_BYTES]
-    assert letter.size_bytes == MAX_PAYLOAD_BYTES
+    assert letter.size_bytes == MAX_RECORD_BYTES
 
 
 async def test_a_large_game_that_is_poison_leaves_its_beginning_too(make_backend: MakeBackend) -> None:
     backend = make_backend(max_deliveries=1)
-    await backend.open().publish("large", bytes(MAX_PAYLOAD_BYTES))
+    await backend.open().publish("large", bytes(MAX_RECORD_BYTES))
     await take(backend.open())
     assert await take(backend.open()) == []
     (letter,) = await backend.open().dead()
-    assert (letter.reason, len(letter.payload), letter.size_bytes) == (POISON, DEAD_PAYLOAD_BYTES, MAX_PAYLOAD_BYTES)
+    assert (letter.reason, len(letter.payload), letter.size_bytes) == (POISON, DEAD_PAYLOAD_BYTES, MAX_RECORD_BYTES)
 
 
 async def test_a_reason_without_end_is_cut(make_backend: MakeBackend) -> None:

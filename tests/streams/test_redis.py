@@ -16,9 +16,9 @@ from structlog.testing import capture_logs
 
 from zerofleet import metrics
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable
+from zerofleet.naming import MAX_RECORD_BYTES
 from zerofleet.streams import GameStream, RedisStream, StreamSettings, open_stream
 from zerofleet.streams import redis as redis_module
-from zerofleet.streams.base import MAX_PAYLOAD_BYTES
 
 
 class Server(Protocol):
@@ -169,7 +169,7 @@ async def test_redis_filled_by_large_bad_games_goes_on_taking_good_ones(make_red
     settings = StreamSettings(dead_limit=200, poll_s=0.005)  # letters of 6.4 MB; whole they would have 200 MiB
     worker, trainer = (RedisStream(server.url, name="games", settings=settings) for _ in range(2))
     flood = RedisStream(server.url, name="games", settings=NO_PATIENCE)
-    large = random.Random(1).randbytes(MAX_PAYLOAD_BYTES)
+    large = random.Random(1).randbytes(MAX_RECORD_BYTES)
     for wave in range(12):
         bad = 0
         with contextlib.suppress(Unavailable):  # until Redis is full

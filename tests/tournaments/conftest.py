@@ -2,8 +2,8 @@ import pytest
 
 from games.core import make
 from zerofleet.agents import make_agent
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.matches import Player
-from zerofleet.testing import UniformEvaluator
 from zerofleet.tournaments import LocalWorker, TournamentTerms
 
 

@@ -29,7 +29,7 @@ from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import RootAnalysis, SearchSettings, search_state
 from zerofleet.search.block import LAST_SEED
 

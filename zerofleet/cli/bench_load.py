@@ -18,10 +18,11 @@ from typing import Any
 from games.core import Game
 from zerofleet.cli.options import chosen_game
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.naming import model_name
 from zerofleet.presets import Preset, preset
-from zerofleet.search import SearchBlock, evaluate_by_version
+from zerofleet.search import SearchBlock
 
 __all__ = ["main"]
 
@@ -44,7 +45,7 @@ class Meter:
         self.latencies_s.append(time.perf_counter() - began_s)
         self.positions += len(batch)
         self.bytes_asked += batch.states.nbytes + batch.legal.nbytes
-        self.bytes_answered += answer.policy.nbytes + answer.value.nbytes + sum(head.nbytes for head in answer.heads)
+        self.bytes_answered += answer.policy.nbytes + answer.value.nbytes + sum(head.nbytes for head in answer.extra_heads)
         self.answered.set()
         return answer
 
@@ -86,8 +87,8 @@ class Player:
                 self._next_seed += 1
             leaves = await loop.run_in_executor(self._thread, block.advance)
             if len(leaves.batch):
-                answers = await evaluate_by_version(meter, leaves.batch, leaves.versions)
-                await loop.run_in_executor(self._thread, block.absorb, *answers)
+                found = await evaluate_by_version(meter.evaluate, leaves.batch, leaves.versions)
+                await loop.run_in_executor(self._thread, block.absorb, found.policy, found.value, found.extra_heads)
             for slot in block.finished():
                 block.take(slot)
 

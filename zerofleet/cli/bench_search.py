@@ -14,7 +14,7 @@ from games.core import Game, available, make
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Save, Seed, chosen_game
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.fakes import uniform_policy
+from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.naming import model_name
 from zerofleet.planning.costs import save_figures
 from zerofleet.search import SearchBlock, SearchSettings
@@ -68,7 +68,7 @@ class UniformTable:
     def answer(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         """Return policy float32 [B, L], value float32 [B, P], and the extra heads asked for, float32 [B, A]."""
         policy = self._policies[np.count_nonzero(batch.legal >= 0, axis=1)]
-        return policy, self._values[: len(batch)], [self._head[: len(batch)]] * batch.heads
+        return policy, self._values[: len(batch)], [self._head[: len(batch)]] * batch.extra_heads
 
 
 class Bench:

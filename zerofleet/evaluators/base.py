@@ -22,7 +22,7 @@ class LeafBatch:
 
     states: np.ndarray  # uint8 [B, packed_bytes], encoded for the player to move
     legal: np.ndarray  # int16 [B, L], ascending, padded with -1
-    heads: int = 0  # extra heads wanted beside policy and value, the first ones of the model's manifest
+    extra_heads: int = 0  # extra heads wanted beside policy and value, the first ones of the model's manifest
 
     def __len__(self) -> int:
         return len(self.states)
@@ -34,8 +34,8 @@ class Evaluation:
 
     policy: np.ndarray  # float16 [B, L], sums to 1 over the listed actions, 0 at padding
     value: np.ndarray  # float32 [B, P], expected score in [-1, 1]; index 0 is the player to move, then seat order
-    version: ModelVersion  # the version that answered
-    heads: tuple[np.ndarray, ...] = ()  # the extra heads asked for, [B, ...] each: see docs/protocol.md
+    version: ModelVersion | None  # that answered; None where several did, put together by `evaluate_by_version`
+    extra_heads: tuple[np.ndarray, ...] = ()  # the extra heads asked for, [B, ...] each: see docs/protocol.md
 
 
 class Evaluator(Protocol):

@@ -51,41 +51,41 @@ class ModelControl(ChannelClient):
         self._timeout_s = timeout_s
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
-    async def serve(self, game_name: str, versions: Sequence[int]) -> None:
+    async def serve(self, model: str, versions: Sequence[int]) -> None:
         """Make exactly these versions of a model served; returns when they are ready and others take no new requests.
 
         Raises `CorruptModel` when one cannot be loaded; then what was served goes on. Also `ModelNotFound`,
         `InvalidRequest`, `PermissionRefused`, `Unavailable`.
         Cancellation: the server may or may not finish the change; call again.
         """
-        require_model_name(game_name)
+        require_model_name(model)
         wanted = sorted(set(versions))
         if not wanted or wanted[0] < 1 or wanted[-1] > MAX_VERSION:
-            raise InvalidRequest(f"cannot serve versions {list(versions)} of {game_name}; name at least one from 1 on")
+            raise InvalidRequest(f"cannot serve versions {list(versions)} of {model}; name at least one from 1 on")
         if self._store is not None:
-            await asyncio.to_thread(_require_stored, self._store, game_name, wanted)
-        config = await self._config(game_name)
+            await asyncio.to_thread(_require_stored, self._store, model, wanted)
+        config = await self._config(model)
         config["versionPolicy"] = {"specific": {"versions": [str(version) for version in wanted]}}
-        request = kserve.RepositoryModelLoadRequest(model_name=game_name)
+        request = kserve.RepositoryModelLoadRequest(model_name=model)
         request.parameters["config"].string_param = json.dumps(config)
         try:
             await self._call(self._stub.RepositoryModelLoad, request)
         except ZerofleetError as error:
             if any(text in str(error) for text in _TRITON_REFUSALS):
-                raise CorruptModel(f"{self.target} refuses versions {wanted} of {game_name}: {error}") from error
+                raise CorruptModel(f"{self.target} refuses versions {wanted} of {model}: {error}") from error
             raise
         for version in wanted:
-            if not await self.ready(game_name, version):
-                raise CorruptModel(f"{self.target} could not load version {version} of {game_name}; its log says why")
+            if not await self.ready(model, version):
+                raise CorruptModel(f"{self.target} could not load version {version} of {model}; its log says why")
 
-    async def unload(self, game_name: str) -> None:
+    async def unload(self, model: str) -> None:
         """Take a model out of service with all its versions. Raises as `serve`. Cancellation: as `serve`."""
-        request = kserve.RepositoryModelUnloadRequest(model_name=require_model_name(game_name))
+        request = kserve.RepositoryModelUnloadRequest(model_name=require_model_name(model))
         await self._call(self._stub.RepositoryModelUnload, request)
 
-    async def ready(self, game_name: str, version: int) -> bool:
+    async def ready(self, model: str, version: int) -> bool:
         """Return whether that version answers. Raises `Unavailable`. Cancellation: nothing happened."""
-        request = kserve.ModelReadyRequest(name=require_model_name(game_name), version=str(version))
+        request = kserve.ModelReadyRequest(name=require_model_name(model), version=str(version))
         try:
             return bool((await self._call(self._stub.ModelReady, request)).ready)
         except ModelNotFound:
@@ -109,16 +109,16 @@ class ModelControl(ChannelClient):
                 found.setdefault(model.name, []).append(int(model.version))
         return {name: sorted(versions) for name, versions in found.items()}
 
-    async def _config(self, game_name: str) -> dict[str, Any]:
+    async def _config(self, model: str) -> dict[str, Any]:
         """Return the model's configuration as JSON: the stored one, else the server's own, else the name alone."""
         if self._store is not None:
-            text = await asyncio.to_thread(self._store.config, game_name)
+            text = await asyncio.to_thread(self._store.config, model)
             if text is not None:
-                return _parse_config(text, game_name)
+                return _parse_config(text, model)
         try:
-            reply = await self._call(self._stub.ModelConfig, kserve.ModelConfigRequest(name=game_name))
+            reply = await self._call(self._stub.ModelConfig, kserve.ModelConfigRequest(name=model))
         except (ModelNotFound, InvalidRequest):
-            return {"name": game_name}
+            return {"name": model}
         return dict(json_format.MessageToDict(reply.config))
 
     async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
@@ -134,10 +134,10 @@ def _require_stored(store: ModelStore, model: str, versions: Sequence[int]) -> N
         raise ModelNotFound(f"model {model} has no version {missing[0]} in the store {store.location}")
 
 
-def _parse_config(text: str, game_name: str) -> dict[str, Any]:
+def _parse_config(text: str, model: str) -> dict[str, Any]:
     try:
         config = text_format.Parse(text, model_config_pb2.ModelConfig())
     except text_format.ParseError as error:
-        raise CorruptModel(f"config.pbtxt of {game_name} cannot be read: {error}; publish the model again") from error
-    config.name = game_name
+        raise CorruptModel(f"config.pbtxt of {model} cannot be read: {error}; publish the model again") from error
+    config.name = model
     return dict(json_format.MessageToDict(config))

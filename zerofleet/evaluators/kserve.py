@@ -2,6 +2,9 @@
 
 A batch becomes one request (several when it exceeds `max_rows`), tensors travel as raw bytes, and every reply is checked
 to name the version that was asked for. Make one evaluator a process and share it: it holds one channel.
+
+A request that finds the server overloaded or away is sent again for `retry_s`, one for a version that a replica lacks for
+`MISSING_S` where there are several replicas. Other failures are final.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
 
+from zerofleet.backoff import Backoff
 from zerofleet.channel_client import ChannelClient
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
 from zerofleet.evaluators.addresses import may_have_replicas
@@ -49,7 +53,7 @@ class KServeEvaluator(ChannelClient):
     token        what the server asks for, where it has tokens
     tls          whom this client trusts and who it is; plain without
     timeout_s    deadline of one attempt, waiting for a connection included
-    retry_s      total time after which an overloaded or unreachable server becomes an error
+    retry_s      total time after which an overloaded or unreachable server becomes an error; 0 where the caller retries
     concurrency  requests in flight at most; further ones wait here
     on_retry     called with the failure each time a request is about to be sent again
     """
@@ -57,7 +61,7 @@ class KServeEvaluator(ChannelClient):
     def __init__(
         self,
         target: str,
-        game_name: str,
+        model: str,
         *,
         token: str | None = None,
         tls: Tls = PLAIN,
@@ -68,7 +72,7 @@ class KServeEvaluator(ChannelClient):
         on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
         rng: random.Random | None = None,
     ) -> None:
-        self._model = require_model_name(game_name)  # before there is a channel to close
+        self._model = require_model_name(model)  # before there is a channel to close
         super().__init__(target, open_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._retry_s = retry_s
@@ -83,22 +87,24 @@ class KServeEvaluator(ChannelClient):
         """See `Evaluator.evaluate`. The arrays of `batch` are copied before the first suspension.
 
         Also raises `CorruptModel` when an answer is not finite or of the wrong shape or type, and `InvalidRequest` when the
-        model has fewer extra heads than `batch.heads`.
+        model has fewer extra heads than `batch.extra_heads`.
         Cancellation: the server drops what it has not begun; evaluate again.
         """
         if version < 1:
             raise InvalidRequest(f"model version {version} cannot be asked for; versions begin at 1")
         if len(batch) == 0:
             policy = np.zeros(batch.legal.shape, np.float16)
-            return Evaluation(policy, np.zeros((0, 0), np.float32), version, (np.zeros((0, 0), np.float32),) * batch.heads)
+            return Evaluation(
+                policy, np.zeros((0, 0), np.float32), version, (np.zeros((0, 0), np.float32),) * batch.extra_heads
+            )
         requests = [self._request(batch, start, version) for start in range(0, len(batch), self._max_rows)]
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
         else:
             replies = await self._send_all(requests)
         parts = [_read_reply(reply, request) for reply, request in zip(replies, requests, strict=True)]
-        policy, value, *heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        return Evaluation(policy, value, version, tuple(heads))
+        policy, value, *extra_heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        return Evaluation(policy, value, version, tuple(extra_heads))
 
     def _request(self, batch: LeafBatch, start: int, version: int) -> Any:
         states, legal = batch.states[start : start + self._max_rows], batch.legal[start : start + self._max_rows]
@@ -107,7 +113,7 @@ class KServeEvaluator(ChannelClient):
         request.inputs.add(name=LEGAL_TENSOR, datatype="INT16", shape=legal.shape)
         request.outputs.add(name=POLICY_TENSOR)
         request.outputs.add(name=VALUE_TENSOR)
-        for index in range(batch.heads):
+        for index in range(batch.extra_heads):
             request.outputs.add(name=head_tensor(index))
         request.raw_input_contents.append(states.astype("u1", copy=False).tobytes())
         request.raw_input_contents.append(legal.astype("<i2", copy=False).tobytes())
@@ -128,7 +134,7 @@ class KServeEvaluator(ChannelClient):
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        attempt = 0
+        backoff = Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S, rng=self._rng, least_share=0.0)
         async with self._slots:
             while True:
                 try:
@@ -137,12 +143,11 @@ class KServeEvaluator(ChannelClient):
                     )
                 except grpc.aio.AioRpcError as failure:
                     error = call_error(failure, target=self.target)
-                    pause_s = self._rng.uniform(0, min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt))
+                    pause_s = backoff.next_s()
                     if loop.time() + pause_s >= began_s + self._patience_s(error):
                         raise await self.explained(error) from failure
                 await asyncio.sleep(pause_s)
                 self._on_retry(error)
-                attempt += 1
 
     def _patience_s(self, error: ZerofleetError) -> float:
         """Return for how long a request that failed so is sent again."""
@@ -157,16 +162,16 @@ def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
     if asked != answered:
         raise CorruptModel(f"asked model {asked[0]} version {asked[1]}, but {answered[0]} version {answered[1]} answered")
     arrays = _arrays(reply, request)
-    policy, value, *heads = (arrays.get(output.name) for output in request.outputs)
+    policy, value, *extra_heads = (arrays.get(output.name) for output in request.outputs)
     rows, width = request.inputs[1].shape
     if policy is None or policy.shape != (rows, width) or policy.dtype != np.float16:
         _refuse(request, f"{POLICY_TENSOR} of shape {_shape(policy)}, want FP16 ({rows}, {width})")
-    for name, array in ((VALUE_TENSOR, value), *((head_tensor(index), head) for index, head in enumerate(heads))):
+    for name, array in ((VALUE_TENSOR, value), *((head_tensor(index), head) for index, head in enumerate(extra_heads))):
         if array is None or array.ndim != 2 or len(array) != rows or array.shape[1] == 0:
             _refuse(request, f"{name} of shape {_shape(array)}, want ({rows}, 1 or more)")
     if value is None or value.dtype != np.float32:
         _refuse(request, f"{VALUE_TENSOR} of another type, want FP32")
-    found = [array for array in (policy, value, *heads) if array is not None]
+    found = [array for array in (policy, value, *extra_heads) if array is not None]
     if not all(np.isfinite(array).all() for array in found):
         _refuse(request, "numbers that are not finite")
     return found

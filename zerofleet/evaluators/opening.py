@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 from games.core import Game
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.fakes import UniformEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.naming import model_name
 from zerofleet.security.credentials import client_tls, client_token
 

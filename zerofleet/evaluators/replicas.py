@@ -90,21 +90,21 @@ class ReplicaControl:
             _, replica = self._replicas.popitem()
             await replica.control.aclose()
 
-    async def serve(self, game_name: str, versions: Sequence[int]) -> None:
+    async def serve(self, model: str, versions: Sequence[int]) -> None:
         """Make exactly these versions served at every replica; returns when all that are present have them.
 
         Raises what `ModelControl.serve` raises when one replica does, `CorruptModel` before others; those that could load
         the versions then have them all the same. `Unavailable` while a replica is silent or when none answers.
         Cancellation: each replica may or may not have changed; call again.
         """
-        await self._at_each(lambda control: control.serve(game_name, versions))
+        await self._at_each(lambda control: control.serve(model, versions))
 
-    async def ready(self, game_name: str, version: int) -> bool:
+    async def ready(self, model: str, version: int) -> bool:
         """Return whether that version answers at every replica that is present. Raises `Unavailable`.
 
         Cancellation: nothing happened.
         """
-        return all(await self._at_each(lambda control: control.ready(game_name, version)))
+        return all(await self._at_each(lambda control: control.ready(model, version)))
 
     async def _at_each(self, call: Callable[[ModelControl], Awaitable[Result]]) -> list[Result]:
         """Return what the call returned at every present replica; raises its gravest error after all have ended."""

@@ -8,7 +8,6 @@ loop must not wait. Instances may be shared by threads, and any number of proces
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -22,8 +21,6 @@ __all__ = [
     "MAX_FILE_BYTES",
     "MAX_MANIFEST_BYTES",
     "ModelStore",
-    "is_model_name",
-    "is_version",
     "no_such_version",
     "read_manifest",
     "require_file_names",
@@ -33,9 +30,6 @@ __all__ = [
 
 MAX_MANIFEST_BYTES = 8 << 20
 MAX_FILE_BYTES = 4 << 30  # also below the 5 GiB that an object store takes in one request
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-_VERSION = re.compile(r"[1-9][0-9]{0,17}")
 
 
 class ModelStore(Protocol):
@@ -108,16 +102,6 @@ class ModelStore(Protocol):
         the old pointer or the new one.
         """
         ...
-
-
-def is_model_name(name: str) -> bool:
-    """Return whether an entry of a store can be a model."""
-    return _NAME.fullmatch(name) is not None
-
-
-def is_version(name: str) -> bool:
-    """Return whether an entry of a model can be a version."""
-    return _VERSION.fullmatch(name) is not None
 
 
 def no_such_version(model: str, version: int, stored: Iterable[int]) -> ModelNotFound:

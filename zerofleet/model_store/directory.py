@@ -33,7 +33,7 @@ from zerofleet.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, tr
 from zerofleet.manifests import Champion, Manifest, parse, require_game, to_json
 from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.model_store import base
-from zerofleet.naming import require_model_name
+from zerofleet.naming import is_model_name, is_version, require_model_name
 
 __all__ = ["DirectoryStore"]
 
@@ -56,19 +56,19 @@ class DirectoryStore:
         """See `ModelStore`."""
         if not self.root.is_dir():
             return []
-        return sorted(entry.name for entry in self.root.iterdir() if base.is_model_name(entry.name) and entry.is_dir())
+        return sorted(entry.name for entry in self.root.iterdir() if is_model_name(entry.name) and entry.is_dir())
 
     def versions(self, model: str) -> list[int]:
         """See `ModelStore`."""
         directory = self._model_directory(model)
         if not directory.is_dir():
             return []
-        return sorted(int(entry.name) for entry in directory.iterdir() if base.is_version(entry.name) and entry.is_dir())
+        return sorted(int(entry.name) for entry in directory.iterdir() if is_version(entry.name) and entry.is_dir())
 
     def directory(self, model: str, version: int) -> Path:
         """See `ModelStore`."""
         found = self._model_directory(model) / str(version)
-        if not (base.is_version(str(version)) and found.is_dir()):
+        if not (is_version(str(version)) and found.is_dir()):
             raise base.no_such_version(model, version, self.versions(model))
         return found
 

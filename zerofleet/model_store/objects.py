@@ -24,6 +24,7 @@ from pathlib import Path
 
 from games.core import Game
 from zerofleet import model_checks
+from zerofleet.backoff import Backoff
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable
 from zerofleet.files import whole_lines
@@ -32,7 +33,7 @@ from zerofleet.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.model_store import base
 from zerofleet.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.model_store.cache import ModelCache
-from zerofleet.naming import require_model_name
+from zerofleet.naming import is_model_name, is_version, require_model_name
 
 __all__ = ["ObjectStore"]
 
@@ -49,8 +50,16 @@ _NUMBER_PAUSE_S = 0.1
 class ObjectStore:
     """Models below `s3://bucket/prefix`; see `ModelStore`."""
 
-    def __init__(self, bucket: Bucket, cache: ModelCache, *, max_file_bytes: int = base.MAX_FILE_BYTES) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        cache: ModelCache,
+        *,
+        max_file_bytes: int = base.MAX_FILE_BYTES,
+        rng: random.Random | None = None,
+    ) -> None:
         self._bucket = bucket
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._cache = cache
         self._max_file_bytes = max_file_bytes
         self._weights: dict[tuple[str, str], str] = {}  # key and etag of a manifest -> sha256 of the weights it names
@@ -62,7 +71,7 @@ class ObjectStore:
 
     def models(self) -> list[str]:
         """See `ModelStore`."""
-        return sorted(name for name in self._bucket.folders() if base.is_model_name(name))
+        return sorted(name for name in self._bucket.folders() if is_model_name(name))
 
     def versions(self, model: str) -> list[int]:
         """See `ModelStore`."""
@@ -186,7 +195,7 @@ class ObjectStore:
     def _version_objects(self, model: str, version: int) -> list[Listed]:
         """Return the objects of a version; raises `ModelNotFound` when its manifest is not among them."""
         prefix = f"{require_model_name(model)}/{version}/"
-        listed = self._bucket.listing(prefix) if base.is_version(str(version)) else []
+        listed = self._bucket.listing(prefix) if is_version(str(version)) else []
         if not any(one.key == prefix + MANIFEST_FILE for one in listed):
             raise base.no_such_version(model, version, self.versions(model))
         return listed
@@ -194,7 +203,7 @@ class ObjectStore:
     def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
         where = f"{self.location}/{require_model_name(model)}/{version}/{MANIFEST_FILE}"
         found = None
-        if base.is_version(str(version)):
+        if is_version(str(version)):
             found = self._bucket.read(f"{model}/{version}/{MANIFEST_FILE}", max_bytes=base.MAX_MANIFEST_BYTES)
         if found is None:
             raise base.no_such_version(model, version, self.versions(model))
@@ -259,14 +268,15 @@ class ObjectStore:
         """Give out the next number, to one publisher only."""
         highest = max((_version(one) for one in found), default=0)
         key = f"{model}/.last_version"
+        backoff = Backoff(_NUMBER_PAUSE_S, _NUMBER_PAUSE_S, rng=self._rng, least_share=0.0)
         for _ in range(_NUMBER_ATTEMPTS):
             counter = self._bucket.read(key, max_bytes=64)
             text = counter.data.decode(errors="replace").strip() if counter else ""
-            number = max(highest, int(text) if base.is_version(text) else 0) + 1
+            number = max(highest, int(text) if is_version(text) else 0) + 1
             try:
                 self._bucket.replace(key, f"{number}\n".encode(), counter)
             except ChangedMeanwhileError:
-                time.sleep(random.uniform(0.0, _NUMBER_PAUSE_S))  # noqa: S311 - spreads publishers, hides nothing
+                time.sleep(backoff.next_s())
                 continue
             return number
         raise Unavailable(f"too many publishers of {model} at once in {self.location}; nothing was changed, try again")
@@ -296,7 +306,7 @@ class ObjectStore:
 def _version(listed: Listed) -> int:
     """Return the version that an object is a file of, 0 for none."""
     parts = listed.key.split("/")
-    return int(parts[1]) if len(parts) > 2 and base.is_version(parts[1]) else 0
+    return int(parts[1]) if len(parts) > 2 and is_version(parts[1]) else 0
 
 
 def _manifests(found: Sequence[Listed]) -> dict[int, Listed]:

@@ -7,12 +7,11 @@ a move, a result or a policy that the rules do not allow. Whatever is wrong with
 with one of `REASONS`.
 """
 
-from zerofleet.records.codec import MAX_RECORD_BYTES, SCHEMA, UID_PATTERN, decode_record, encode_record, new_uid
+from zerofleet.records.codec import SCHEMA, UID_PATTERN, decode_record, encode_record, new_uid
 from zerofleet.records.validation import REASONS, SearchColumns, ValidatedGame, validate
 from zerofleet.wire.records_pb2 import GameRecord
 
 __all__ = [
-    "MAX_RECORD_BYTES",
     "REASONS",
     "SCHEMA",
     "UID_PATTERN",

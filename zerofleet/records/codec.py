@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from google.protobuf.message import DecodeError
 
 from zerofleet.errors import RecordRejected
+from zerofleet.naming import MAX_RECORD_BYTES
 from zerofleet.search.played import PlayedGame, SearchedMove
 from zerofleet.wire import records_pb2 as pb
 
-__all__ = ["MAX_RECORD_BYTES", "SCHEMA", "UID_PATTERN", "decode_record", "encode_record", "new_uid"]
+__all__ = ["SCHEMA", "UID_PATTERN", "decode_record", "encode_record", "new_uid"]
 
 SCHEMA = 1
 """Version of the meaning of `GameRecord`; readers refuse others."""
-
-MAX_RECORD_BYTES = 1 << 20
-"""A Connect Four game takes about 1.5 kB and a 600-move game of Go with 100 listed actions a move about 300 kB."""
 
 UID_PATTERN = re.compile(r"[0-9a-f]{32}")
 

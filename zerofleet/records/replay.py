@@ -11,12 +11,12 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
+from zerofleet.search.played import FULL_SEARCH, TARGET_UNIT, WOULD_RESIGN
 
 __all__ = ["Claims", "Replayed", "replay"]
 
 MAX_VISITS = (1 << 31) - 1  # of one searched move; sums stay within int32
-TARGET_ONE = 65535
-KNOWN_FLAGS = 3  # MOVE_FLAG_FULL_SEARCH | MOVE_FLAG_WOULD_RESIGN
+KNOWN_FLAGS = FULL_SEARCH | WOULD_RESIGN
 VALUE_SLACK = 1e-4  # a mean of float32 values may leave [-1, 1] by rounding
 
 
@@ -150,7 +150,7 @@ def _check_policy(claims: Claims, out: Replayed, row: int, count: int) -> int:
     if visits == 0 and not claims.has_target[row]:
         return ROW_NO_VISITS
     # Rounding each of k entries to a unit moves the sum by k / 2 units at most.
-    if claims.has_target[row] and abs(target - TARGET_ONE) > max(1, (end - first) // 2):
+    if claims.has_target[row] and abs(target - TARGET_UNIT) > max(1, (end - first) // 2):
         return ROW_TARGET
     for j in range(first, end):
         if claims.has_target[row]:

@@ -19,9 +19,11 @@ from games import core
 from games.core import Game, GameSpec
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.errors import RecordRejected
+from zerofleet.naming import MAX_VERSION
 from zerofleet.records import replay as faults
 from zerofleet.records.codec import SCHEMA, UID_PATTERN
 from zerofleet.records.replay import Claims, Replayed, replay
+from zerofleet.search.played import TARGET_UNIT
 from zerofleet.wire.records_pb2 import GameRecord
 
 __all__ = ["REASONS", "SearchColumns", "ValidatedGame", "validate"]
@@ -44,7 +46,6 @@ REASONS = (
 _AGENT_PATTERN = re.compile(r"[A-Za-z0-9_:.,=+-]{1,200}")
 _WORKER_PATTERN = re.compile(r"[A-Za-z0-9._:/@-]{1,128}")
 _MAX_PARAMETERS = 32
-_MAX_VERSION = (1 << 63) - 1
 _SCORE_SLACK = 1e-6  # scores travel as float32
 
 
@@ -158,7 +159,7 @@ def _check_seats(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
             "seats",
             f"{len(record.seat_versions)} seats and {len(record.scores)} scores, {record.game} has {spec.num_players} players",
         )
-    if max(record.seat_versions) > _MAX_VERSION:
+    if max(record.seat_versions) > MAX_VERSION:
         reject("seats", f"seat versions {list(record.seat_versions)}: a version is below 2^63")
     _check_agents(record, spec, reject)
     if record.resigned_seat > spec.num_players:
@@ -205,7 +206,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         target += weights or [0] * (len(actions) - len(target))
         version = move.model_version
         values += move.root_value[:] or [0.0] * (0 if version else spec.num_players)
-        rows.append((move.ply, version if version <= _MAX_VERSION else -1, move.flags, len(actions), bool(weights)))
+        rows.append((move.ply, version if version <= MAX_VERSION else -1, move.flags, len(actions), bool(weights)))
         if not len(actions) == len(visits) == len(target) or len(values) != len(rows) * spec.num_players:
             reject(
                 "search",
@@ -275,7 +276,7 @@ def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, 
         faults.ROW_ACTIONS: f"actions {claims.actions[entries].tolist()} do not ascend or are not all legal at ply {ply}",
         faults.ROW_VISITS: f"more than {faults.MAX_VISITS} visits",
         faults.ROW_NO_VISITS: "no visits and no target",
-        faults.ROW_TARGET: f"target sums to {claims.target[entries].sum()}, want {faults.TARGET_ONE} up to rounding",
+        faults.ROW_TARGET: f"target sums to {claims.target[entries].sum()}, want {TARGET_UNIT} up to rounding",
         faults.ROW_VERSION: "model version is 0 or above 2^63 - 1, want a positive number, or 0 on the seat of a named agent",
         faults.ROW_SEAT: f"ply {ply} was searched by a seat without a model (version 0) and without a named agent",
         faults.ROW_FLAGS: f"flags {claims.flags[where]}, this reader knows bits {faults.KNOWN_FLAGS}",

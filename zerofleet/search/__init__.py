@@ -38,7 +38,7 @@ Games played from move to move are driven through `block.SearchBlock`; single po
 """
 
 from zerofleet.search.block import Leaves, SearchBlock, SearchCounters
-from zerofleet.search.driver import evaluate_by_version, step
+from zerofleet.search.driver import step
 from zerofleet.search.kernel import EXTERNAL
 from zerofleet.search.played import PlayedGame, SearchedMove
 from zerofleet.search.position import search_position, search_positions, search_state
@@ -55,7 +55,6 @@ __all__ = [
     "SearchCounters",
     "SearchSettings",
     "SearchedMove",
-    "evaluate_by_version",
     "search_position",
     "search_positions",
     "search_state",

@@ -6,7 +6,7 @@
     while True:
         leaves = block.advance()                  # compiled, GIL released
         answer = await evaluator.evaluate(leaves.batch, version=...)
-        block.absorb(answer.policy, answer.value, answer.heads)
+        block.absorb(answer.policy, answer.value, answer.extra_heads)
         for slot in block.finished():
             played = block.take(slot)
 
@@ -32,8 +32,9 @@ from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
 from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.decide import choose_move
 from zerofleet.search.gumbel import considered_visits
+from zerofleet.search.history import searched_moves
 from zerofleet.search.modes import mode_for
-from zerofleet.search.played import PlayedGame, searched_moves
+from zerofleet.search.played import PlayedGame
 from zerofleet.search.root import RootAnalysis, analyse_root
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import ROOT

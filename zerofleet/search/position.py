@@ -91,7 +91,7 @@ def search_state(
         if is_time_up() and evaluations:
             break
         answer = evaluate(batch, ModelVersion(version))
-        block.absorb(answer.policy, answer.value, answer.heads)
+        block.absorb(answer.policy, answer.value, answer.extra_heads)
         evaluations += 1
     return block.analysis(0)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from games.core import Game
 from games.positions import legal
-from zerofleet.evaluators.fakes import uniform_answer
+from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search.block import SearchBlock
 from zerofleet.search.settings import SearchSettings
 

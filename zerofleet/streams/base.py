@@ -20,10 +20,10 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.errors import InvalidRequest
+from zerofleet.naming import MAX_RECORD_BYTES
 
 __all__ = [
     "DEAD_PAYLOAD_BYTES",
-    "MAX_PAYLOAD_BYTES",
     "POISON",
     "DeadLetter",
     "Delivery",
@@ -33,8 +33,6 @@ __all__ = [
     "require_publishable",
 ]
 
-MAX_PAYLOAD_BYTES = 1 << 20
-"""The most a game may have; see `zerofleet.records.MAX_RECORD_BYTES`."""
 DEAD_PAYLOAD_BYTES = 32 << 10
 """Of a game that was given up only its beginning is kept, or a few hundred large ones would fill the store for good.
 
@@ -124,7 +122,7 @@ class GameStream(Protocol):
         """Add a game; it survives a crash of this process once this returns. Waits while the stream is full.
 
         What names the current span of `zerofleet.tracing` travels beside it.
-        Raises `InvalidRequest` when the payload is above `MAX_PAYLOAD_BYTES` or the uid is no sensible name.
+        Raises `InvalidRequest` when the payload is above `MAX_RECORD_BYTES` or the uid is no sensible name.
         Cancellation: the game may or may not be in the stream; publish it again.
         """
         ...
@@ -170,5 +168,5 @@ def require_publishable(uid: str, payload: bytes) -> None:
     """Raise `InvalidRequest` unless a game may be published so."""
     if not 1 <= len(uid) <= MAX_UID_CHARACTERS or not uid.isprintable():
         raise InvalidRequest(f"uid {uid[:40]!r} must have 1 to {MAX_UID_CHARACTERS} printable characters")
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        raise InvalidRequest(f"game {uid} has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} can be published")
+    if len(payload) > MAX_RECORD_BYTES:
+        raise InvalidRequest(f"game {uid} has {len(payload)} bytes, at most {MAX_RECORD_BYTES} can be published")

@@ -29,6 +29,7 @@ import structlog
 from redis import exceptions as failures
 
 from zerofleet import metrics, tracing
+from zerofleet.backoff import Backoff
 from zerofleet.crashpoints import crash_point
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable, ZerofleetError
 from zerofleet.streams.base import (
@@ -50,7 +51,7 @@ Result = TypeVar("Result")
 
 BLOCK_LIMIT_S = 2.0
 """Longest single blocking read: well below the socket's timeout, and idle entries are looked for in between."""
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 PAGE = 1000  # ids a command
 MALFORMED = "malformed"
 """Reason of a dead letter that somebody else wrote into the stream without `uid` and `payload`."""
@@ -99,9 +100,12 @@ log = structlog.get_logger(__name__)
 class RedisStream:
     """See `GameStream`. Nothing is connected until the first call."""
 
-    def __init__(self, url: str, *, name: str, settings: StreamSettings | None = None) -> None:
+    def __init__(
+        self, url: str, *, name: str, settings: StreamSettings | None = None, rng: random.Random | None = None
+    ) -> None:
         """Raises `ConfigurationError` when the address or a file it names cannot be used."""
         self._settings = settings or StreamSettings()
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._address = shown_address(url)
         # redis-py's types leave open which protocol and decoding a reply has; here it is always RESP2 and bytes.
         self._client: Any = connect(url, self._settings, read_timeout_s=BLOCK_LIMIT_S + 5.0)
@@ -117,7 +121,7 @@ class RedisStream:
         """See `GameStream.publish`. A retry after a lost answer may add the game a second time."""
         require_publishable(uid, payload)
         while await self._length() >= self._settings.high_water:  # noqa: ASYNC110  (Redis wakes nobody when XLEN falls)
-            await asyncio.sleep(random.uniform(0.5, 1.5) * self._settings.poll_s)  # noqa: S311  (jitter)
+            await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
         crash_point("stream_before_publish")
         entry: dict[str, str | bytes] = {"uid": uid, "payload": payload}
         if traceparent := tracing.traceparent():
@@ -129,15 +133,14 @@ class RedisStream:
         """See `GameStream.consume`. While Redis is away this waits as if the stream were empty."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + block_s
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
             left_s = max(deadline_s - loop.time(), 0.0)
             try:
                 deliveries = await self._consume_once(consumer, limit, left_s)
             except Unavailable:
                 self._met.discard(consumer)  # an answer may be lost on the way: its entries are pending with us
-                await asyncio.sleep(min(left_s, random.uniform(0.5, 1.0) * pause_s))  # noqa: S311  (jitter)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await asyncio.sleep(min(left_s, backoff.next_s()))
                 deliveries = []
             except asyncio.CancelledError:
                 self._met.discard(consumer)
@@ -296,15 +299,14 @@ class RedisStream:
         """Call until Redis answers or `retry_for_s` has passed; then raises `Unavailable`."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.retry_for_s
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
             try:
                 return await self._translating(call)
             except Unavailable:
                 if loop.time() >= deadline_s:
                     raise
-            await asyncio.sleep(random.uniform(0.5, 1.0) * pause_s)  # noqa: S311  (jitter)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await backoff.pause()
 
     async def _translating(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """Call once, with Redis's errors turned into ours; a missing consumer group is made."""

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from zerofleet import crashpoints
+from zerofleet.backoff import Backoff
 from zerofleet.errors import ZerofleetError
 from zerofleet.lifecycle import EXIT_REFUSED
 
@@ -81,6 +82,7 @@ class Child:
         self._ready_at_s: float | None = None
         self._was_ever_ready = False
         self._quick_deaths = 0
+        self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=None)
 
     @property
     def pid(self) -> int | None:
@@ -163,7 +165,10 @@ class Child:
         """Say that the child died; return the pause before the next start. Raises `GaveUp`."""
         self.look()
         lived_s = time.monotonic() - (self._ready_at_s or time.monotonic())
-        self._quick_deaths = self._quick_deaths + 1 if lived_s < QUICK_DEATH_S else 1
+        if lived_s >= QUICK_DEATH_S:
+            self._quick_deaths = 0
+            self._backoff.reset()
+        self._quick_deaths += 1
         how = _how_it_ended(code)
         refused = code == EXIT_REFUSED and not self._was_ever_ready
         if refused or self._quick_deaths >= MAX_QUICK_DEATHS:
@@ -172,7 +177,7 @@ class Child:
                 f"{self.plan.name} {how}{often}; the end of its log ({self.plan.log}):\n\n"
                 + "\n".join(f"  {line}" for line in log_tail(self.plan.log))
             )
-        pause_s = float(min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._quick_deaths - 1)))
+        pause_s = self._backoff.next_s()
         self._say(f"{self.plan.name} {how}; it is started again in {pause_s:g} s")
         self.restarts += 1
         self.state, self.metrics_port = ChildState.RESTARTING, 0

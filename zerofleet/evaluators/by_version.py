@@ -1,0 +1,48 @@
+"""One batch, several model versions: its leaves are split by version, evaluated at once, and put together again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import numpy as np
+
+from zerofleet.errors import first_error
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+
+__all__ = ["evaluate_by_version"]
+
+
+class Evaluate(Protocol):
+    """`Evaluator.evaluate` of any evaluator, or a function like it."""
+
+    async def __call__(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        """See `Evaluator.evaluate`."""
+        ...
+
+
+async def evaluate_by_version(evaluate: Evaluate, batch: LeafBatch, versions: np.ndarray) -> Evaluation:
+    """Return the evaluation of one or more leaves whose versions (int64 [B]) may differ, each at its row.
+
+    One request for each version, all at once. Raises what `evaluate` raises; where several requests fail, the first
+    error. Cancellation: cancels the requests.
+    """
+    wanted = [ModelVersion(int(version)) for version in np.unique(versions)]
+    if len(wanted) == 1:
+        return await evaluate(batch, version=wanted[0])
+    places = [np.flatnonzero(versions == version) for version in wanted]
+    parts = [LeafBatch(batch.states[rows], batch.legal[rows], batch.extra_heads) for rows in places]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(evaluate(part, version=version)) for version, part in zip(wanted, parts, strict=True)]
+    except ExceptionGroup as failures:
+        raise first_error(failures) from None
+    return _joined([task.result() for task in tasks], places)
+
+
+def _joined(parts: list[Evaluation], places: list[np.ndarray]) -> Evaluation:
+    """Return the evaluations of several versions as one, each at its rows (int64) of the batch."""
+    order = np.argsort(np.concatenate(places))
+    columns = zip(*((part.policy, part.value, *part.extra_heads) for part in parts), strict=True)
+    policy, value, *extra_heads = (np.concatenate(column)[order] for column in columns)
+    return Evaluation(policy, value, None, tuple(extra_heads))
