@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PROTO := $(wildcard proto/zerofleet/wire/*.proto)
+PROTO := $(wildcard proto/zerofleet/contracts/wire/*.proto)
 RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
 SOAK_ARGS ?=
@@ -37,7 +37,7 @@ check: venv ## formatting, lint, types, import rules, generated stubs, YAML, Kub
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory proto
-	git diff --exit-code -- zerofleet/wire
+	git diff --exit-code -- zerofleet/contracts/wire
 	$(BIN)/yamllint --strict .
 	$(BIN)/pytest -q tests/deploy
 

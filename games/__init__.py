@@ -8,18 +8,17 @@
 are for Python and check their input. A game of your own: `docs/own_game.md`.
 """
 
-from games import abalone as _abalone  # noqa: F401
-from games import chinese_checkers as _chinese_checkers  # noqa: F401
-from games import chinese_checkers_rhombus as _chinese_checkers_rhombus  # noqa: F401
-from games import chinese_checkers_star37 as _chinese_checkers_star37  # noqa: F401
-from games import connect_four as _connect_four  # noqa: F401  (registers the game)
-from games import othello as _othello  # noqa: F401
 from games import rock_paper_scissors as _rock_paper_scissors  # noqa: F401
-from games import take_six as _take_six  # noqa: F401
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401
+from games.abalone import rules as _abalone  # noqa: F401
+from games.chinese_checkers.rhombus import rules as _chinese_checkers_rhombus  # noqa: F401
+from games.chinese_checkers.star37 import rules as _chinese_checkers_star37  # noqa: F401
+from games.chinese_checkers.star121 import rules as _chinese_checkers  # noqa: F401
 from games.conformance import check_game
+from games.connect_four import rules as _connect_four  # noqa: F401  (registers the game)
 from games.core import Game, GameSpec, State, Symmetry, available, make, parameters_of, register, rule
 from games.errors import GameContractError, GameError, IllegalMove, InvalidParameters, UnknownGame
+from games.othello import rules as _othello  # noqa: F401
 from games.positions import (
     advance,
     drawing,
@@ -32,6 +31,7 @@ from games.positions import (
     read_moves,
     replay,
 )
+from games.take_six import rules as _take_six  # noqa: F401
 
 __all__ = [
     "Game",

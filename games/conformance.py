@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from games import core
-from games.bits import unpack
 from games.core import Game, GameSpec, Symmetry
 from games.errors import IllegalMove
+from games.kit.bits import unpack
 from games.laws import LAWS, broken, checked_spec
 
 __all__ = ["LAWS", "check_game"]

@@ -128,7 +128,7 @@ class Game(Protocol):
     def draw(self, state: State) -> str:
         """Return a picture of the position for a terminal, several lines, without colours.
 
-        A game may also have `draw_svg(self, state) -> str`, a picture as SVG (`games.svg`), and, if it hides something,
+        A game may also have `draw_svg(self, state) -> str`, a picture as SVG (`games.kit.svg`), and, if it hides something,
         `draw_for(self, state, viewer) -> str` with what that player sees (`games.drawing`).
         """
         ...

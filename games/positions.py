@@ -80,7 +80,7 @@ def final_scores(game: Game, state: State) -> tuple[float, ...]:
 
 
 def encode_for(game: Game, state: State, viewer: int) -> np.ndarray:
-    """Return the bit-packed planes that `viewer` sees, uint8 [packed_bytes]; `games.bits.unpack` reads them."""
+    """Return the bit-packed planes that `viewer` sees, uint8 [packed_bytes]; `games.kit.bits.unpack` reads them."""
     packed = np.empty(game.spec().packed_bytes, dtype=np.uint8)
     core.encode(game, state, viewer, packed)
     return packed

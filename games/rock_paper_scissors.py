@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from games import notation
-from games.bits import set_bit
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import IllegalMove, InvalidParameters
-from games.randomness import mix64
-from games.svg import BOARD, LINE, PAPER, PLAYER_COLOURS, Canvas
+from games.kit.bits import set_bit
+from games.kit.randomness import mix64
+from games.kit.svg import BOARD, LINE, PAPER, PLAYER_COLOURS, Canvas
 
 __all__ = ["NAMES", "RockPaperScissors"]
 

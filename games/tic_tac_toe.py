@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from games import notation, svg
-from games.bits import set_bit
+from games import notation
 from games.core import GameSpec, State, register, rule
-from games.randomness import mix64
-from games.squares import square_symmetries
+from games.kit import svg
+from games.kit.bits import set_bit
+from games.kit.randomness import mix64
+from games.kit.squares import square_symmetries
 
 __all__ = ["TicTacToe"]
 

@@ -6,8 +6,8 @@ import sys
 
 from gatekeeper.service import serve
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet.lifecycle import run_service
-from zerofleet.settings import load_settings
+from zerofleet.service.lifecycle import run_service
+from zerofleet.service.settings import load_settings
 
 
 def main() -> int:

@@ -30,10 +30,8 @@ from gatekeeper.evaluation import BrokenVersion, FailedVersion
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import NOT_SELF_TESTED, ROLLBACK, ChampionPointer, previous_version, was_self_tested
 from gatekeeper.referee import ChampionChanged, Referee
-from gatekeeper.serving import Serving
-from zerofleet import metrics, tracing
-from zerofleet.backoff import Backoff
-from zerofleet.crashpoints import crash_point
+from gatekeeper.served_versions import Serving
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import (
     ConfigurationError,
     CorruptModel,
@@ -47,9 +45,11 @@ from zerofleet.errors import (
     first_error,
 )
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.matches import Decision
-from zerofleet.model_store import ModelStore
-from zerofleet.promotions import Candidate, CandidateStatus, Champion
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.model_store import ModelStore
+from zerofleet.strength.matches import Decision
+from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["Arbiter"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from zerofleet import metrics
 from zerofleet.errors import CorruptModel, InvalidRequest, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+from zerofleet.telemetry import metrics
 
 __all__ = ["BrokenVersion", "FailedVersion", "WatchedEvaluator"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from zerofleet.promotions import CandidateStatus, MatchReport
+from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 
 __all__ = [
     "SCHEMA",

@@ -10,7 +10,7 @@ import structlog
 
 from gatekeeper.events import EVENTS, SCHEMA, Event, JournalBegun
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.journal import Journal
+from zerofleet.storage.journal import Journal
 
 __all__ = ["EventJournal"]
 

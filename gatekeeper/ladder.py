@@ -25,7 +25,7 @@ from games.errors import GameError
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet import metrics
+from zerofleet.contracts.promotions import Rung
 from zerofleet.errors import (
     ConfigurationError,
     CorruptModel,
@@ -36,11 +36,11 @@ from zerofleet.errors import (
     first_error,
 )
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.ladders.play import in_turns
-from zerofleet.ladders.rungs import ANCHOR, default_rungs, require_rungs
-from zerofleet.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, play_games
-from zerofleet.promotions import Rung
-from zerofleet.ratings import Placement, Tally, rate
+from zerofleet.strength.ladders.play import in_turns
+from zerofleet.strength.ladders.rungs import ANCHOR, default_rungs, require_rungs
+from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, play_games
+from zerofleet.strength.ratings import Placement, Tally, rate
+from zerofleet.telemetry import metrics
 
 __all__ = ["Ladder", "rest_s"]
 

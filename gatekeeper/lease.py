@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from zerofleet.errors import StaleEpoch, Unavailable
-from zerofleet.files import atomic_publish, try_lock
+from zerofleet.storage.files import atomic_publish, try_lock
 
 __all__ = ["Lease"]
 

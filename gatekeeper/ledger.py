@@ -17,11 +17,11 @@ from gatekeeper import events
 from gatekeeper.disk import Disk
 from gatekeeper.events import Event
 from gatekeeper.journal import EventJournal
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.errors import InvalidRequest, RecordRejected
-from zerofleet.ladders import evidence
-from zerofleet.matches import GameResult, MatchTerms, Player, Scoreboard
-from zerofleet.promotions import Candidate, CandidateStatus, MatchReport
-from zerofleet.ratings import Placement, Tally
+from zerofleet.strength.ladders import evidence
+from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard
+from zerofleet.strength.ratings import Placement, Tally
 
 __all__ = ["Ledger", "Purpose"]
 

@@ -16,10 +16,10 @@ import structlog
 
 from gatekeeper.disk import Disk
 from gatekeeper.lease import Lease
-from zerofleet.crashpoints import crash_point
+from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import ModelNotFound, StaleEpoch, Unavailable
-from zerofleet.model_store import ModelStore
-from zerofleet.promotions import Champion
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.model_store import ModelStore
 
 __all__ = ["NOT_SELF_TESTED", "ROLLBACK", "ChampionPointer", "previous_version", "was_self_tested"]
 

@@ -21,12 +21,12 @@ import structlog
 from gatekeeper.disk import Disk
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
-from gatekeeper.serving import Serving
-from zerofleet import metrics
-from zerofleet.crashpoints import crash_point
+from gatekeeper.served_versions import Serving
 from zerofleet.errors import ModelNotFound, ZerofleetError
-from zerofleet.model_store import ModelStore
 from zerofleet.presets import ModelSettings
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.model_store import ModelStore
+from zerofleet.telemetry import metrics
 
 __all__ = ["Pruner", "superfluous"]
 

@@ -12,10 +12,10 @@ from games.core import Game
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet import metrics
-from zerofleet.crashpoints import crash_point
+from zerofleet.contracts.promotions import Champion, MatchReport
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.matches import (
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.strength.matches import (
     AgentMaker,
     Decision,
     FixedGames,
@@ -32,8 +32,8 @@ from zerofleet.matches import (
     play_match,
     points,
 )
-from zerofleet.promotions import Champion, MatchReport
-from zerofleet.ratings import Sprt
+from zerofleet.strength.ratings import Sprt
+from zerofleet.telemetry import metrics
 
 __all__ = ["ChampionChanged", "Referee", "match_report", "stopping_rule"]
 

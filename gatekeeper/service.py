@@ -28,34 +28,34 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.pruning import Pruner
 from gatekeeper.referee import Referee
+from gatekeeper.served_versions import Control, Serving
 from gatekeeper.servicer import GatekeeperServicer
-from gatekeeper.serving import Control, Serving
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet import metrics
 from zerofleet.agents import make_agent
+from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.replicas import ReplicaControl
-from zerofleet.grpc_errors import ErrorInterceptor
-from zerofleet.grpc_metrics import CallMetrics
-from zerofleet.grpc_requests import RequestInterceptor
-from zerofleet.health import HealthService
-from zerofleet.lifecycle import Service
-from zerofleet.model_store import ModelStore
-from zerofleet.naming import model_name
-from zerofleet.runs import require_run
-from zerofleet.security.credentials import plain, token_table
-from zerofleet.security.interceptors import RoleInterceptor
-from zerofleet.security.limits import server_limits
-from zerofleet.security.ports import bind
-from zerofleet.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
+from zerofleet.rpc.call_metrics import CallMetrics
+from zerofleet.rpc.errors import ErrorInterceptor
+from zerofleet.rpc.health import HealthService
+from zerofleet.rpc.requests import RequestInterceptor
+from zerofleet.rpc.security.credentials import plain, token_table
+from zerofleet.rpc.security.interceptors import RoleInterceptor
+from zerofleet.rpc.security.limits import server_limits
+from zerofleet.rpc.security.ports import bind
+from zerofleet.service.lifecycle import Service
+from zerofleet.storage.model_store import ModelStore
+from zerofleet.storage.runs import require_run
+from zerofleet.telemetry import metrics
 
 __all__ = ["RunningGatekeeper", "open_gatekeeper", "serve"]
 
 SERVICE = gatekeeper_pb2.DESCRIPTOR.services_by_name["Gatekeeper"].full_name
 MAX_MESSAGE_BYTES = 16 << 20  # a list of some ten thousand candidates
 MAX_REQUEST_BYTES = 64 << 10  # names, a hash, a reason
-MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.gatekeeper_client
+MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.rpc.gatekeeper_client
 
 log = structlog.get_logger()
 
@@ -156,7 +156,7 @@ async def open_gatekeeper(
 
 
 async def serve(service: Service, settings: GatekeeperSettings) -> None:
-    """Be the service until the process is asked to end; see `zerofleet.lifecycle`."""
+    """Be the service until the process is asked to end; see `zerofleet.service.lifecycle`."""
     await asyncio.to_thread(require_run, settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset)
     async with open_gatekeeper(settings) as gatekeeper:
         service.on_drain("calls", lambda: gatekeeper.drain(settings.grace_s / 2))

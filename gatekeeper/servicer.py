@@ -9,11 +9,11 @@ from gatekeeper.arbiter import Arbiter
 from gatekeeper.ladder import Ladder
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
+from zerofleet.contracts.naming import MAX_VERSION
+from zerofleet.contracts.promotions import champion_to_wire
+from zerofleet.contracts.wire import gatekeeper_pb2 as wire
+from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import InvalidRequest, ModelNotFound
-from zerofleet.naming import MAX_VERSION
-from zerofleet.promotions import champion_to_wire
-from zerofleet.wire import gatekeeper_pb2 as wire
-from zerofleet.wire import gatekeeper_pb2_grpc as stubs
 
 __all__ = ["GatekeeperServicer"]
 

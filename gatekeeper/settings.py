@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zerofleet.presets import GateSettings, ModelSettings
-from zerofleet.run_paths import RunPaths
-from zerofleet.security.credentials import require_tokens
-from zerofleet.settings import StoreSettings
+from zerofleet.rpc.security.credentials import require_tokens
+from zerofleet.service.settings import StoreSettings
+from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["GatekeeperSettings"]
 

@@ -6,8 +6,8 @@ import sys
 
 from inference_server.server import serve
 from inference_server.settings import ServerSettings
-from zerofleet.lifecycle import run_service
-from zerofleet.settings import load_settings
+from zerofleet.service.lifecycle import run_service
+from zerofleet.service.settings import load_settings
 
 
 def main() -> int:

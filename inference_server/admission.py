@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from inference_server.kserve import SERVICE
-from zerofleet import metrics
+from zerofleet.telemetry import metrics
 
 __all__ = ["AdmissionInterceptor"]
 

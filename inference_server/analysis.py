@@ -18,13 +18,13 @@ from games import core, positions
 from games.core import Game, State
 from inference_server.data_plane import DataPlane
 from inference_server.registry import ServedVersion
-from zerofleet import metrics
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
-from zerofleet.evaluation_client import MoveOpinion, Opinion
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.naming import model_name
+from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
 from zerofleet.search import RootAnalysis, SearchSettings, search_position
 from zerofleet.search.block import LAST_SEED
+from zerofleet.telemetry import metrics
 
 __all__ = ["Analyst", "Question"]
 

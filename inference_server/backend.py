@@ -34,9 +34,9 @@ import torch
 from inference_server.network import NetworkOutput
 from inference_server.settings import Precision
 from inference_server.tensors import Contract
-from zerofleet.allocator import keep_freed_memory
+from zerofleet.contracts.manifests import Manifest, check_golden
 from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
-from zerofleet.manifests import Manifest, check_golden
+from zerofleet.service.allocator import keep_freed_memory
 
 __all__ = ["TorchBackend", "TorchNetwork"]
 

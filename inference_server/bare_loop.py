@@ -15,11 +15,11 @@ import numpy as np
 
 from inference_server.backend import TorchBackend, TorchNetwork
 from inference_server.settings import ServerSettings
-from zerofleet import logs
-from zerofleet.encodings import sample_positions
-from zerofleet.model_checks import MODEL_FILE
-from zerofleet.naming import model_name
-from zerofleet.settings import load_settings
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.naming import model_name
+from zerofleet.service import logs
+from zerofleet.service.settings import load_settings
 
 __all__ = ["main"]
 

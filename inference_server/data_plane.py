@@ -15,9 +15,9 @@ from inference_server.batcher import Batcher
 from inference_server.queueing import RequestOutput
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
-from zerofleet import metrics, tracing
+from zerofleet.contracts.naming import parse_version, require_model_name
 from zerofleet.errors import ModelNotFound, Overloaded
-from zerofleet.naming import parse_version, require_model_name
+from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["DataPlane", "Inference"]
 

@@ -8,8 +8,8 @@ import grpc
 
 from inference_server.analysis import Analyst, Question
 from inference_server.methods import unary_method
-from zerofleet.evaluation_client import Opinion
-from zerofleet.wire import evaluation_pb2 as wire
+from zerofleet.contracts.wire import evaluation_pb2 as wire
+from zerofleet.rpc.evaluation_client import Opinion
 
 __all__ = ["SERVICE", "handler"]
 

@@ -20,8 +20,8 @@ from inference_server.methods import unary_method
 from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
 from inference_server.tensors import Tensor
+from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
 from zerofleet.errors import InvalidRequest
-from zerofleet.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
 
 __all__ = ["SERVICE", "KServeServicer", "handler"]
 

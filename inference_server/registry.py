@@ -23,13 +23,13 @@ from inference_server.network import Network, NetworkOutput
 from inference_server.queueing import BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
-from zerofleet import metrics, tracing
+from zerofleet.contracts.manifests import Manifest
+from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.naming import require_model_name
+from zerofleet.contracts.promotions import recent_versions
 from zerofleet.errors import InvalidRequest, ModelNotFound, VersionSkew, ZerofleetError
-from zerofleet.manifests import Manifest
-from zerofleet.model_checks import MODEL_FILE
-from zerofleet.model_store import ModelStore
-from zerofleet.naming import require_model_name
-from zerofleet.promotions import recent_versions
+from zerofleet.storage.model_store import ModelStore
+from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["Loader", "Registry", "ServedVersion"]
 

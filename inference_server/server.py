@@ -25,18 +25,18 @@ from inference_server.data_plane import DataPlane
 from inference_server.queueing import RequestQueue
 from inference_server.registry import Loader, Registry
 from inference_server.settings import ServerSettings
-from zerofleet import metrics
-from zerofleet.evaluators.channels import KEEPALIVE_TIME_MS
-from zerofleet.grpc_errors import ErrorInterceptor
-from zerofleet.grpc_metrics import CallMetrics
-from zerofleet.grpc_requests import RequestInterceptor
-from zerofleet.health import HealthService
-from zerofleet.lifecycle import Service
-from zerofleet.naming import MAX_MESSAGE_BYTES
-from zerofleet.security.credentials import plain, token_table
-from zerofleet.security.interceptors import RoleInterceptor
-from zerofleet.security.limits import server_limits
-from zerofleet.security.ports import bind
+from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
+from zerofleet.rpc.call_metrics import CallMetrics
+from zerofleet.rpc.errors import ErrorInterceptor
+from zerofleet.rpc.health import HealthService
+from zerofleet.rpc.inference_channels import KEEPALIVE_TIME_MS
+from zerofleet.rpc.requests import RequestInterceptor
+from zerofleet.rpc.security.credentials import plain, token_table
+from zerofleet.rpc.security.interceptors import RoleInterceptor
+from zerofleet.rpc.security.limits import server_limits
+from zerofleet.rpc.security.ports import bind
+from zerofleet.service.lifecycle import Service
+from zerofleet.telemetry import metrics
 
 __all__ = ["RunningServer", "open_server", "serve"]
 
@@ -89,7 +89,7 @@ async def open_server(settings: ServerSettings, loader: Loader | None = None) ->
 
 
 async def serve(service: Service, settings: ServerSettings) -> None:
-    """Be the service until the process is asked to end; see `zerofleet.lifecycle`."""
+    """Be the service until the process is asked to end; see `zerofleet.service.lifecycle`."""
     async with open_server(settings) as server:
         await server.plane.registry.serve_champions()
         await server.health.set(kserve.SERVICE, _SERVING)

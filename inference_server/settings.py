@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from zerofleet.presets import InferenceSettings
-from zerofleet.security.credentials import require_tokens
-from zerofleet.settings import StoreSettings
+from zerofleet.rpc.security.credentials import require_tokens
+from zerofleet.service.settings import StoreSettings
 
 __all__ = ["Precision", "ServerSettings"]
 

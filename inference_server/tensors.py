@@ -14,10 +14,10 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from zerofleet.contracts.heads import Output, outputs_of
+from zerofleet.contracts.manifests import Manifest
+from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, STATE_TENSOR
 from zerofleet.errors import InvalidRequest
-from zerofleet.heads import Output, outputs_of
-from zerofleet.manifests import Manifest
-from zerofleet.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, STATE_TENSOR
 
 __all__ = ["Contract", "Tensor"]
 

@@ -6,8 +6,8 @@ import sys
 
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import serve
-from zerofleet.lifecycle import run_service
-from zerofleet.settings import load_settings
+from zerofleet.service.lifecycle import run_service
+from zerofleet.service.settings import load_settings
 
 
 def main() -> int:

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 
 import structlog
 
-from zerofleet import metrics
-from zerofleet.promotions import Champion
+from zerofleet.contracts.promotions import Champion
+from zerofleet.telemetry import metrics
 
 __all__ = ["AdoptedModel"]
 

@@ -17,13 +17,13 @@ import structlog
 
 from games.core import GameSpec
 from selfplay_worker.champion import AdoptedModel
-from zerofleet import metrics
-from zerofleet.backoff import Backoff
 from zerofleet.errors import CorruptModel, ModelNotFound, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.evaluators.uniform import uniform_answer
+from zerofleet.rpc.backoff import Backoff
 from zerofleet.search import Leaves
+from zerofleet.telemetry import metrics
 
 __all__ = ["PatientEvaluator"]
 

@@ -15,9 +15,9 @@ import structlog
 
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
-from zerofleet import metrics, tracing
-from zerofleet.records import encode_record, new_uid
+from zerofleet.contracts.records import encode_record, new_uid
 from zerofleet.search import PlayedGame
+from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["FinishedGame", "GameRegister", "Ticket", "game_seed"]
 

@@ -20,8 +20,8 @@ from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.stopping import Stop
 from selfplay_worker.traces import BlockTraces
-from zerofleet import metrics
 from zerofleet.search import Leaves, SearchBlock, SearchCounters
+from zerofleet.telemetry import metrics
 
 __all__ = ["Crew", "Lane"]
 

@@ -13,11 +13,11 @@ from collections import deque
 import structlog
 
 from selfplay_worker.game_register import FinishedGame
-from zerofleet import metrics, tracing
-from zerofleet.backoff import Backoff
-from zerofleet.crashpoints import crash_point
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
-from zerofleet.streams import GameStream
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.streams import GameStream
+from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["Publisher"]
 

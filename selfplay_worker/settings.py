@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field, SecretStr
 
 from zerofleet.presets import SelfPlaySettings
+from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search import SearchSettings
-from zerofleet.settings import ServiceSettings
-from zerofleet.warm_start import WarmStartSettings
+from zerofleet.service.settings import ServiceSettings
 
 __all__ = ["WorkerSettings"]
 

@@ -14,11 +14,11 @@ from games import core, positions
 from games.core import Game, State
 from selfplay_worker.openings import random_opening
 from zerofleet.agents import Agent, AgentMaker, PolicyAgent, make_agent
-from zerofleet.naming import MAX_RECORD_BYTES
-from zerofleet.records import encode_record
+from zerofleet.contracts.naming import MAX_RECORD_BYTES
+from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
+from zerofleet.contracts.records import encode_record
+from zerofleet.presets.warm_start import NumberedGame, WarmStartSettings, game_of, seatings_of
 from zerofleet.search import EXTERNAL, PlayedGame, SearchedMove
-from zerofleet.search.played import FULL_SEARCH, TARGET_UNIT
-from zerofleet.warm_start import NumberedGame, WarmStartSettings, game_of, seatings_of
 
 __all__ = ["Teachers", "one_hot", "shares_of_target"]
 

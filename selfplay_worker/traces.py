@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from selfplay_worker.game_register import Ticket
-from zerofleet import tracing
+from zerofleet.telemetry import tracing
 
 __all__ = ["BlockTraces"]
 

@@ -20,10 +20,10 @@ from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.shares import Shares
 from selfplay_worker.stopping import Stop
 from selfplay_worker.teaching import Teachers
-from zerofleet import metrics
-from zerofleet.run_paths import RunPaths
+from zerofleet.presets.warm_start import numbered_game
 from zerofleet.search import PlayedGame
-from zerofleet.warm_start import numbered_game
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.telemetry import metrics
 
 __all__ = ["WarmStart"]
 

@@ -25,17 +25,17 @@ from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.stopping import Stop
 from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
-from zerofleet import metrics
+from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.lifecycle import Service
-from zerofleet.naming import model_name
-from zerofleet.promotions import Champion
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
-from zerofleet.security.credentials import plain
-from zerofleet.streams import GameStream, open_stream
+from zerofleet.service.lifecycle import Service
+from zerofleet.storage.streams import GameStream, open_stream
+from zerofleet.telemetry import metrics
 
 __all__ = ["SelfPlay", "serve"]
 

@@ -9,8 +9,8 @@ from trainer.ranks import place_in
 from trainer.service import serve
 from trainer.settings import TrainerSettings
 from zerofleet.errors import ConfigurationError
-from zerofleet.lifecycle import EXIT_REFUSED, run_service
-from zerofleet.settings import inherited_environment, load_settings
+from zerofleet.service.lifecycle import EXIT_REFUSED, run_service
+from zerofleet.service.settings import inherited_environment, load_settings
 
 
 def main() -> int:

@@ -35,15 +35,15 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
 from trainer.window import SampleWindow
-from zerofleet import logs
-from zerofleet.allocator import keep_freed_memory
-from zerofleet.naming import model_name
+from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.presets import PRESETS
-from zerofleet.records import decode_record, encode_record, validate
-from zerofleet.records.samples import random_game
-from zerofleet.run_paths import RunPaths
-from zerofleet.settings import inherited_environment
-from zerofleet.streams import GameStream, open_stream
+from zerofleet.service import logs
+from zerofleet.service.allocator import keep_freed_memory
+from zerofleet.service.settings import inherited_environment
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.streams import GameStream, open_stream
 
 __all__ = ["TrainFigures", "measure"]
 

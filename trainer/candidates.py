@@ -7,12 +7,12 @@ import random
 
 import structlog
 
-from zerofleet import tracing
-from zerofleet.backoff import Backoff
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.model_store import ModelStore
 from zerofleet.presets import TrainSettings
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.storage.model_store import ModelStore
+from zerofleet.telemetry import tracing
 
 __all__ = ["Submitter", "samples_between_candidates"]
 

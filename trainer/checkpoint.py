@@ -26,12 +26,12 @@ from torch import Tensor
 from games.core import Game
 from trainer.learner import Learner, LearnerState
 from trainer.network import with_todays_names
-from zerofleet.crashpoints import crash_point
-from zerofleet.encodings import encoder_fingerprint
+from zerofleet.contracts.encodings import encoder_fingerprint
+from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
 from zerofleet.errors import CorruptModel, VersionSkew
-from zerofleet.files import TEMPORARY_SUFFIX, sync_directory
-from zerofleet.manifests import NetworkDict, StoredFile, parse
 from zerofleet.presets import NetworkSettings
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.files import TEMPORARY_SUFFIX, sync_directory
 
 __all__ = ["Accounts", "Checkpoint", "load_latest", "pack", "restore", "save", "unpack"]
 

@@ -20,15 +20,15 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
+from trainer.exported_module import ServingModule, serving_module
 from trainer.network import Network
-from trainer.serving import ServingModule, serving_module
-from zerofleet.encodings import encoder_fingerprint, sample_positions
+from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
+from zerofleet.contracts.heads import BASE_HEADS, outputs_of
+from zerofleet.contracts.manifests import Golden, Manifest, check_golden
+from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.errors import CorruptModel
-from zerofleet.heads import BASE_HEADS, outputs_of
-from zerofleet.manifests import Golden, Manifest, check_golden
-from zerofleet.model_store import ModelStore
-from zerofleet.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.presets import NetworkSettings
+from zerofleet.storage.model_store import ModelStore
 
 __all__ = ["Lineage", "TritonBackend", "export_network", "script", "triton_config"]
 

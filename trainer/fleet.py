@@ -22,8 +22,8 @@ from collections.abc import Iterator
 import numpy as np
 import structlog
 
-from zerofleet import metrics
 from zerofleet.errors import RecordRejected
+from zerofleet.telemetry import metrics
 
 __all__ = ["MAX_WORKERS", "WINDOW", "Fleet", "Traits"]
 

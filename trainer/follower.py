@@ -23,10 +23,10 @@ from trainer.process_group import Order, ProcessGroup
 from trainer.ranks import Place, choose_device
 from trainer.settings import TrainerSettings
 from trainer.window import SampleWindow
-from zerofleet.allocator import keep_freed_memory
 from zerofleet.errors import InvalidRequest
-from zerofleet.lifecycle import Service
 from zerofleet.presets import NetworkSettings, TrainSettings
+from zerofleet.service.allocator import keep_freed_memory
+from zerofleet.service.lifecycle import Service
 
 __all__ = ["Follower", "follow", "invitation", "settings_of_follower"]
 

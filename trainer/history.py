@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import structlog
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.files import whole_lines
+from zerofleet.storage.files import whole_lines
 
 __all__ = ["FIGURES", "History", "open_history"]
 

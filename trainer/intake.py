@@ -16,14 +16,14 @@ from concurrent.futures import Executor
 
 import structlog
 
-from trainer.judge import CheckedRecords, RecordCheck
+from trainer.record_check import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.traces import intake_spans
-from zerofleet import metrics
-from zerofleet.backoff import Backoff
-from zerofleet.crashpoints import crash_point
 from zerofleet.errors import Overloaded, Unavailable
-from zerofleet.streams import Delivery, GameStream
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.streams import Delivery, GameStream
+from zerofleet.telemetry import metrics
 
 __all__ = ["Intake"]
 

@@ -6,7 +6,7 @@
                                                         plies_left: share of the longest game that is still to come
 
 The trunk is a residual tower, AlphaZero's architecture (Silver et al. 2018) at any size for any planes, or a perceptron
-for encodings without a board. `trainer.serving` wraps a network with what stands on the wire.
+for encodings without a board. `trainer.exported_module` wraps a network with what stands on the wire.
 
 Axes: B batch, C planes, H x W cells, A actions, P players.
 """

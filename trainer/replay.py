@@ -17,10 +17,10 @@ import structlog
 from games.core import Game
 from trainer.samples import Samples, extract, require_target
 from trainer.window import SampleWindow
+from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.game_log import GameLog
 from zerofleet.presets import TrainSettings
-from zerofleet.records import decode_record, validate
+from zerofleet.storage.game_log import GameLog
 
 __all__ = ["AcceptedGame", "Mark", "Replay", "TracedGame"]
 

@@ -13,9 +13,9 @@ import numpy as np
 from games import core
 from games.compiled import compiled
 from games.core import GameSpec
+from zerofleet.contracts.played import FULL_SEARCH
+from zerofleet.contracts.records import SearchColumns, ValidatedGame
 from zerofleet.errors import ConfigurationError
-from zerofleet.records import SearchColumns, ValidatedGame
-from zerofleet.search.played import FULL_SEARCH
 
 __all__ = ["PolicyTarget", "Samples", "extract", "require_target"]
 

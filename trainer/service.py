@@ -22,23 +22,23 @@ from trainer.fleet import Fleet
 from trainer.follower import invitation
 from trainer.history import History, open_history
 from trainer.intake import Intake
-from trainer.judge import RecordCheck
 from trainer.process_group import open_ranks
 from trainer.ranks import ALONE, Place, Ranks, choose_device
+from trainer.record_check import RecordCheck
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
-from zerofleet import metrics
-from zerofleet.crashpoints import crash_point
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, Unavailable
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.lifecycle import Service
-from zerofleet.naming import model_name
-from zerofleet.run_paths import RunPaths
-from zerofleet.runs import require_run
-from zerofleet.security.credentials import plain
-from zerofleet.streams import GameStream, open_stream
-from zerofleet.warm_start import game_of
+from zerofleet.presets.warm_start import game_of
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.security.credentials import plain
+from zerofleet.service.lifecycle import Service
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.runs import require_run
+from zerofleet.storage.streams import GameStream, open_stream
+from zerofleet.telemetry import metrics
 
 __all__ = ["Conductor", "make_intake", "serve"]
 

@@ -10,8 +10,8 @@ from pydantic import Field, SecretStr
 
 from trainer.export import TritonBackend
 from zerofleet.presets import NetworkSettings, TrainSettings
-from zerofleet.settings import StoreSettings
-from zerofleet.warm_start import WarmStartSettings
+from zerofleet.presets.warm_start import WarmStartSettings
+from zerofleet.service.settings import StoreSettings
 
 __all__ = ["TrainerSettings"]
 

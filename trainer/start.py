@@ -17,11 +17,11 @@ from trainer.ranks import Ranks, choose_device
 from trainer.replay import Mark, Replay
 from trainer.settings import TrainerSettings
 from trainer.training import Training
-from zerofleet.allocator import keep_freed_memory
+from zerofleet.contracts.model_checks import WEIGHTS_FILE
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import VersionSkew
-from zerofleet.model_checks import WEIGHTS_FILE
-from zerofleet.naming import model_name
-from zerofleet.run_paths import RunPaths
+from zerofleet.service.allocator import keep_freed_memory
+from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["open_training"]
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from trainer.judge import CheckedRecords
+from trainer.record_check import CheckedRecords
 from trainer.replay import TracedGame
-from zerofleet import tracing
-from zerofleet.streams import Delivery
+from zerofleet.storage.streams import Delivery
+from zerofleet.telemetry import tracing
 
 __all__ = ["CandidateTraces", "Export", "IntakeSpans", "intake_spans"]
 

@@ -18,12 +18,12 @@ from trainer.network import Network
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
 from trainer.traces import CandidateTraces
-from zerofleet import metrics
-from zerofleet.crashpoints import crash_point
+from zerofleet.contracts.heads import EXTRA_HEADS
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel, Unavailable
-from zerofleet.heads import EXTRA_HEADS
-from zerofleet.model_store import ModelStore
-from zerofleet.naming import model_name
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.model_store import ModelStore
+from zerofleet.telemetry import metrics
 
 __all__ = ["Figures", "Training"]
 

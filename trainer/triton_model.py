@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]  # Triton provides it
 
-POLICY_TOLERANCE = 5e-3  # as zerofleet.manifests has them
+POLICY_TOLERANCE = 5e-3  # as zerofleet.contracts.manifests has them
 VALUE_TOLERANCE = 2e-2
 HEAD_TOLERANCE = 1e-2
 

@@ -28,10 +28,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from zerofleet.errors import ZerofleetError
-from zerofleet.files import atomic_publish
-from zerofleet.runs import RunDirectory
-from zerofleet.security.authority import SERVERS, Authority
-from zerofleet.settings import ServiceSettings, read_settings
+from zerofleet.service.authority import SERVERS, Authority
+from zerofleet.service.settings import ServiceSettings, read_settings
+from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.runs import RunDirectory
 
 CREDENTIALS = Path("/run/credentials")
 REFUSED = "refused"
@@ -58,7 +58,7 @@ RIGHTS = {
     ),
     "probe": "-@all +ping",
 }
-"""What each user of Redis may do; `zerofleet.streams.redis` says why. PING is the client's own check of an idle connection."""
+"""Rights of each user of Redis; `zerofleet.storage.streams.redis` gives the reasons. PING is the client's check of an idle connection."""
 
 
 def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:

@@ -10,9 +10,9 @@ from games import core
 from games.compiled import compiled
 from games.core import Game, State
 from zerofleet.agents import Agent, make_agent
-from zerofleet.agents.alpha_beta import search_moves
-from zerofleet.agents.deepening import finish
-from zerofleet.agents.minimax import MinimaxSearch
+from zerofleet.agents.depth_first.alpha_beta import search_moves
+from zerofleet.agents.depth_first.deepening import finish
+from zerofleet.agents.depth_first.minimax import MinimaxSearch
 
 
 @compiled

@@ -10,10 +10,10 @@ from uniform_tree import UniformTree, tree_of
 
 import games
 from zerofleet.agents import make_agent
-from zerofleet.agents.alpha_beta import search_moves
 from zerofleet.agents.budget import Budget
-from zerofleet.agents.deepening import MAX_DEPTH, deepen
-from zerofleet.agents.minimax import MinimaxSearch
+from zerofleet.agents.depth_first.alpha_beta import search_moves
+from zerofleet.agents.depth_first.deepening import MAX_DEPTH, deepen
+from zerofleet.agents.depth_first.minimax import MinimaxSearch
 from zerofleet.errors import InvalidRequest
 
 GAME = games.make("connect_four")

@@ -8,11 +8,11 @@ import pytest
 import games
 from games import core
 from games.core import Game, State
+from games.kit.randomness import mix64
 from games.positions import encode_for
-from games.randomness import mix64
 from zerofleet.agents import make_agent
-from zerofleet.agents.deepening import finish
-from zerofleet.agents.network_minimax import NetworkSearch
+from zerofleet.agents.depth_first.deepening import finish
+from zerofleet.agents.depth_first.network_minimax import NetworkSearch
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 

@@ -8,7 +8,7 @@ import pytest
 import games
 from games import core
 from zerofleet.agents import make_agent
-from zerofleet.agents.greedy import greedy_games
+from zerofleet.agents.simple.greedy import greedy_games
 
 STAR = games.make("chinese_checkers_star37")
 

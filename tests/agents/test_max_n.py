@@ -9,9 +9,9 @@ import games
 from games import core
 from games.core import Game, State
 from zerofleet.agents import make_agent
-from zerofleet.agents.deepening import finish
-from zerofleet.agents.max_n import MaxNSearch
-from zerofleet.agents.minimax import MinimaxSearch
+from zerofleet.agents.depth_first.deepening import finish
+from zerofleet.agents.depth_first.max_n import MaxNSearch
+from zerofleet.agents.depth_first.minimax import MinimaxSearch
 from zerofleet.errors import InvalidRequest
 
 THREE = games.make("chinese_checkers_star37")

@@ -9,8 +9,9 @@ import pytest
 
 import games
 from games.core import Game
-from zerofleet.agents import Evaluate, mcts
-from zerofleet.agents.mcts import MctsAgent, from_spelling
+from zerofleet.agents import Evaluate
+from zerofleet.agents.model import mcts
+from zerofleet.agents.model.mcts import MctsAgent, from_spelling
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion

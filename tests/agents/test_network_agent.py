@@ -9,9 +9,9 @@ import games
 from games import core
 from games.core import Game
 from zerofleet.agents import Evaluate, PolicyAgent
-from zerofleet.agents.network import NetworkAgent, from_spelling, softmax
-from zerofleet.agents.simulation import mover_values
+from zerofleet.agents.model.network import NetworkAgent, from_spelling, softmax
 from zerofleet.agents.spelling import Spelling
+from zerofleet.agents.uct import mover_values
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 

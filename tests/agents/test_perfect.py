@@ -14,11 +14,11 @@ from games import core
 from games.connect_four import ConnectFour
 from games.core import State
 from zerofleet.agents import Agent, PolicyAgent, make_agent
-from zerofleet.agents.alpha_beta import search_moves
-from zerofleet.agents.perfect import PerfectAgent, SolverAgent
+from zerofleet.agents.depth_first.alpha_beta import search_moves
+from zerofleet.agents.exact.perfect import PerfectAgent, SolverAgent
+from zerofleet.agents.exact.solver import Solver
+from zerofleet.agents.exact.solver.positions import random_positions
 from zerofleet.errors import InvalidRequest
-from zerofleet.solver import Solver
-from zerofleet.solver.positions import random_positions
 
 GAME = games.make("tic_tac_toe")
 

@@ -9,11 +9,11 @@ import pytest
 from uniform_tree import COST, UniformTree, tree_of
 
 import games
+from benchmarks.search_theory import fewest_leaves, minimal_tree, most_leaves
 from zerofleet.agents.budget import Budget
-from zerofleet.agents.deepening import deepen, finish
-from zerofleet.agents.max_n import MaxNSearch
-from zerofleet.agents.minimax import Algorithm, MinimaxSearch
-from zerofleet.agents.theory import fewest_leaves, minimal_tree, most_leaves
+from zerofleet.agents.depth_first.deepening import deepen, finish
+from zerofleet.agents.depth_first.max_n import MaxNSearch
+from zerofleet.agents.depth_first.minimax import Algorithm, MinimaxSearch
 
 ALGORITHMS: tuple[Algorithm, ...] = ("minimax", "alpha_beta", "negascout")
 

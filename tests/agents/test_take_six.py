@@ -7,9 +7,8 @@ import pytest
 
 import games
 from games import core
-from games import take_six_cards as cards
-from games import take_six_table as table
-from games.take_six import TakeSix, deck_of
+from games.take_six import TakeSix, cards, table
+from games.take_six.rules import deck_of
 from zerofleet.agents import Agent, make_agent
 from zerofleet.errors import InvalidRequest
 

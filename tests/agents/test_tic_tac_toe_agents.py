@@ -9,7 +9,7 @@ import games
 from games import core
 from games.core import State
 from zerofleet.agents import PolicyAgent, make_agent
-from zerofleet.agents.best_response import BestResponseAgent
+from zerofleet.agents.exact.best_response import BestResponseAgent
 from zerofleet.errors import InvalidRequest
 
 GAME = games.make("tic_tac_toe")

@@ -9,11 +9,11 @@ import games
 from games import core
 from games.core import Game, State
 from zerofleet.agents.budget import Budget
-from zerofleet.agents.simulation import UctSearch, plan_for, tree
-from zerofleet.agents.simulation.descent import VISITS
-from zerofleet.agents.simulation.tree import CHILD, COUNT, NODES, START
 from zerofleet.agents.spelling import Spelling
-from zerofleet.agents.uct import UctAgent, from_spelling, spend
+from zerofleet.agents.uct import UctSearch, plan_for, tree
+from zerofleet.agents.uct.agent import UctAgent, from_spelling, spend
+from zerofleet.agents.uct.descent import VISITS
+from zerofleet.agents.uct.tree import CHILD, COUNT, NODES, START
 from zerofleet.errors import InvalidRequest
 
 

@@ -12,9 +12,9 @@ from games import core
 from games.core import Game, State
 from games.positions import encode_for
 from zerofleet.agents import Evaluate
-from zerofleet.agents.simulation import UctSearch, plan_for
 from zerofleet.agents.spelling import Spelling
-from zerofleet.agents.uct import UctAgent, from_spelling
+from zerofleet.agents.uct import UctSearch, plan_for
+from zerofleet.agents.uct.agent import UctAgent, from_spelling
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import uniform_policy
 

@@ -12,8 +12,8 @@ import pytest
 import games
 from games import core
 from games.core import Game, State
-from games.randomness import uniform_int
-from zerofleet.agents.simulation import UctSearch, plan_for
+from games.kit.randomness import uniform_int
+from zerofleet.agents.uct import UctSearch, plan_for
 
 Prior = Callable[[State, int], float]
 

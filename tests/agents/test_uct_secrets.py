@@ -8,10 +8,10 @@ import pytest
 import games
 from games import core
 from games.core import Game, State
-from zerofleet.agents.simulation import UctSearch, plan_for
-from zerofleet.agents.simulation.tree import CHILD, COUNT, MOVER, NO_NODE, NODES, SIBLING, START, VISITS
 from zerofleet.agents.spelling import Spelling
-from zerofleet.agents.uct import from_spelling
+from zerofleet.agents.uct import UctSearch, plan_for
+from zerofleet.agents.uct.agent import from_spelling
+from zerofleet.agents.uct.tree import CHILD, COUNT, MOVER, NO_NODE, NODES, SIBLING, START, VISITS
 from zerofleet.errors import InvalidRequest
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import games
 from games import notation
 from games.core import GameSpec, State, register, rule
-from games.randomness import mix64
+from games.kit.randomness import mix64
 
 PLY, PATH, SCORE, LEAVES = range(4)
 COST = 2.0**-12  # of a move that is one place worse; exact in float32

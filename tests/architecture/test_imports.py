@@ -50,5 +50,5 @@ def test_no_two_modules_import_each_other_not_even_in_functions_or_for_types() -
 def test_the_sdk_of_traces_is_imported_by_one_module() -> None:
     sdk = ("opentelemetry.sdk", "opentelemetry.exporter")
     assert [module for module in MODULES if any(name.startswith(sdk) for name in imported_names(module))] == [
-        "zerofleet.tracing_sdk"
+        "zerofleet.telemetry.tracing_sdk"
     ]

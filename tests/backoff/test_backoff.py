@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from zerofleet.backoff import Backoff
+from zerofleet.rpc.backoff import Backoff
 
 LIMITS_S = [0.2, 0.4, 0.8, 1.0, 1.0]
 
@@ -74,7 +74,7 @@ async def test_a_pause_sleeps_as_long_as_was_drawn(monkeypatch: pytest.MonkeyPat
     async def note(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("zerofleet.backoff.asyncio.sleep", note)
+    monkeypatch.setattr("zerofleet.rpc.backoff.asyncio.sleep", note)
     backoff = Backoff(0.2, 1.0, rng=None)
     for _ in LIMITS_S:
         await backoff.pause()

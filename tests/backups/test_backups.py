@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.backups import list_backups, restore_backup, save_backup, verify_backup
-from zerofleet.crashpoints import VARIABLE
 from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.storage.backups import list_backups, restore_backup, save_backup, verify_backup
+from zerofleet.storage.crash_points import VARIABLE
 
 KEPT = {
     "run.json": b"{}",
@@ -224,7 +224,7 @@ def test_one_backup_is_taken_at_a_time(run, backups):
 
 
 def test_a_version_that_is_pruned_under_the_copy_is_left_out(run, backups, monkeypatch):
-    from zerofleet.backups import save  # noqa: PLC0415 - to stand in its way
+    from zerofleet.storage.backups import save  # noqa: PLC0415 - to stand in its way
 
     copy_file = save.copy_file
 

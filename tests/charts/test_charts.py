@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from zerofleet.charts import LadderPoint, _apart, ladder_chart, rating_chart, require_drawable
 from zerofleet.errors import InvalidRequest
-from zerofleet.ratings import Rating
+from zerofleet.strength.charts import LadderPoint, _apart, ladder_chart, rating_chart, require_drawable
+from zerofleet.strength.ratings import Rating
 
 RANDOM, FIRST, SECOND = (
     Rating("random", 0.0, 0.0, 0.0, 40),
@@ -80,7 +80,7 @@ def test_nothing_to_draw_is_said(tmp_path):
 
 def test_matplotlib_is_imported_for_drawing_only_and_pyplot_never(tmp_path):
     script = (
-        "import sys, pathlib, zerofleet.charts as c; from zerofleet.ratings import Rating\n"
+        "import sys, pathlib, zerofleet.strength.charts as c; from zerofleet.strength.ratings import Rating\n"
         "assert 'matplotlib' not in sys.modules\n"
         f"c.rating_chart([Rating('random', 0, 0, 0, 1)], title='t', path=pathlib.Path({str(tmp_path / 'a.png')!r}))\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"

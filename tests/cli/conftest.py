@@ -15,10 +15,10 @@ from games.core import make
 from trainer.export import Lineage, export_network
 from trainer.network import Network
 from zerofleet.cli import main
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.contracts.naming import model_name
 from zerofleet.presets import preset
-from zerofleet.runs import RunDirectory
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)

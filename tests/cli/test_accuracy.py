@@ -7,7 +7,9 @@ import pytest
 
 import games
 from games import core
-from zerofleet.accuracy import (
+from zerofleet.agents import make_agent
+from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.strength.accuracy import (
     GradedMove,
     Share,
     agent_chooser,
@@ -18,8 +20,6 @@ from zerofleet.accuracy import (
     tally,
     yardstick,
 )
-from zerofleet.agents import make_agent
-from zerofleet.evaluators.uniform import UniformEvaluator
 
 GAME = games.make("tic_tac_toe")
 

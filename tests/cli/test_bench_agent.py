@@ -7,7 +7,7 @@ import numpy as np
 import games
 from games import core
 from zerofleet.agents import make_agent
-from zerofleet.cli.bench_agent import measure, random_positions
+from zerofleet.cli.bench.agent import measure, random_positions
 
 
 def test_json_has_the_fields_that_scripts_read(zerofleet):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import games
-from zerofleet.cli.bench_perft import run
+from zerofleet.cli.bench.perft import run
 
 
 def test_the_counts_come_with_the_speed():

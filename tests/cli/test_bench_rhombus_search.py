@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import games
-from zerofleet.cli.bench_rhombus_search import GAME, STEPS, measure_generators, measure_plain, measure_steps
+from zerofleet.cli.bench.rhombus_search import GAME, STEPS, measure_generators, measure_plain, measure_steps
 
 STATES = np.array([games.replay(GAME, games.read_moves(GAME, text)) for text in ("a3-a5 g9-e9 a5-b5", "c1-c3 g9-g7")])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from games.core import make
-from zerofleet.cli.bench_search import UniformTable, measure
+from zerofleet.cli.bench.search import UniformTable, measure
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.uniform import uniform_policy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerofleet.cli.bench_serve import _fill
+from zerofleet.cli.bench.serve import _fill
 
 
 def test_positions_are_counted_by_the_size_of_their_batch():

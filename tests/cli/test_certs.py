@@ -8,7 +8,7 @@ import sys
 import pytest
 from cryptography import x509
 
-from zerofleet.security.tls import Tls
+from zerofleet.rpc.security.tls import Tls
 
 EVERYBODY = ["authority", "inference_server", "gatekeeper", "trainer", "selfplay_worker", "operator"]
 
@@ -108,5 +108,5 @@ def test_half_an_authority_is_not_mended(zerofleet, tmp_path):
 
 @pytest.mark.slow
 def test_other_commands_start_without_the_library(tmp_path):
-    code = "import sys, zerofleet.settings, zerofleet.cli.app; sys.exit('cryptography' in sys.modules)"
+    code = "import sys, zerofleet.service.settings, zerofleet.cli.app; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,7 +5,7 @@ from collections import namedtuple
 
 import pytest
 
-from zerofleet.cli import checkup
+from zerofleet.cli.commands import checkup
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from games.core import make
-from zerofleet.runs import RunPaths
-from zerofleet.serving import served
+from zerofleet.storage.runs import RunPaths
+from zerofleet.supervisor.borrowed import served
 
 
 @pytest.fixture(scope="module")

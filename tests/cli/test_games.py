@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import games
-from zerofleet.cli.game_view import render_game, view_moves
+from zerofleet.cli.play.game_view import render_game, view_moves
 from zerofleet.cli.screen import out
-from zerofleet.game_log import GameLog
-from zerofleet.records import decode_record, encode_record, validate
-from zerofleet.records.samples import random_game
-from zerofleet.runs import RunDirectory
+from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.runs import RunDirectory
 
 GAME = games.make("tic_tac_toe")
 

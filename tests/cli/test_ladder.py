@@ -4,8 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from zerofleet.model_store import DirectoryStore
-from zerofleet.runs import RunDirectory, RunPaths
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunDirectory, RunPaths
 
 WORDS = ("--games", "4", "--simulations", "2", "--rungs", "random,alpha_beta:1", "--seed", "3")
 
@@ -29,7 +29,7 @@ def lent(monkeypatch):
         asked.append(tuple(versions))
         yield None
 
-    monkeypatch.setattr("zerofleet.cli.ladder.served", served)
+    monkeypatch.setattr("zerofleet.cli.commands.ladder.served", served)
     return asked
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from games.core import make
-from zerofleet.matches import MatchTerms, Player, SeatTally, Standing, summarise
+from zerofleet.strength.matches import MatchTerms, Player, SeatTally, Standing, summarise
 
 
 def without_times(said):

@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from zerofleet.cli import models
-from zerofleet.cli.models import _Said
-from zerofleet.model_store import DirectoryStore
-from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport
-from zerofleet.run_paths import RunPaths
-from zerofleet.serving import gatekept
+from zerofleet.cli.commands import models
+from zerofleet.cli.commands.models import _Said
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.supervisor.borrowed import gatekept
 
 MODEL = "tic_tac_toe"
 

@@ -9,7 +9,7 @@ from games.core import make
 from zerofleet.cli.options import chosen_game, read_parameters
 from zerofleet.cli.runs import default_directory, find_run
 from zerofleet.errors import RunDirectoryError
-from zerofleet.runs import RunDirectory, RunHeader
+from zerofleet.storage.runs import RunDirectory, RunHeader
 
 
 def test_parameters_are_read_from_name_equals_value():

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from games.core import make
 from games.positions import new_state, replay
-from zerofleet.cli import board, screen
-from zerofleet.cli.game_view import GameRow, list_table
+from zerofleet.cli import screen
+from zerofleet.cli.play import board
+from zerofleet.cli.play.game_view import GameRow, list_table
 
 
 def test_json_goes_to_standard_output_as_one_document(capsys):

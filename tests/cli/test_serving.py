@@ -13,9 +13,9 @@ from games.core import make
 from zerofleet.errors import ModelNotFound, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.runs import RunDirectory, RunPaths
-from zerofleet.serving import _started, champion_version, gatekept, live_address, served
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.storage.runs import RunDirectory, RunPaths
+from zerofleet.supervisor.borrowed import _started, champion_version, gatekept, live_address, served
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from games.core import make
 from games.positions import replay
-from zerofleet.cli.opponents import ModelOpponent
-from zerofleet.cli.session import Session
+from zerofleet.cli.play.opponents import ModelOpponent
+from zerofleet.cli.play.session import Session
 from zerofleet.evaluators.uniform import UniformEvaluator
 
 

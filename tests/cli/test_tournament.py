@@ -6,7 +6,7 @@ import pytest
 
 from games.core import make
 from zerofleet.agents import AGENTS, make_agent
-from zerofleet.cli.agents import example_of
+from zerofleet.cli.commands.agents import example_of
 from zerofleet.errors import InvalidRequest
 from zerofleet.testing import built_in_games
 

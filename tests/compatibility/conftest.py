@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from games.core import Game, make
-from zerofleet.runs import RunPaths
+from zerofleet.storage.runs import RunPaths
 
 OLD = Path(__file__).parents[1] / "golden" / "old_formats"
 

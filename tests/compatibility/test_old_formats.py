@@ -20,25 +20,25 @@ from trainer.history import FIGURES, open_history
 from trainer.samples import extract
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
-from zerofleet.backups import list_backups, restore_backup, verify_backup
+from zerofleet.agents.exact.solver.book import load_book
+from zerofleet.agents.exact.solver.connect_four import Solver
+from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import RunDirectoryError
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.game_log import GameLog
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.ladders import LadderBook
-from zerofleet.matches import Player, opening_line, read_openings
-from zerofleet.model_checks import MODEL_FILE
-from zerofleet.model_store import DirectoryStore
-from zerofleet.promotions import CandidateStatus
-from zerofleet.records import decode_record, validate
-from zerofleet.runs import RunDirectory
-from zerofleet.solver.book import load_book
-from zerofleet.solver.connect_four import Solver
-from zerofleet.streams import open_stream
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.storage.backups import list_backups, restore_backup, verify_backup
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunDirectory
+from zerofleet.storage.streams import open_stream
+from zerofleet.strength.ladders import LadderBook
+from zerofleet.strength.matches import Player, opening_line, read_openings
+from zerofleet.strength.tournaments import ResultJournal, TournamentTerms, tabulate
+from zerofleet.strength.tournaments.play import restored
 from zerofleet.supervisor.child import Child, ChildPlan, ChildState
 from zerofleet.testing import built_in_games
-from zerofleet.tournaments import ResultJournal, TournamentTerms, tabulate
-from zerofleet.tournaments.play import restored
 
 MODEL = "tic_tac_toe"
 SEED = 20261122

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import games
-from zerofleet.game_log import GameLog
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.contracts.naming import model_name
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
 
 GAME = "connect_four"
 SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker")

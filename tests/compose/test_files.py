@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from zerofleet.runs import read_header
-from zerofleet.security.authority import SERVERS
-from zerofleet.security.diagnosis import host_and_port
-from zerofleet.security.tls import Tls
-from zerofleet.streams import open_stream
-from zerofleet.streams import redis as redis_stream
+from zerofleet.rpc.security.diagnosis import host_and_port
+from zerofleet.rpc.security.tls import Tls
+from zerofleet.service.authority import SERVERS
+from zerofleet.storage.runs import read_header
+from zerofleet.storage.streams import open_stream
+from zerofleet.storage.streams import redis as redis_stream
 
 ROOT = Path(__file__).parents[2]
 

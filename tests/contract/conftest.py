@@ -17,15 +17,15 @@ import torch
 import games
 from games.core import Game, make
 from trainer.export import Lineage, export_network
+from trainer.exported_module import serving_module
 from trainer.network import new_network
-from trainer.serving import serving_module
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import Evaluation, LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import DirectoryStore, ModelStore
-from zerofleet.naming import model_name
 from zerofleet.presets import NetworkSettings
+from zerofleet.storage.model_store import DirectoryStore, ModelStore
 
 assert games
 sys.path.insert(0, str(Path(__file__).parent))

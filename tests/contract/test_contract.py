@@ -13,8 +13,8 @@ from tritonclient.grpc import service_pb2_grpc
 
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
-from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.replicas import ReplicaControl
+from zerofleet.rpc.inference_channels import open_channel
 
 pytestmark = pytest.mark.slow
 V1, V2 = ModelVersion(1), ModelVersion(2)

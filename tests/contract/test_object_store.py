@@ -4,7 +4,7 @@ import pytest
 
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import open_model_store
+from zerofleet.storage.model_store import open_model_store
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from gatekeeper.settings import GatekeeperSettings
 from inference_server.settings import ServerSettings
 from selfplay_worker.settings import WorkerSettings
 from trainer.settings import TrainerSettings
-from zerofleet.settings import ServiceSettings
+from zerofleet.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy/kubernetes"

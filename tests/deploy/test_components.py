@@ -27,10 +27,10 @@ from manifests import (
 )
 from typer.main import get_command
 
-from zerofleet import metrics
 from zerofleet.cli.app import app
-from zerofleet.run_paths import RunPaths
-from zerofleet.security.authority import SERVERS
+from zerofleet.service.authority import SERVERS
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.telemetry import metrics
 
 OPTIONS = [path.name for path in COMPONENTS if path.name not in {"triton", "accelerators"}]
 # Triton takes certificates by arguments of its own, and knows no roles.

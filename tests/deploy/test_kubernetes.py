@@ -22,8 +22,8 @@ from manifests import (
     workloads,
 )
 
-from zerofleet.settings import read_settings
-from zerofleet.settings_sources import leaf_names
+from zerofleet.service.settings import read_settings
+from zerofleet.service.settings_sources import leaf_names
 
 SAFE = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 

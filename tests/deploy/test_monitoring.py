@@ -17,8 +17,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from manifests import Promtool
 
-from zerofleet import metrics
-from zerofleet.streams import StreamSettings
+from zerofleet.storage.streams import StreamSettings
+from zerofleet.telemetry import metrics
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
 OPERATORS = MONITORING.parent / "kubernetes/components/service-monitor/alerts.yaml"

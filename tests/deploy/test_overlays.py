@@ -10,9 +10,9 @@ import yaml
 from manifests import ROOT, container, environment, of_kind, pods, workloads
 
 from games.core import make
-from zerofleet.naming import model_name
-from zerofleet.security.tokens import TOKEN_HEADERS
-from zerofleet.settings import read_settings
+from zerofleet.contracts.naming import model_name
+from zerofleet.rpc.security.tokens import TOKEN_HEADERS
+from zerofleet.service.settings import read_settings
 
 RESTRICTED = {"model-repository", "model-config", "shared-memory", "trace", "logging"}
 

@@ -10,8 +10,8 @@ import yaml
 from manifests import KUBERNETES, SCALERS, Promtool, of_kind, workloads
 
 from selfplay_worker.settings import WorkerSettings
-from zerofleet import metrics
-from zerofleet.streams.base import StreamSettings
+from zerofleet.storage.streams.base import StreamSettings
+from zerofleet.telemetry import metrics
 
 
 def _queries(composed) -> dict[str, str]:

@@ -15,8 +15,8 @@ from typer import BadParameter
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from zerofleet import metrics
 from zerofleet.cli.app import BENCHMARKS, COMMANDS, app
+from zerofleet.telemetry import metrics
 
 ROOT = Path(__file__).parents[2]
 

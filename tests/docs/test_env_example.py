@@ -15,7 +15,7 @@ from gatekeeper.settings import GatekeeperSettings
 from inference_server.settings import ServerSettings
 from selfplay_worker.settings import WorkerSettings
 from trainer.settings import TrainerSettings
-from zerofleet.settings import ENVIRONMENT_PREFIX, ServiceSettings, read_settings
+from zerofleet.service.settings import ENVIRONMENT_PREFIX, ServiceSettings, read_settings
 
 RUN = "/RUN"  # stands for the run directory, `run`, in whatever follows from it
 FILE = Path(__file__).parents[2] / ".env.example"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import games
-from games.svg import picture
+from games.kit.svg import picture
 from zerofleet.agents import make_agent
 from zerofleet.testing import built_in_games
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.security.tokens import PERMISSIONS, Role
+from zerofleet.rpc.security.tokens import PERMISSIONS, Role
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from tritonclient.grpc import service_pb2 as messages
 
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.control import ModelControl
-from zerofleet.model_store import DirectoryStore
+from zerofleet.storage.model_store import DirectoryStore
 
 CONFIG = 'name: "go" backend: "python" max_batch_size: 7 version_policy: { latest { num_versions: 2 } }'
 

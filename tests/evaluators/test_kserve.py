@@ -22,12 +22,12 @@ from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import _evaluator
-from zerofleet import metrics
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.search import Leaves
+from zerofleet.telemetry import metrics
 from zerofleet.testing import check_evaluator
 
 V1 = ModelVersion(1)

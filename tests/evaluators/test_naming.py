@@ -9,8 +9,8 @@ import pytest
 import games
 from games import core
 from games.core import GameSpec, make
+from zerofleet.contracts.naming import is_version, model_name, parse_version, require_model_name
 from zerofleet.errors import InvalidRequest
-from zerofleet.naming import is_version, model_name, parse_version, require_model_name
 
 assert games
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.game_log import GameLog
-from zerofleet.game_log.uids import RECENT_GAMES, UidIndex
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.game_log.uids import RECENT_GAMES, UidIndex
 
 SMALL = 600  # bytes of a file: a handful of the games below
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zerofleet.crashpoints import VARIABLE
-from zerofleet.game_log import GameLog
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.game_log import GameLog
 
 WRITER = """
 import sys
 from pathlib import Path
-from zerofleet.game_log import GameLog
+from zerofleet.storage.game_log import GameLog
 
 log = GameLog.open(Path(sys.argv[1]), writer=True, segment_bytes=20_000)
 print("ready", flush=True)

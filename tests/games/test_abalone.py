@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import games
-from games import bits, core
+from games import core
 from games.abalone import Abalone
-from games.abalone_bitboard import owners, word
-from games.abalone_board import CELLS, cell_name
+from games.abalone.bitboard import owners, word
+from games.abalone.board import CELLS, cell_name
+from games.kit import bits
 from games.notation import legal_names
-from games.perft import perft
+from games.tools.perft import perft
 
 
 def position(first: str, second: str, *, player: int = 0, plies: int = 0) -> np.ndarray:

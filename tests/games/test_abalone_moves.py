@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import games
-from games import abalone_board as board
-from games import bits, core
-from games.abalone import Abalone
-from games.abalone_bitboard import word
+from games import core
+from games.abalone import Abalone, board
+from games.abalone.bitboard import word
+from games.kit import bits
 from games.notation import legal_names
 
 PATTERN = re.compile(r"([A-I][1-9])([A-I][1-9])?(NE|E|SE|SW|W|NW)")

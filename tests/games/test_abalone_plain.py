@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import abalone_bitboard as bitboard
-from games import bits, core
-from games.abalone import Abalone
+from games import core
+from games.abalone import Abalone, bitboard
+from games.kit import bits
 from games.notation import legal_names
 
 Cube = tuple[int, int, int]

@@ -9,8 +9,8 @@ import games
 from games import core
 from games.abalone import Abalone
 from games.compiled import compiled
-from games.randomness import uniform_int
-from zerofleet.agents.greedy import keep_best
+from games.kit.randomness import uniform_int
+from zerofleet.agents.simple.greedy import keep_best
 
 
 @compiled

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from games.bits import count_bits, lowest_bit
+from games.kit.bits import count_bits, lowest_bit
 
 words = st.integers(0, 2**64 - 1)
 

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import bits, core
-from games import chinese_checkers_star121 as star
-from games.chinese_checkers import ChineseCheckers
+from games import core
+from games.chinese_checkers.star121 import ChineseCheckers
+from games.chinese_checkers.star121 import board as star
 from games.compiled import compiled
+from games.kit import bits
+from games.kit.randomness import uniform_int
 from games.notation import legal_names
-from games.perft import perft
-from games.randomness import uniform_int
+from games.tools.perft import perft
 
 Place = tuple[int, int]
 """Row from the top, and column in half steps from the left."""

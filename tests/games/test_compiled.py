@@ -213,8 +213,8 @@ PLAY = """
 import hashlib
 import numpy as np
 from games import make
-from games.playthrough import transcript
-from games.randomness import gamma, gumbel
+from games.tools.playthrough import transcript
+from games.kit.randomness import gamma, gumbel
 digest = hashlib.sha256()
 for name, parameters in (("tic_tac_toe", {}), ("connect_four", {}), ("connect_four", {"columns": 30, "connect": 3})):
     for seed in range(3):

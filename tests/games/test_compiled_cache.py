@@ -127,7 +127,9 @@ def test_an_edit_of_one_game_leaves_the_code_of_another():
     assert file_of_game("tic_tac_toe") not in code_sources.reached([file_of_game("connect_four")])
 
 
-@pytest.mark.parametrize("module", ["zerofleet.search.kernel", "zerofleet.search.predict", "zerofleet.agents.greedy"])
+@pytest.mark.parametrize(
+    "module", ["zerofleet.search.kernel", "zerofleet.search.hidden.predict", "zerofleet.agents.simple.greedy"]
+)
 def test_an_edit_of_a_game_leaves_what_was_compiled_for_none_in_particular(module):
     found = code_sources.reached([Path(importlib.import_module(module).__file__)])
     assert not found & {file_of_game(name) for name in built_in_games()}

@@ -13,9 +13,9 @@ import pytest
 
 import games
 from games import conformance, core, notation
-from games.bits import set_bit
 from games.core import GameSpec, State, Symmetry, register, rule
-from games.randomness import mix64
+from games.kit.bits import set_bit
+from games.kit.randomness import mix64
 
 
 @register("faulty_sum")

@@ -13,7 +13,7 @@ import pytest
 import games
 from games import conformance, notation
 from games.core import GameSpec, State, register, rule
-from games.randomness import mix64
+from games.kit.randomness import mix64
 
 
 @register("faulty_round")

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import games
-from games import bits, connect_four_bitboard, connect_four_columns, core
+from games import core
 from games.compiled import compiled
-from games.connect_four import ConnectFour
-from games.randomness import uniform_int
+from games.connect_four import ConnectFour, bitboard
+from games.connect_four import columns as connect_four_columns
+from games.kit import bits
+from games.kit.randomness import uniform_int
 
 BOARDS = [
     ConnectFour(),
@@ -109,7 +111,7 @@ def test_both_forms_agree_on_random_games() -> None:
             columns[0] = state[0]
             assert np.array_equal(columns, columns_from_bits(state))
             packed = [np.zeros(16, dtype=np.uint8) for _ in range(2)]
-            connect_four_bitboard.encode_stones(game, state, player, packed[0])
+            bitboard.encode_stones(game, state, player, packed[0])
             connect_four_columns.encode_stones(game, columns, player, packed[1])
             assert np.array_equal(*packed)
 

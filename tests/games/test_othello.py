@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import bits, core
-from games import othello_bitboard as bitboard
+from games import core
 from games.compiled import compiled
+from games.kit import bits
+from games.kit.randomness import uniform_int
 from games.notation import legal_names
-from games.othello import Othello
-from games.perft import count_sequences, perft
-from games.randomness import uniform_int
+from games.othello import Othello, bitboard
+from games.tools.perft import count_sequences, perft
 
 SIZES = (4, 6, 8)
 DIRECTIONS = [(dx, dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if (dx, dy) != (0, 0)]

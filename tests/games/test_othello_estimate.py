@@ -7,8 +7,8 @@ import pytest
 
 import games
 from games import core
-from games.bits import unpack
 from games.core import Game, State
+from games.kit.bits import unpack
 
 
 def corners(game: Game, state: State) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import games
-from games.perft import count_positions, count_sequences, perft
+from games.tools.perft import count_positions, count_sequences, perft
 
 SIX_BY_SEVEN = [7, 49, 343, 2401, 16807, 117649, 823536, 5673234]
 FOUR_BY_FIVE = [5, 25, 125, 625, 3120, 15500, 76300, 363308, 1718544]

@@ -1,6 +1,6 @@
 """Stored transcripts of games: a change of rules, encodings, keys or notation shows here.
 
-After a change that is meant:  python -m games.playthrough --update tests/golden/playthroughs/*.txt
+After a change that is meant:  python -m games.tools.playthrough --update tests/golden/playthroughs/*.txt
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from games.playthrough import main, remake
+from games.tools.playthrough import main, remake
 
 FOLDER = Path(__file__).parents[1] / "golden" / "playthroughs"
 STORED = sorted(FOLDER.glob("*.txt"))

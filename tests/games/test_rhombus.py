@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import bits, core
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
-from games.chinese_checkers_rhombus_board import level, touching, words_of
+from games import core
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
+from games.chinese_checkers.rhombus.board import level, touching, words_of
+from games.kit import bits
 
 NAMES = [f"{'abcdefghi'[cell % 9]}{cell // 9 + 1}" for cell in range(81)]
 HOME = [cell for cell in range(81) if level(cell) <= 3]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import games
 from games import core
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.compiled import compiled
-from games.perft import perft
-from games.randomness import mix64, uniform, uniform_int
+from games.kit.randomness import mix64, uniform, uniform_int
+from games.tools.perft import perft
 
 Cell = tuple[int, int]
 AXES = ((1, 0), (0, 1), (1, -1))

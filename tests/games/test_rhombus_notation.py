@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import games
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 
 
 def test_names_are_read_with_and_without_the_dash() -> None:

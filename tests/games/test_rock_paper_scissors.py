@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import bits, core
+from games import core
+from games.kit import bits
 from games.rock_paper_scissors import RockPaperScissors
 
 ROCK, PAPER, SCISSORS = range(3)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import bits, core
-from games import chinese_checkers_star37_board as board
-from games.chinese_checkers_star37 import ChineseCheckersStar37
-from games.chinese_checkers_star37_moves import seen_by
+from games import core
+from games.chinese_checkers.star37 import ChineseCheckersStar37, board
+from games.chinese_checkers.star37.moves import seen_by
+from games.kit import bits
 from games.notation import legal_names
-from games.perft import perft
+from games.tools.perft import perft
 
 GAME = ChineseCheckersStar37()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import games
 from games import core
-from games.chinese_checkers_star37 import ChineseCheckersStar37
+from games.chinese_checkers.star37 import ChineseCheckersStar37
 from games.notation import legal_names
 
 GAME = ChineseCheckersStar37()

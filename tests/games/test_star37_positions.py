@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import games
-from games import bits, core
-from games import chinese_checkers_star37_board as board
-from games.chinese_checkers_star37 import ChineseCheckersStar37
-from games.chinese_checkers_star37_drawing import marks
+from games import core
+from games.chinese_checkers.star37 import ChineseCheckersStar37, board
+from games.chinese_checkers.star37.drawing import marks
+from games.kit import bits
 
 Cell = tuple[int, int]
 Board = dict[Cell, int]  # the 37 fields: 0 empty, 1 the mover, 2 the next player, 3 the previous one

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 import games
-from games.svg import Canvas, picture
+from games.kit.svg import Canvas, picture
 from zerofleet.testing import built_in_games
 
 

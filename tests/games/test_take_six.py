@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import bits, core
-from games import take_six_table as table
+from games import core
+from games.kit import bits
 from games.notation import legal_names
-from games.take_six import TakeSix, deck_of
+from games.take_six import TakeSix, table
+from games.take_six.rules import deck_of
 
 REDUCED = TakeSix(cards=61, rows=3, first_card=0)
 VARIANTS = [
@@ -143,7 +144,7 @@ class Slow:
         return scores
 
     def planes(self, viewer: int) -> list[int]:
-        """The planes of `games.take_six_encoding`, block by block."""
+        """The planes of `games.take_six.encoding`, block by block."""
         game, own, deck = self.game, self.hands[viewer], range(self.game.first_card, self.game.first_card + self.game.cards)
         piles = [self.points(pile) for pile in [*self.piles[viewer:], *self.piles[:viewer]]]
         rows = [self.points(row) for row in self.rows]

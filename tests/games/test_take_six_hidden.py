@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import games
 from games import core
-from games import take_six_cards as cards
-from games import take_six_table as table
-from games.take_six import TakeSix, deck_of
+from games.take_six import TakeSix, cards, table
+from games.take_six.rules import deck_of
 
 ROW_CHOICES = ["before", "needed", "after"]
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import games
-from games import bits, core
+from games import core
+from games.kit import bits
 
 
 def test_it_keeps_the_laws() -> None:

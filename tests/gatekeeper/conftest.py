@@ -16,13 +16,13 @@ import games
 from games.core import make
 from gatekeeper.service import open_gatekeeper
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet.encodings import encoder_fingerprint, sample_positions
+from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
+from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import uniform_policy
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.manifests import Golden, Manifest
-from zerofleet.model_store import DirectoryStore
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.storage.model_store import DirectoryStore
 
 assert games
 

@@ -3,14 +3,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from gatekeeper.service import open_gatekeeper
+from zerofleet.contracts.wire import gatekeeper_pb2 as wire
+from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import ConfigurationError, ModelNotFound, PermissionRefused
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.grpc_requests import REQUEST_ID, outgoing
-from zerofleet.logs import placed
-from zerofleet.security.tokens import token_metadata
-from zerofleet.settings import read_settings
-from zerofleet.wire import gatekeeper_pb2 as wire
-from zerofleet.wire import gatekeeper_pb2_grpc as stubs
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.requests import REQUEST_ID, outgoing
+from zerofleet.rpc.security.tokens import token_metadata
+from zerofleet.service.logs import placed
+from zerofleet.service.settings import read_settings
 
 MODEL = "tic_tac_toe"
 TOKENS = {role: role.ljust(24, "x") for role in ("worker", "trainer", "evaluator", "operator")}

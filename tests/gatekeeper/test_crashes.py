@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.crashpoints import VARIABLE
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.model_store import DirectoryStore
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
 VICTIM = Path(__file__).with_name("victim.py")

@@ -6,9 +6,9 @@ from collections import Counter
 import grpc
 
 from gatekeeper.service import open_gatekeeper
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.wire import gatekeeper_pb2 as messages
-from zerofleet.wire import gatekeeper_pb2_grpc
+from zerofleet.contracts.wire import gatekeeper_pb2 as messages
+from zerofleet.contracts.wire import gatekeeper_pb2_grpc
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
 MODEL = "tic_tac_toe"
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED

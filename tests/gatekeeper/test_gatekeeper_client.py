@@ -4,13 +4,13 @@ import random
 import grpc
 import pytest
 
-import zerofleet.gatekeeper_client as client_module
+import zerofleet.rpc.gatekeeper_client as client_module
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung, champion_to_wire
+from zerofleet.contracts.wire import gatekeeper_pb2 as wire
+from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, StaleEpoch, Unavailable, ZerofleetError
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.grpc_errors import ErrorInterceptor, code_of, error_from
-from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung, champion_to_wire
-from zerofleet.wire import gatekeeper_pb2 as wire
-from zerofleet.wire import gatekeeper_pb2_grpc as stubs
+from zerofleet.rpc.errors import ErrorInterceptor, code_of, error_from
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
 REPORT = MatchReport(3, 10, 4, 6, (1, 2, 3, 4, 0), 0.6, 0.5, 0.7, 1.25)
 

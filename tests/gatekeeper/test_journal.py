@@ -2,8 +2,8 @@ import pytest
 
 from gatekeeper.events import MatchClosed, StatusChanged, Submitted
 from gatekeeper.journal import EventJournal
+from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.promotions import CandidateStatus, MatchReport
 
 EVENTS = [
     Submitted(version=1, manifest_sha256="ab"),

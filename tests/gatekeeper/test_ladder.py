@@ -4,10 +4,10 @@ import pytest
 
 from games.core import make
 from gatekeeper.ladder import rest_s
-from zerofleet import metrics
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
-from zerofleet.ladders import default_rungs
+from zerofleet.strength.ladders import default_rungs
+from zerofleet.telemetry import metrics
 
 MODEL = "tic_tac_toe"
 RUNGS = ("random", "alpha_beta:1")

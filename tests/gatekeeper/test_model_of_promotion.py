@@ -17,10 +17,10 @@ from gatekeeper.journal import EventJournal
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
-from gatekeeper.serving import Serving
+from gatekeeper.served_versions import Serving
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch
-from zerofleet.matches import Decision
-from zerofleet.promotions import CandidateStatus
+from zerofleet.strength.matches import Decision
 
 MODEL = "tic_tac_toe"
 STRONG, WEAK, DAMAGED, UNLOADABLE = "strong", "weak", "damaged", "unloadable"

@@ -8,8 +8,8 @@ from games.positions import final_scores, legal, replay
 from gatekeeper.disk import Disk
 from gatekeeper.journal import EventJournal
 from gatekeeper.ledger import Ledger
-from zerofleet.matches import GameResult, MatchTerms, Player
-from zerofleet.ratings import Placement, Tally, rate
+from zerofleet.strength.matches import GameResult, MatchTerms, Player
+from zerofleet.strength.ratings import Placement, Tally, rate
 
 GAME = make("take_six", players=3)
 TERMS = MatchTerms("ladder/model:1/random", GAME, (Player.model(1), Player("random")), seed=4, opening_plies=0, max_groups=3)

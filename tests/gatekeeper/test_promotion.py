@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
-from zerofleet.promotions import CandidateStatus
 
 MODEL = "tic_tac_toe"
 

@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from gatekeeper.pruning import superfluous
-from zerofleet import metrics
-from zerofleet.crashpoints import VARIABLE
 from zerofleet.errors import ModelNotFound, Unavailable
-from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import ModelSettings
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.telemetry import metrics
 
 MODEL = "tic_tac_toe"
 
@@ -138,7 +138,7 @@ async def test_a_store_that_refuses_ends_nothing_and_is_tried_again(models, open
 KILLED_WHILE_DELETING = """
 import os, shutil, signal, sys
 from pathlib import Path
-from zerofleet.model_store import DirectoryStore
+from zerofleet.storage.model_store import DirectoryStore
 shutil.rmtree = lambda path, **_: [next(Path(path).iterdir()).unlink(), os.kill(os.getpid(), signal.SIGKILL)]
 DirectoryStore(Path(sys.argv[1])).delete("tic_tac_toe", 3)
 """

@@ -9,9 +9,9 @@ from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
 from gatekeeper.pointer import ChampionPointer
-from gatekeeper.serving import Serving
+from gatekeeper.served_versions import Serving
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.evaluators.replicas import ReplicaControl
-from zerofleet.promotions import CandidateStatus
 
 MODEL = "tic_tac_toe"
 

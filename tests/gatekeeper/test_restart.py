@@ -5,8 +5,8 @@ import pytest
 
 from gatekeeper.service import open_gatekeeper
 from gatekeeper.settings import GatekeeperSettings
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import ConfigurationError, RunDirectoryError, StaleEpoch, Unavailable
-from zerofleet.promotions import CandidateStatus
 
 MODEL = "tic_tac_toe"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gatekeeper.pointer import NOT_SELF_TESTED, was_self_tested
+from zerofleet.contracts.promotions import CandidateStatus, Champion
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError
-from zerofleet.promotions import CandidateStatus, Champion
 
 MODEL = "tic_tac_toe"
 

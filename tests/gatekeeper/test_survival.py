@@ -7,6 +7,7 @@ import pytest
 
 from gatekeeper import arbiter
 from gatekeeper.journal import Journal
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import (
     ConfigurationError,
     CorruptModel,
@@ -16,8 +17,7 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
-from zerofleet.model_store import DirectoryStore
-from zerofleet.promotions import CandidateStatus
+from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
 STORED = {"sha256": "0" * 64, "size": 0}

@@ -8,7 +8,7 @@ from gatekeeper.disk import Disk
 from gatekeeper.lease import Lease
 from gatekeeper.pointer import ChampionPointer
 from zerofleet.errors import StaleEpoch
-from zerofleet.model_store import open_model_store
+from zerofleet.storage.model_store import open_model_store
 
 MODEL = "tic_tac_toe"
 

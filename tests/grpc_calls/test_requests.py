@@ -15,13 +15,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import LogCapture
 from structlog.types import EventDict
 
-from zerofleet import metrics, tracing
 from zerofleet.errors import InvalidRequest, Overloaded, ZerofleetError
-from zerofleet.grpc_errors import ErrorInterceptor, error_from
-from zerofleet.grpc_metrics import CallMetrics
-from zerofleet.grpc_requests import REQUEST_ID, RequestInterceptor, outgoing
-from zerofleet.logs import placed
-from zerofleet.tracing_sdk import otlp_provider
+from zerofleet.rpc.call_metrics import CallMetrics
+from zerofleet.rpc.errors import ErrorInterceptor, error_from
+from zerofleet.rpc.requests import REQUEST_ID, RequestInterceptor, outgoing
+from zerofleet.service.logs import placed
+from zerofleet.telemetry import metrics, tracing
+from zerofleet.telemetry.tracing_sdk import otlp_provider
 
 SERVICE = "test.Requests"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

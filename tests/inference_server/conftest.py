@@ -18,12 +18,12 @@ import games
 from games.core import Game, make
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
-from zerofleet.encodings import encoder_fingerprint, sample_positions
-from zerofleet.evaluators.channels import open_channel
+from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
+from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.evaluators.uniform import uniform_policy
-from zerofleet.manifests import Golden, Manifest
-from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import InferenceSettings
+from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.storage.model_store import DirectoryStore
 
 assert games
 sys.path.insert(0, str(Path(__file__).parent))

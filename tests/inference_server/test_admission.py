@@ -7,8 +7,8 @@ import numpy as np
 from fake_network import MODEL, expected_value, refusal, until
 
 from inference_server import kserve
-from zerofleet import metrics
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.telemetry import metrics
 
 
 async def test_a_full_server_reads_no_request_and_takes_them_again_when_there_is_room(

@@ -18,9 +18,9 @@ from inference_server.registry import Registry
 from inference_server.settings import ServerSettings
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.manifests import Golden
 from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
-from zerofleet.manifests import Golden
 from zerofleet.presets import NetworkSettings
 
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)

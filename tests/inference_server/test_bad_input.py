@@ -12,8 +12,8 @@ import pytest
 from fake_network import MODEL, Wire, expected_value, infer_request, refusal, until
 from tritonclient.grpc import service_pb2 as messages
 
+from zerofleet.contracts.naming import MAX_MESSAGE_BYTES, MAX_REQUEST_ROWS
 from zerofleet.errors import Unavailable
-from zerofleet.naming import MAX_MESSAGE_BYTES, MAX_REQUEST_ROWS
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 NOT_FOUND = grpc.StatusCode.NOT_FOUND

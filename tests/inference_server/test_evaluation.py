@@ -9,7 +9,7 @@ import pytest
 from fake_network import MODEL, until
 
 from zerofleet.errors import InvalidRequest, ModelNotFound, Overloaded, Unavailable
-from zerofleet.evaluation_client import EvaluationClient
+from zerofleet.rpc.evaluation_client import EvaluationClient
 
 
 @pytest.fixture

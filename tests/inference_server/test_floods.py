@@ -17,8 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from raw_http2 import HEADERS, RawConnection, call
 from tritonclient.grpc import service_pb2 as messages
 
-from zerofleet import metrics
-from zerofleet.health import MAX_WATCHES
+from zerofleet.rpc.health import MAX_WATCHES
+from zerofleet.telemetry import metrics
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 WATCH = "/grpc.health.v1.Health/Watch"

@@ -16,12 +16,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
-from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.presets import NetworkSettings
+from zerofleet.rpc.inference_channels import open_channel
 
 pytestmark = pytest.mark.slow
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)

@@ -18,13 +18,13 @@ from tritonclient.grpc import service_pb2 as messages
 from inference_server import kserve
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
-from zerofleet import metrics
 from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused
-from zerofleet.evaluation_client import EvaluationClient
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.logs import placed
+from zerofleet.rpc.evaluation_client import EvaluationClient
+from zerofleet.service.logs import placed
+from zerofleet.telemetry import metrics
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -402,7 +402,7 @@ async def test_a_missing_token_is_unauthenticated(open_wire):
     ],
 )
 def test_only_this_machine_is_local(peer, local):
-    from zerofleet.security.interceptors import is_local  # noqa: PLC0415
+    from zerofleet.rpc.security.interceptors import is_local  # noqa: PLC0415
 
     assert is_local(peer) is local
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from zerofleet.errors import RunDirectoryError
-from zerofleet.journal import Journal
+from zerofleet.storage.journal import Journal
 
 
 def require_numbers(header: bytes) -> None:

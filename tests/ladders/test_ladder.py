@@ -12,10 +12,10 @@ from games.positions import final_scores, legal, replay
 from zerofleet.agents import make_agent
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.ladders import LadderBook, LadderPlan, evidence, spaced
-from zerofleet.ladders.play import climb, missing_games
-from zerofleet.matches import GameResult, MatchSettings
-from zerofleet.ratings import Placement, Tally
+from zerofleet.strength.ladders import LadderBook, LadderPlan, evidence, spaced
+from zerofleet.strength.ladders.play import climb, missing_games
+from zerofleet.strength.matches import GameResult, MatchSettings
+from zerofleet.strength.ratings import Placement, Tally
 
 GAME = make("tic_tac_toe")
 PLAN = LadderPlan(

@@ -3,8 +3,8 @@ import pytest
 from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
-from zerofleet.ladders import default_rungs, parse_rungs
-from zerofleet.ladders.rungs import RUNGS, require_rungs
+from zerofleet.strength.ladders import default_rungs, parse_rungs
+from zerofleet.strength.ladders.rungs import RUNGS, require_rungs
 from zerofleet.testing import built_in_games
 
 

@@ -6,8 +6,8 @@ import sys
 from typing import ClassVar
 
 from zerofleet.errors import ConfigurationError, Unavailable
-from zerofleet.lifecycle import Service, run_service
-from zerofleet.settings import ServiceSettings, load_settings
+from zerofleet.service.lifecycle import Service, run_service
+from zerofleet.service.settings import ServiceSettings, load_settings
 
 
 class ProbeSettings(ServiceSettings):

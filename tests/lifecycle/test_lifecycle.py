@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import pytest
 
-from zerofleet.lifecycle import Service, serve_until_drained
-from zerofleet.settings import ServiceSettings
+from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.service.settings import ServiceSettings
 
 PROGRAM = Path(__file__).with_name("service_process.py")
 

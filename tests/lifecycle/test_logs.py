@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from zerofleet import logs
+from zerofleet.service import logs
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zerofleet import metrics
+from zerofleet.telemetry import metrics
 
 GOLDEN = {
     "selfplay_worker": """

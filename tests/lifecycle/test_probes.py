@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from zerofleet import probes
-from zerofleet.probes import MAX_CONNECTIONS, Answer, ProbeServer
+from zerofleet.service import probes
+from zerofleet.service.probes import MAX_CONNECTIONS, Answer, ProbeServer
 
 TOKEN = "t" * 32
 BIG = b"x" * (8 << 20)  # more than sockets hold, so that a reader who does not read is noticed

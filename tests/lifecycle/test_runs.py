@@ -8,7 +8,7 @@ import pytest
 
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.errors import ConfigurationError, RunDirectoryError
-from zerofleet.runs import RunDirectory, RunPaths, read_header, require_run
+from zerofleet.storage.runs import RunDirectory, RunPaths, read_header, require_run
 
 
 def make_run(root: Path) -> None:

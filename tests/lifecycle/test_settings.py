@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, ValidationError
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError
 from zerofleet.search.settings import SearchSettings
-from zerofleet.settings import ServiceSettings, describe, load_settings, read_settings
+from zerofleet.service.settings import ServiceSettings, describe, load_settings, read_settings
 
 
 class ProbeSettings(ServiceSettings):

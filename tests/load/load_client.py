@@ -19,7 +19,7 @@ from pathlib import Path
 
 import grpc
 
-from zerofleet.evaluators.channels import open_channel
+from zerofleet.rpc.inference_channels import open_channel
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 TIMEOUT_S = 30.0

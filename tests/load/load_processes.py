@@ -17,12 +17,12 @@ import psutil
 from games.core import Game
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
 from zerofleet.presets import preset
+from zerofleet.storage.model_store import DirectoryStore
 
 FOLDER = Path(__file__).parent
 MIB = 1 << 20

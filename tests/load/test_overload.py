@@ -9,8 +9,8 @@ from load_figures import Overload
 from load_processes import flooding, publish, serving, talking, write_request
 
 from games.core import make
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.contracts.naming import model_name
+from zerofleet.storage.model_store import DirectoryStore
 
 ROWS = 512  # of a request: a worker's block in the preset laptop
 CAPACITY_S = 15.0
@@ -37,7 +37,7 @@ def found(request, tmp_path_factory):
     asked = write_request(folder / "request", game, rows=ROWS, version=version)
     with (
         serving(store.root, folder / "log") as server,
-        talking("-m", "zerofleet.cli.bench_load", "--target", server.address) as worker,
+        talking("-m", "zerofleet.cli.bench.load", "--target", server.address) as worker,
         flooding(server.address, asked, processes=3, nice=CLIENT_NICE) as flood,
         flooding(server.address, asked, processes=1, nice=0) as probe,
     ):

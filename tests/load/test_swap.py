@@ -14,13 +14,13 @@ from load_figures import Swap
 from load_processes import publish, serving
 
 from games.core import make
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ZerofleetError
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.storage.model_store import DirectoryStore
 
 PRESET = {"zerofleet": "laptop", "triton": "tiny"}  # Triton's Python backend computes the same network several times slower
 ROWS = 64

@@ -5,7 +5,7 @@ from games import positions
 from games.core import make
 from zerofleet.agents import Choice
 from zerofleet.evaluators.uniform import uniform_policy
-from zerofleet.matches import GameResult, MatchSettings, MatchTerms, Player
+from zerofleet.strength.matches import GameResult, MatchSettings, MatchTerms, Player
 from zerofleet.testing import FunctionEvaluator
 
 SENSIBLE, STUBBORN, TWIN = 1, 2, 3

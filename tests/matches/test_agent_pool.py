@@ -11,8 +11,8 @@ from games import positions
 from zerofleet.agents import Choice, make_agent
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.matches import Player, Scoreboard, play_games
-from zerofleet.matches.agent_pool import AgentPool, Question
+from zerofleet.strength.matches import Player, Scoreboard, play_games
+from zerofleet.strength.matches.agent_pool import AgentPool, Question
 
 
 class Gated:

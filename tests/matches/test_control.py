@@ -7,8 +7,8 @@ import pytest
 from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.matches import MatchTerms, Player, Scoreboard, SequentialTest, play_match
-from zerofleet.ratings import Sprt
+from zerofleet.strength.matches import MatchTerms, Player, Scoreboard, SequentialTest, play_match
+from zerofleet.strength.ratings import Sprt
 
 MATCHES = 60
 ALPHA = 0.1

@@ -8,8 +8,8 @@ from games import core, positions
 from games.core import make
 from zerofleet.agents import Choice
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.matches import FixedGames, MatchSettings, MatchTerms, Player, Scoreboard, play_match, position_key
-from zerofleet.matches.play import seen_by_mover
+from zerofleet.strength.matches import FixedGames, MatchSettings, MatchTerms, Player, Scoreboard, play_match, position_key
+from zerofleet.strength.matches.play import seen_by_mover
 
 CARDS = make("take_six", players=3)
 DUEL = make("rock_paper_scissors", turns=5)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zerofleet.agents import make_agent
-from zerofleet.matches import Effort, FixedGames, MatchTerms, Player, Scoreboard, SeatTally, play_match, summarise
+from zerofleet.strength.matches import Effort, FixedGames, MatchTerms, Player, Scoreboard, SeatTally, play_match, summarise
 
 
 def test_efforts_add_up_and_have_means():

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from zerofleet.matches import GameResult, lone_tally, seatings
+from zerofleet.strength.matches import GameResult, lone_tally, seatings
 
 NAMES = ("a", "b")
 SECOND = -1 / 3  # 1 of 3 points

@@ -5,8 +5,8 @@ import pytest
 
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.matches import FixedGames, Scoreboard, SequentialTest, ShareOfPoints, play_games, play_match
-from zerofleet.ratings import Sprt
+from zerofleet.strength.matches import FixedGames, Scoreboard, SequentialTest, ShareOfPoints, play_games, play_match
+from zerofleet.strength.ratings import Sprt
 
 
 class FailsAfter:

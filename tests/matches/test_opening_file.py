@@ -4,7 +4,7 @@ import pytest
 
 from games.core import make
 from zerofleet.errors import InvalidRequest
-from zerofleet.matches import Opening, draw_openings, opening_line, position_key, read_openings
+from zerofleet.strength.matches import Opening, draw_openings, opening_line, position_key, read_openings
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from games import positions
 from games.core import make
 from games.errors import IllegalMove
-from zerofleet.matches import Opening, draw_openings, position_key
+from zerofleet.strength.matches import Opening, draw_openings, position_key
 
 GAME = make("tic_tac_toe")
 

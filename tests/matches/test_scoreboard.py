@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from games import positions
 from games.core import make
 from zerofleet.errors import InvalidRequest, RecordRejected
-from zerofleet.matches import GameResult, MatchTerms, Opening, Player, Scoreboard, Standing, points, seatings
+from zerofleet.strength.matches import GameResult, MatchTerms, Opening, Player, Scoreboard, Standing, points, seatings
 
 
 @pytest.fixture

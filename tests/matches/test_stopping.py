@@ -1,8 +1,8 @@
 import pytest
 
-from zerofleet.matches import FixedGames, SequentialTest, ShareOfPoints, Standing
-from zerofleet.matches.scoreboard import SeatTally
-from zerofleet.ratings import Sprt
+from zerofleet.strength.matches import FixedGames, SequentialTest, ShareOfPoints, Standing
+from zerofleet.strength.matches.scoreboard import SeatTally
+from zerofleet.strength.ratings import Sprt
 
 
 def standing(*scores):

@@ -14,12 +14,12 @@ from safetensors.numpy import save
 
 import games
 from games.core import Game, make
-from zerofleet.encodings import encoder_fingerprint, sample_positions
-from zerofleet.manifests import Golden, Manifest
-from zerofleet.model_store import DirectoryStore, ModelStore
-from zerofleet.model_store.bucket import Bucket
-from zerofleet.model_store.cache import ModelCache
-from zerofleet.model_store.objects import ObjectStore
+from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
+from zerofleet.contracts.manifests import Golden, Manifest
+from zerofleet.storage.model_store import DirectoryStore, ModelStore
+from zerofleet.storage.model_store.bucket import Bucket
+from zerofleet.storage.model_store.cache import ModelCache
+from zerofleet.storage.model_store.objects import ObjectStore
 
 assert games
 

@@ -10,8 +10,8 @@ from threading import Barrier
 import pytest
 
 from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable
-from zerofleet.model_store import cache as cache_module
-from zerofleet.model_store.cache import ModelCache
+from zerofleet.storage.model_store import cache as cache_module
+from zerofleet.storage.model_store.cache import ModelCache
 
 
 def fill(directory) -> None:

@@ -82,7 +82,7 @@ def test_a_line_of_history_cut_short_is_repaired_by_the_next_write(store, place)
 
 CRASHING = """
 import sys
-from zerofleet.model_store import open_model_store
+from zerofleet.storage.model_store import open_model_store
 open_model_store(sys.argv[1]).write_champion("tic_tac_toe", 2, epoch=2, reason="won")
 """
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from zerofleet.contracts.manifests import Golden
 from zerofleet.errors import CorruptModel
-from zerofleet.manifests import Golden
 
 MODEL = "tic_tac_toe"
 

@@ -8,10 +8,10 @@ import pytest
 
 from inference_server.settings import ServerSettings
 from zerofleet.errors import ConfigurationError
-from zerofleet.model_store import DirectoryStore, open_model_store
-from zerofleet.model_store.location import parse_location, split_url
-from zerofleet.run_paths import RunPaths
-from zerofleet.settings import open_run_store, read_settings
+from zerofleet.service.settings import open_run_store, read_settings
+from zerofleet.storage.model_store import DirectoryStore, open_model_store
+from zerofleet.storage.model_store.location import parse_location, split_url
+from zerofleet.storage.run_paths import RunPaths
 
 
 @pytest.mark.parametrize(

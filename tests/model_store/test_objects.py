@@ -12,7 +12,7 @@ from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
 from zerofleet.errors import ConfigurationError, CorruptModel, ModelNotFound, StaleEpoch, Unavailable
-from zerofleet.model_store import bucket, objects, open_model_store
+from zerofleet.storage.model_store import bucket, objects, open_model_store
 
 MODEL = "tic_tac_toe"
 SECRET = "secret-of-the-tests"
@@ -259,6 +259,6 @@ def test_missing_credentials_are_named(place, tmp_path, monkeypatch):
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
-    monkeypatch.delitem(sys.modules, "zerofleet.model_store.bucket")
+    monkeypatch.delitem(sys.modules, "zerofleet.storage.model_store.bucket")
     with pytest.raises(ConfigurationError, match=r"boto3 is not installed; pip install zerofleet\[s3\]"):
         open_model_store("s3://bucket/models")

@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import save
 
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
-from zerofleet.model_store import open_model_store
+from zerofleet.storage.model_store import open_model_store
 
 MODEL = "tic_tac_toe"
 
@@ -137,7 +137,7 @@ def test_the_champion_cannot_be_deleted(store, files, manifest):
 
 CRASHING = """
     import pickle, sys
-    from zerofleet.model_store import open_model_store
+    from zerofleet.storage.model_store import open_model_store
     files, manifest = pickle.loads(sys.stdin.buffer.read())
     open_model_store(sys.argv[1]).publish("tic_tac_toe", files, manifest)
 """

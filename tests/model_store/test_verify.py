@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from zerofleet.contracts.manifests import Golden, check_golden
 from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable, VersionSkew
-from zerofleet.manifests import Golden, check_golden
 from zerofleet.presets import NetworkSettings
 
 MODEL = "tic_tac_toe"
@@ -275,7 +275,7 @@ def test_a_version_that_may_not_be_read_is_corrupt_and_a_store_that_fails_is_una
     def fail(path):
         raise fault
 
-    monkeypatch.setattr("zerofleet.model_checks.describe_file", fail)
+    monkeypatch.setattr("zerofleet.contracts.model_checks.describe_file", fail)
     for number, error in ((errno.EACCES, CorruptModel), (errno.EIO, Unavailable), (errno.ENOSPC, Unavailable)):
         fault = OSError(number, os.strerror(number))
         with pytest.raises(error, match=os.strerror(number)):

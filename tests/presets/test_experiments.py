@@ -19,8 +19,8 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, read_experiment
-from zerofleet.runs import RunDirectory
-from zerofleet.settings import ServiceSettings, read_settings
+from zerofleet.service.settings import ServiceSettings, read_settings
+from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor import RunRequest
 from zerofleet.supervisor.fleet import plan_fleet
 from zerofleet.testing import built_in_games

@@ -14,10 +14,10 @@ import games
 from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset, tables
+from zerofleet.presets.tables import deep_merge
 from zerofleet.search.arena import allocate
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import edge_dtype
-from zerofleet.settings_sources import deep_merge
 from zerofleet.testing import built_in_games
 
 GAMES = built_in_games()

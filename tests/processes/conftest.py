@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.crashpoints import VARIABLE
-from zerofleet.game_log import GameLog
-from zerofleet.model_store import DirectoryStore
-from zerofleet.records import decode_record, validate
-from zerofleet.runs import RunPaths
-from zerofleet.streams import SqliteStream, open_stream
+from zerofleet.contracts.records import decode_record, validate
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunPaths
+from zerofleet.storage.streams import SqliteStream, open_stream
 
 MODEL = "tic_tac_toe"
 START = "from zerofleet.cli import main; main()"

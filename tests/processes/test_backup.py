@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from zerofleet.backups import restore_backup
-from zerofleet.game_log import GameLog
-from zerofleet.model_store import DirectoryStore
-from zerofleet.runs import RunPaths
-from zerofleet.streams import open_stream
+from zerofleet.storage.backups import restore_backup
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunPaths
+from zerofleet.storage.streams import open_stream
 
 pytestmark = pytest.mark.slow
 MODEL = "tic_tac_toe"

@@ -11,9 +11,9 @@ import pytest
 
 import games
 from games.core import Game
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.contracts.naming import model_name
 from zerofleet.presets import preset
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing import built_in_games
 
 pytestmark = pytest.mark.slow

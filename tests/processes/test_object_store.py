@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from zerofleet.model_store import open_model_store
+from zerofleet.storage.model_store import open_model_store
 
 pytestmark = pytest.mark.slow
 

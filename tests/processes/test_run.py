@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from zerofleet.model_store import DirectoryStore
 from zerofleet.presets.experiment import read_experiment
-from zerofleet.runs import read_header
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import read_header
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as otlp_grpc
 
-from zerofleet.game_log import GameLog
-from zerofleet.model_store import DirectoryStore
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from zerofleet.game_log import GameLog
-from zerofleet.records import decode_record
+from zerofleet.contracts.records import decode_record
+from zerofleet.storage.game_log import GameLog
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import games
 from games.core import make
 from trainer.intake import Intake
-from trainer.judge import RecordCheck
+from trainer.record_check import RecordCheck
 from trainer.replay import Replay
-from zerofleet import logs
 from zerofleet.presets import TrainSettings
-from zerofleet.streams import open_stream
+from zerofleet.service import logs
+from zerofleet.storage.streams import open_stream
 
 assert games
 

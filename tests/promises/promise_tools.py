@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from games.core import Game, make
-from zerofleet.crashpoints import VARIABLE
-from zerofleet.records import encode_record
-from zerofleet.records.samples import random_game
+from zerofleet.contracts.records import encode_record
+from zerofleet.contracts.records.samples import random_game
+from zerofleet.storage.crash_points import VARIABLE
 
 FOLDER = Path(__file__).parent
 GAME = "tic_tac_toe"

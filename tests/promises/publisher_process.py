@@ -11,8 +11,8 @@ from promise_tools import record
 import games
 from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.publisher import Publisher
-from zerofleet import logs
-from zerofleet.streams import open_stream
+from zerofleet.service import logs
+from zerofleet.storage.streams import open_stream
 
 assert games
 

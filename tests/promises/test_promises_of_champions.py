@@ -15,10 +15,10 @@ import pytest
 from promise_tools import FOLDER, borrowed, ends
 
 from gatekeeper.events import EVENTS, GameEnded, MatchOpened
-from zerofleet.crashpoints import VARIABLE
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, StaleEpoch, Unavailable
-from zerofleet.model_store import DirectoryStore
-from zerofleet.promotions import CandidateStatus
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.model_store import DirectoryStore
 
 gatekeeper_tests = borrowed("promise_gatekeeper", "gatekeeper/conftest.py")
 MODEL = gatekeeper_tests.MODEL

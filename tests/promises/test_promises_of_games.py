@@ -16,12 +16,12 @@ from promise_tools import FOLDER, GAME, announced, ends, process, record, until
 
 from games.core import make
 from trainer.intake import Intake
-from trainer.judge import RecordCheck
+from trainer.record_check import RecordCheck
 from trainer.replay import Replay
-from zerofleet import metrics
-from zerofleet.game_log import GameLog
 from zerofleet.presets import TrainSettings
-from zerofleet.streams import open_stream
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.streams import open_stream
+from zerofleet.telemetry import metrics
 
 pytestmark = pytest.mark.slow
 

@@ -21,14 +21,14 @@ from promise_proxy import Proxy, to_address
 from promise_tools import GAME, announced, borrowed, until
 
 from games.core import make
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.channels import open_channel
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import FIRST_BACKOFF_S, MAX_BACKOFF_S, KServeEvaluator
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.storage.model_store import DirectoryStore
 
 runs = borrowed("promise_runs", "processes/conftest.py")
 start_run = runs.start_run

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.ratings import Tally, rate
-from zerofleet.ratings.elo import ELO_PER_NAT
+from zerofleet.strength.ratings import Tally, rate
+from zerofleet.strength.ratings.elo import ELO_PER_NAT
 
 FIELD = [
     Tally("random", "alpha_beta:1", 3.5, 20),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerofleet.ratings import elo_from_share, share_from_elo, share_interval, wilson
+from zerofleet.strength.ratings import elo_from_share, share_from_elo, share_interval, wilson
 
 
 def test_wilson_equals_the_published_example():

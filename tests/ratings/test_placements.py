@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.ratings import Placement, Tally, rate
-from zerofleet.ratings.elo import ELO_PER_NAT
+from zerofleet.strength.ratings import Placement, Tally, rate
+from zerofleet.strength.ratings.elo import ELO_PER_NAT
 
 PLAYERS = ("a", "b", "c", "d")
 

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.gate_simulation import DECISIVE, DRAWISH, simulate, tilted
 from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
 from zerofleet.presets import preset
-from zerofleet.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo
-from zerofleet.ratings.likelihood import misfit
-from zerofleet.ratings.simulation import DECISIVE, DRAWISH, simulate, tilted
+from zerofleet.strength.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
+from zerofleet.strength.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo
+from zerofleet.strength.ratings.likelihood import misfit
 
 IDENTICAL_AND_DRAWISH = np.array([0.001, 0.02, 0.958, 0.02, 0.001])
 

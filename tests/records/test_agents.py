@@ -9,9 +9,9 @@ import pytest
 
 import games
 from trainer.samples import extract
+from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import RecordRejected
-from zerofleet.records import decode_record, encode_record, validate
-from zerofleet.records.samples import random_game
 from zerofleet.search import EXTERNAL, PlayedGame
 
 GAME = games.make("tic_tac_toe")

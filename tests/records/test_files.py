@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.crashpoints import VARIABLE
-from zerofleet.files import atomic_publish
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.files import atomic_publish
 
 
 def test_published_file_holds_exactly_the_new_content(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_file_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatch: pyt
 
 
 SCRIPT = """
-from zerofleet.crashpoints import crash_point
+from zerofleet.storage.crash_points import crash_point
 for i in range(3):
     print(i, flush=True)
     crash_point("here")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import games
 from games import core
+from zerofleet.contracts.records import REASONS, decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import RecordRejected
-from zerofleet.records import REASONS, decode_record, encode_record, validate
-from zerofleet.records.samples import random_game
 from zerofleet.search import EXTERNAL
 
 UID = "00112233445566778899aabbccddeeff"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 import games
+from zerofleet.contracts.naming import MAX_RECORD_BYTES
+from zerofleet.contracts.records import REASONS, GameRecord, decode_record, encode_record, new_uid, validate
+from zerofleet.contracts.records.samples import random_game
+from zerofleet.contracts.wire.records_pb2 import SearchedMove
 from zerofleet.errors import RecordRejected
-from zerofleet.naming import MAX_RECORD_BYTES
-from zerofleet.records import REASONS, GameRecord, decode_record, encode_record, new_uid, validate
-from zerofleet.records.samples import random_game
-from zerofleet.wire.records_pb2 import SearchedMove
 
 # X takes the top row, O the middle left: cells 0 3 1 4 2.
 #   X X X

@@ -12,8 +12,8 @@ from reference_search import Edge, Node, ReferenceGame
 
 from games import core
 from games.core import State
+from games.kit.randomness import next_u64, uniform
 from games.positions import encode_for, legal
-from games.randomness import next_u64, uniform
 
 Head = Callable[[State, int], np.ndarray]  # (position, version) -> likelihood of each action, float [A]
 

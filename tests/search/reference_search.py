@@ -17,8 +17,8 @@ import numpy as np
 
 from games import core
 from games.core import Game, State
+from games.kit.randomness import gamma, gumbel, uniform
 from games.positions import legal
-from games.randomness import gamma, gumbel, uniform
 from zerofleet.search import SearchSettings
 
 Network = Callable[[State, int], tuple[np.ndarray, np.ndarray]]

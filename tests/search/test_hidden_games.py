@@ -6,10 +6,12 @@ from hidden_bench import MODES, compiled_tree, reference, reference_tree, search
 from search_bench import difference
 
 import games
-from games import core, take_six_cards
+from games import core
 from games.positions import encode_for, legal, new_state
-from games.take_six import TakeSix, deck_of
-from games.take_six_table import SEEN, hand
+from games.take_six import TakeSix
+from games.take_six import cards as take_six_cards
+from games.take_six.rules import deck_of
+from games.take_six.table import SEEN, hand
 from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import SearchBlock, SearchSettings
 

@@ -7,7 +7,7 @@ from search_bench import CONNECT_FOUR, drive
 from toys.coin import COIN_BIT, DARE, LAST, SAFE, Coin
 from toys.sealed_bids import OPEN, SealedBids, hand_at
 
-from games.bits import unpack
+from games.kit.bits import unpack
 from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.evaluators.uniform import UniformEvaluator, uniform_answer
 from zerofleet.search import EXTERNAL, Leaves, SearchBlock, SearchSettings, step

@@ -5,10 +5,10 @@ import pytest
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_uniform, compiled_tree, drive, searched_block
 
 from games.positions import final_scores, legal, new_state, replay
+from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
 from zerofleet.search import SearchBlock, SearchSettings
 from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.decide import temperature_at
-from zerofleet.search.played import FULL_SEARCH, TARGET_UNIT
 
 
 def played_games(settings, *, games=8, game=CONNECT_FOUR, answer=answer_hashed, opening=()):

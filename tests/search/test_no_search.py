@@ -5,8 +5,8 @@ import pytest
 from pydantic import ValidationError
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, drive, searched_block
 
+from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.played import FULL_SEARCH, TARGET_UNIT
 
 PLAIN = SearchSettings(simulations=0, fast_simulations=0, temperature_end=1.0)
 

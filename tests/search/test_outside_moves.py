@@ -16,8 +16,8 @@ from search_bench import (
 )
 
 from games.positions import replay
+from zerofleet.contracts.played import WOULD_RESIGN
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings
-from zerofleet.search.played import WOULD_RESIGN
 
 PLAY = SearchSettings.for_play(TIC_TAC_TOE.spec(), 40)
 

@@ -5,7 +5,7 @@ import pytest
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_seat_loses, drive
 from toys.counting import Counting
 
-from zerofleet.records import decode_record, encode_record, new_uid, validate
+from zerofleet.contracts.records import decode_record, encode_record, new_uid, validate
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings
 
 KINDS = {

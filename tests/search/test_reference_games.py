@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from reference_search import ReferenceGame
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, drive, hashed_network
 
+from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT, WOULD_RESIGN
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.played import FULL_SEARCH, TARGET_UNIT, WOULD_RESIGN
 
 GAMES = 6
 KINDS = {

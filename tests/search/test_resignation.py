@@ -3,8 +3,8 @@
 import pytest
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_seat_loses, answer_uniform, drive
 
+from zerofleet.contracts.played import FULL_SEARCH, WOULD_RESIGN
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.played import FULL_SEARCH, WOULD_RESIGN
 
 RESIGNING = SearchSettings(simulations=12, resign_threshold=-0.7, resign_control_share=0.0)
 

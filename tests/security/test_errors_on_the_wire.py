@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from zerofleet.errors import InvalidRequest, ZerofleetError
-from zerofleet.grpc_errors import ErrorInterceptor, error_from
+from zerofleet.rpc.errors import ErrorInterceptor, error_from
 
 SECRET = "sesame at /run/credentials/control/token"
 FAILURES = [

@@ -20,13 +20,13 @@ from trainer.export import Lineage, export_network
 from trainer.network import Network
 from zerofleet.errors import PermissionRefused, Unavailable
 from zerofleet.evaluators.control import ModelControl
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.model_store import DirectoryStore
 from zerofleet.presets import preset
-from zerofleet.runs import RunDirectory
-from zerofleet.security.authority import CLIENTS, SERVERS, Authority
-from zerofleet.security.tls import PLAIN, Tls
-from zerofleet.streams import open_stream
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.security.tls import PLAIN, Tls
+from zerofleet.service.authority import CLIENTS, SERVERS, Authority
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunDirectory
+from zerofleet.storage.streams import open_stream
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
-from zerofleet.security.limits import MAX_STREAMS, server_limits
+from zerofleet.rpc.security.limits import MAX_STREAMS, server_limits
 
 STAY, PASS = "/any.Service/Stay", "/any.Service/Pass"
 SURPLUS = 100

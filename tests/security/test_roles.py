@@ -5,13 +5,13 @@ import contextlib
 import grpc
 import pytest
 
-from zerofleet import metrics
-from zerofleet.grpc_errors import ErrorInterceptor
-from zerofleet.grpc_metrics import CallMetrics
-from zerofleet.grpc_requests import REQUEST_ID, RequestInterceptor
-from zerofleet.security.interceptors import RoleInterceptor
-from zerofleet.security.limits import MAX_METADATA_BYTES, server_limits
-from zerofleet.security.tokens import PERMISSIONS, Role, TokenTable, token_metadata
+from zerofleet.rpc.call_metrics import CallMetrics
+from zerofleet.rpc.errors import ErrorInterceptor
+from zerofleet.rpc.requests import REQUEST_ID, RequestInterceptor
+from zerofleet.rpc.security.interceptors import RoleInterceptor
+from zerofleet.rpc.security.limits import MAX_METADATA_BYTES, server_limits
+from zerofleet.rpc.security.tokens import PERMISSIONS, Role, TokenTable, token_metadata
+from zerofleet.telemetry import metrics
 
 TOKENS = {role: f"{role}-".ljust(24, "x") for role in Role}
 STREAMS = {"WatchChampion"}
@@ -147,7 +147,7 @@ async def test_without_tokens_this_machine_may_make_every_call():
 
 
 async def test_without_tokens_another_machine_may_not_make_the_operators_calls(monkeypatch):
-    monkeypatch.setattr("zerofleet.security.interceptors.is_local", lambda peer: False)
+    monkeypatch.setattr("zerofleet.rpc.security.interceptors.is_local", lambda peer: False)
     async with _server({}) as channel:
         for method, allowed in PERMISSIONS.items():
             wanted = grpc.StatusCode.UNAUTHENTICATED if allowed == {Role.OPERATOR} else grpc.StatusCode.OK

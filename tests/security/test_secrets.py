@@ -10,12 +10,12 @@ from gatekeeper.settings import GatekeeperSettings
 from inference_server.settings import ServerSettings
 from selfplay_worker.settings import WorkerSettings
 from trainer.settings import TrainerSettings
-from zerofleet import metrics
 from zerofleet.errors import ConfigurationError
-from zerofleet.lifecycle import Service, serve_until_drained
-from zerofleet.settings import describe, read_settings
-from zerofleet.settings_sources import leaf_names
+from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.service.settings import describe, read_settings
+from zerofleet.service.settings_sources import leaf_names
 from zerofleet.supervisor.pages import fetch_page
+from zerofleet.telemetry import metrics
 
 CLASSES = (ServerSettings, GatekeeperSettings, TrainerSettings, WorkerSettings)
 SECRET = "sesame0123456789sesame0123456789"

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from zerofleet.errors import RunDirectoryError
-from zerofleet.run_paths import RunPaths
-from zerofleet.runs import RunDirectory
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.runs import RunDirectory
 
 
 def _open(root):

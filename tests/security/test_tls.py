@@ -20,18 +20,18 @@ from structlog.testing import capture_logs
 from tls_peers import DAYS, echoing, make_certificates
 
 import zerofleet
-from zerofleet.channel_client import ChannelClient
+from zerofleet.contracts.wire import gatekeeper_pb2 as wire
+from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import ConfigurationError, Unavailable
-from zerofleet.evaluators.channels import open_channel as open_evaluator_channel
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.grpc_errors import error_from
-from zerofleet.security import channels
-from zerofleet.security.channels import open_channel
-from zerofleet.security.diagnosis import host_and_port, why_unreachable
-from zerofleet.security.ports import bind
-from zerofleet.security.tls import PLAIN, Tls
-from zerofleet.wire import gatekeeper_pb2 as wire
-from zerofleet.wire import gatekeeper_pb2_grpc as stubs
+from zerofleet.rpc import channels
+from zerofleet.rpc.channel_client import ChannelClient
+from zerofleet.rpc.channels import open_channel
+from zerofleet.rpc.errors import error_from
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.inference_channels import open_channel as open_evaluator_channel
+from zerofleet.rpc.security.diagnosis import host_and_port, why_unreachable
+from zerofleet.rpc.security.ports import bind
+from zerofleet.rpc.security.tls import PLAIN, Tls
 
 INSTALLED = Path(zerofleet.__file__).parents[1]  # the checkout, or where the wheel was unpacked
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
@@ -150,7 +150,7 @@ async def test_an_expired_client_is_refused_by_the_server(certificates, tmp_path
         Tls(certificates.ca, directory).load()
     async with echoing(certificates.tls("server")) as address:
         with monkeypatch.context() as patch:  # it expired while the client was running
-            patch.setattr("zerofleet.security.tls._require_identity", lambda *about: None)
+            patch.setattr("zerofleet.rpc.security.tls._require_identity", lambda *about: None)
             late = EchoClient(address, Tls(certificates.ca, directory))
         async with late:
             with pytest.raises(Unavailable, match=r"does not accept this client's certificate: .* expired on"):
@@ -184,7 +184,7 @@ async def test_a_unix_socket_stays_plain_and_lies_in_a_directory_of_its_owner_al
 
 async def test_a_directory_of_another_user_is_no_place_for_a_socket(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 4711)
-    monkeypatch.setattr("zerofleet.security.ports._ROOT", -1)
+    monkeypatch.setattr("zerofleet.rpc.security.ports._ROOT", -1)
     with pytest.raises(ConfigurationError, match="belongs to user"):
         async with echoing(address=f"unix:{tmp_path}/echo.sock"):
             pass
@@ -360,7 +360,7 @@ def test_nobody_connects_or_listens_but_in_the_one_place_for_each():
         for path in (INSTALLED / room).rglob("*.py")
         if raw.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"zerofleet/security/channels.py", "zerofleet/security/ports.py"}
+    assert found == {"zerofleet/rpc/channels.py", "zerofleet/rpc/security/ports.py"}
 
 
 async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
@@ -376,7 +376,7 @@ async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
 
 async def test_a_watcher_that_cannot_connect_says_why_and_goes_on_when_it_can(certificates, tmp_path, monkeypatch):
     """It waits for ever otherwise, and nobody would know what for."""
-    monkeypatch.setattr("zerofleet.gatekeeper_client.TELL_AFTER_S", 0.3)
+    monkeypatch.setattr("zerofleet.rpc.gatekeeper_client.TELL_AFTER_S", 0.3)
     monkeypatch.setattr(channels, "LOOK_AGAIN_S", 0.0)
     own = make_certificates(tmp_path / "own")
     asked = asyncio.Event()

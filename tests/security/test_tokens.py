@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from zerofleet.contracts.wire import evaluation_pb2, gatekeeper_pb2
 from zerofleet.errors import ConfigurationError
-from zerofleet.security.credentials import client_tls, client_token, without_credentials
-from zerofleet.security.tls import PLAIN, Tls
-from zerofleet.security.tokens import PERMISSIONS, Role, TokenTable, roles_of
-from zerofleet.wire import evaluation_pb2, gatekeeper_pb2
+from zerofleet.rpc.security.credentials import client_tls, client_token, without_credentials
+from zerofleet.rpc.security.tls import PLAIN, Tls
+from zerofleet.rpc.security.tokens import PERMISSIONS, Role, TokenTable, roles_of
 
 WORKER, OPERATOR = "w" * 32, "o" * 32
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import grpc
 
-from zerofleet.security.authority import Authority
-from zerofleet.security.ports import bind
-from zerofleet.security.tls import PLAIN, Tls
+from zerofleet.rpc.security.ports import bind
+from zerofleet.rpc.security.tls import PLAIN, Tls
+from zerofleet.service.authority import Authority
 
 DAYS = 30
 

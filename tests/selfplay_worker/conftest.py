@@ -9,10 +9,10 @@ import pytest
 import games
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
+from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.promotions import Champion
 
 
 class MemoryStream:

@@ -13,10 +13,10 @@ import games
 from selfplay_worker import evaluation as module
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
-from zerofleet import metrics
 from zerofleet.errors import ModelNotFound, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search import Leaves
+from zerofleet.telemetry import metrics
 
 SPEC = games.make("tic_tac_toe").spec()
 LEGAL = np.array([[0, 1, -1], [2, -1, -1], [3, 4, 5], [6, -1, -1]], np.int16)

@@ -13,12 +13,12 @@ import games
 from games import core
 from selfplay_worker.teaching import Teachers, one_hot, shares_of_target
 from zerofleet.agents import make_agent
+from zerofleet.contracts.played import FULL_SEARCH
+from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets import PRESETS, preset
-from zerofleet.records import ValidatedGame, decode_record, validate
-from zerofleet.search.played import FULL_SEARCH
+from zerofleet.presets.warm_start import WarmStartSettings, game_of, numbered_game, seatings_of
 from zerofleet.testing import built_in_games
-from zerofleet.warm_start import WarmStartSettings, game_of, numbered_game, seatings_of
 
 TIC_TAC_TOE = games.make("tic_tac_toe")
 STAR = games.make("chinese_checkers_star37")

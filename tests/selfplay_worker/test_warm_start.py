@@ -19,10 +19,10 @@ from games.core import Game
 from selfplay_worker import warm_start as warm_start_module
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
+from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import InvalidRequest
-from zerofleet.lifecycle import Service, serve_until_drained
-from zerofleet.records import decode_record, validate
-from zerofleet.streams import SqliteStream
+from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.storage.streams import SqliteStream
 
 GAMES = 12
 
@@ -126,8 +126,8 @@ from pathlib import Path
 import games
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
-from zerofleet.lifecycle import run_service
-from zerofleet.streams import open_stream
+from zerofleet.service.lifecycle import run_service
+from zerofleet.storage.streams import open_stream
 from zerofleet.evaluators.uniform import UniformEvaluator
 
 settings = WorkerSettings(

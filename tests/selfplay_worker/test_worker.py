@@ -16,10 +16,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
-from zerofleet import metrics, tracing
-from zerofleet.lifecycle import Service, serve_until_drained
-from zerofleet.records import decode_record, validate
-from zerofleet.tracing_sdk import otlp_provider
+from zerofleet.contracts.records import decode_record, validate
+from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.telemetry import metrics, tracing
+from zerofleet.telemetry.tracing_sdk import otlp_provider
 
 
 @pytest.fixture(autouse=True)
@@ -318,5 +318,5 @@ async def test_sampled_games_are_recorded_and_play_as_they_would_have(
     assert published == finished & found[1].keys()
     asked = Counter(span.context.trace_id for span in spans if span.name == "evaluate")
     for trace_id, about in games.items():
-        assert asked[trace_id] <= int(about["zerofleet.requests"]).bit_length()
+        assert asked[trace_id] <= int(about["zerofleet.telemetry.request_ids"]).bit_length()
     assert sum(len(span.links) for span in spans if span.name == "evaluate") > 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from soak_logs import Explanation, Kill, Line, event_of, explain
 from soak_memory import Sample, Slope, slope
 
-from zerofleet.files import atomic_publish
+from zerofleet.storage.files import atomic_publish
 
 WARM_UP_S = 180.0  # models of a dozen versions have come and gone, the replay window is full again
 LIMIT_MIB_PER_MIN = 1.0

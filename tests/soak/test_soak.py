@@ -14,9 +14,9 @@ from soak_memory import Sample
 from soak_report import LIMIT_MIB_PER_MIN, Findings, write
 
 import games
-from zerofleet.game_log import GameLog
-from zerofleet.model_store import DirectoryStore
-from zerofleet.naming import model_name
+from zerofleet.contracts.naming import model_name
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
 
 GAME = "connect_four"
 KILL_EVERY_S = 60.0

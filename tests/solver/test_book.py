@@ -15,9 +15,9 @@ import pytest
 import games
 from games import core
 from games.connect_four import ConnectFour
+from zerofleet.agents.exact.solver import Book, Solver, build_book, load_book, save_book, shipped_book
+from zerofleet.agents.exact.solver.building import journal_of, openings
 from zerofleet.errors import InvalidRequest
-from zerofleet.solver import Book, Solver, build_book, load_book, save_book, shipped_book
-from zerofleet.solver.building import journal_of, openings
 
 GAME = cast("ConnectFour", games.make("connect_four"))
 SMALL = cast("ConnectFour", games.make("connect_four", rows=4, columns=5))
@@ -67,7 +67,7 @@ def test_a_book_says_what_a_search_finds(tmp_path: Path) -> None:
 DYING_BUILDER = """
 import os, pathlib, signal, sys
 import games
-from zerofleet.solver import build_book
+from zerofleet.agents.exact.solver import build_book
 
 def progress(done, total):
     if done == 60:

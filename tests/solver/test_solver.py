@@ -11,11 +11,11 @@ import games
 from games import core
 from games.connect_four import ConnectFour
 from games.core import State
-from zerofleet.agents.perfect import PerfectAgent
+from zerofleet.agents.exact.perfect import PerfectAgent
+from zerofleet.agents.exact.solver import Solver, connect_four, fits, positions
+from zerofleet.agents.exact.solver.positions import random_positions
+from zerofleet.agents.exact.solver.table import MIN_BITS, UNKNOWN, empty_table, look_up, note
 from zerofleet.errors import InvalidRequest
-from zerofleet.solver import Solver, connect_four, fits, positions
-from zerofleet.solver.positions import random_positions
-from zerofleet.solver.table import MIN_BITS, UNKNOWN, empty_table, look_up, note
 
 GAME = cast("ConnectFour", games.make("connect_four"))
 SHIFT = np.uint64(64 - MIN_BITS)

@@ -15,7 +15,7 @@ from typing import Protocol
 import pytest
 import redis.asyncio
 
-from zerofleet.streams import GameStream, MemoryStream, RedisStream, SqliteStream, StreamSettings
+from zerofleet.storage.streams import GameStream, MemoryStream, RedisStream, SqliteStream, StreamSettings
 
 READY = "eady to accept connections"  # "Ready ..." on a port, "The server is now ready ..." on a socket
 _names = itertools.count()

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import pytest
 
+from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.errors import InvalidRequest
-from zerofleet.naming import MAX_RECORD_BYTES
-from zerofleet.streams import DEAD_PAYLOAD_BYTES, POISON, Delivery, GameStream, StreamSettings
-from zerofleet.streams.base import StreamStats
+from zerofleet.storage.streams import DEAD_PAYLOAD_BYTES, POISON, Delivery, GameStream, StreamSettings
+from zerofleet.storage.streams.base import StreamStats
 
 
 class Backend(Protocol):

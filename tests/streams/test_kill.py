@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.crashpoints import VARIABLE
-from zerofleet.streams import open_stream
+from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.streams import open_stream
 
 PUBLISHER = """
 import asyncio, sys
-from zerofleet.streams import open_stream
+from zerofleet.storage.streams import open_stream
 
 async def main():
     stream = open_stream(sys.argv[1], name="games")
@@ -30,7 +30,7 @@ asyncio.run(main())
 
 CONSUMER = """
 import asyncio, sys
-from zerofleet.streams import open_stream
+from zerofleet.storage.streams import open_stream
 
 async def main():
     stream = open_stream(sys.argv[1], name="games")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
-from zerofleet.streams import GameStream, RedisStream, SqliteStream, open_stream
-from zerofleet.streams.sqlite import SCHEMA
+from zerofleet.storage.streams import GameStream, RedisStream, SqliteStream, open_stream
+from zerofleet.storage.streams.sqlite import SCHEMA
 
 
 async def uids(stream: GameStream) -> list[str]:

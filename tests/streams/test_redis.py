@@ -14,11 +14,11 @@ import pytest
 import redis.asyncio
 from structlog.testing import capture_logs
 
-from zerofleet import metrics
+from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable
-from zerofleet.naming import MAX_RECORD_BYTES
-from zerofleet.streams import GameStream, RedisStream, StreamSettings, open_stream
-from zerofleet.streams import redis as redis_module
+from zerofleet.storage.streams import GameStream, RedisStream, StreamSettings, open_stream
+from zerofleet.storage.streams import redis as redis_module
+from zerofleet.telemetry import metrics
 
 
 class Server(Protocol):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from zerofleet.streams import POISON, Delivery, GameStream
+from zerofleet.storage.streams import POISON, Delivery, GameStream
 
 
 class Backend(Protocol):

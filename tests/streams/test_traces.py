@@ -11,9 +11,9 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from structlog.testing import capture_logs
 
-from zerofleet import tracing
-from zerofleet.streams import POISON, GameStream, RedisStream, SqliteStream
-from zerofleet.streams.sqlite import SCHEMA
+from zerofleet.storage.streams import POISON, GameStream, RedisStream, SqliteStream
+from zerofleet.storage.streams.sqlite import SCHEMA
+from zerofleet.telemetry import tracing
 
 
 @pytest.fixture

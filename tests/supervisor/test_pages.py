@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from zerofleet import metrics
 from zerofleet.supervisor import pages
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 from zerofleet.supervisor.readings import Meter, Totals
+from zerofleet.telemetry import metrics
 
 PAGE = """# HELP zerofleet_x_total x
 # TYPE zerofleet_x_total counter

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from zerofleet.contracts.promotions import Candidate, CandidateStatus
 from zerofleet.errors import ConfigurationError, InvalidRequest
-from zerofleet.promotions import Candidate, CandidateStatus
 from zerofleet.supervisor.lines import progress_line
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.request import RunRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from zerofleet.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
 from zerofleet.supervisor import words
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.history import History

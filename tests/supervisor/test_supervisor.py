@@ -19,7 +19,7 @@ from rich.console import Console
 from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.presets import preset
 from zerofleet.presets.experiment import read_experiment
-from zerofleet.runs import RunDirectory, RunPaths
+from zerofleet.storage.runs import RunDirectory, RunPaths
 from zerofleet.supervisor import RunRequest, run
 from zerofleet.supervisor import child as child_module
 from zerofleet.supervisor import supervisor as module

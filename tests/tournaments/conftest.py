@@ -3,8 +3,8 @@ import pytest
 from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.matches import Player
-from zerofleet.tournaments import LocalWorker, TournamentTerms
+from zerofleet.strength.matches import Player
+from zerofleet.strength.tournaments import LocalWorker, TournamentTerms
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from zerofleet.errors import InvalidRequest, RecordRejected, RunDirectoryError, Unavailable
-from zerofleet.tournaments import ProcessWorker, ResultJournal, play_tournament, tabulate
-from zerofleet.tournaments.play import Schedule, restored
-from zerofleet.tournaments.workers import Setup
+from zerofleet.strength.tournaments import ProcessWorker, ResultJournal, play_tournament, tabulate
+from zerofleet.strength.tournaments.play import Schedule, restored
+from zerofleet.strength.tournaments.workers import Setup
 
 
 def without_times(table):

@@ -1,8 +1,8 @@
 import pytest
 
 from zerofleet.errors import RunDirectoryError
-from zerofleet.matches import Effort, GameResult
-from zerofleet.tournaments import ResultJournal
+from zerofleet.strength.matches import Effort, GameResult
+from zerofleet.strength.tournaments import ResultJournal
 
 TERMS = {"game": "tic_tac_toe", "games": 8, "players": ["a", "b"]}
 RESULTS = [

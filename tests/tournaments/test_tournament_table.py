@@ -7,10 +7,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from zerofleet.matches import Effort, GameResult, Scoreboard
-from zerofleet.ratings import Tally, rate
-from zerofleet.tournaments import tabulate
-from zerofleet.tournaments.centred import centred
+from zerofleet.strength.matches import Effort, GameResult, Scoreboard
+from zerofleet.strength.ratings import Tally, rate
+from zerofleet.strength.tournaments import tabulate
+from zerofleet.strength.tournaments.centred import centred
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from zerofleet.errors import InvalidRequest
-from zerofleet.matches import Opening
+from zerofleet.strength.matches import Opening
 
 
 def test_everybody_meets_everybody_from_the_same_openings(terms):

@@ -16,12 +16,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracer, Tracer
 
-from zerofleet import logs, tracing
 from zerofleet.errors import ConfigurationError
-from zerofleet.grpc_requests import outgoing
-from zerofleet.lifecycle import Service, serve_until_drained
-from zerofleet.settings import ServiceSettings
-from zerofleet.tracing_sdk import otlp_provider
+from zerofleet.rpc.requests import outgoing
+from zerofleet.service import logs
+from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.service.settings import ServiceSettings
+from zerofleet.telemetry import tracing
+from zerofleet.telemetry.tracing_sdk import otlp_provider
 
 SAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UNSAMPLED = SAMPLED[:-1] + "0"
@@ -176,7 +177,7 @@ def test_the_standards_variables_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sampling_without_the_extra_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    monkeypatch.delitem(sys.modules, "zerofleet.tracing_sdk")
+    monkeypatch.delitem(sys.modules, "zerofleet.telemetry.tracing_sdk")
     for name in [name for name in sys.modules if name.startswith(("opentelemetry.sdk.", "opentelemetry.exporter"))]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ConfigurationError, match=r"pip install 'zerofleet\[traces\]'"):
@@ -191,7 +192,7 @@ async def test_a_service_that_shall_sample_and_cannot_does_not_start(
     async def main(service: Service) -> None:
         service.ready()
 
-    monkeypatch.setitem(sys.modules, "zerofleet.tracing_sdk", None)
+    monkeypatch.setitem(sys.modules, "zerofleet.telemetry.tracing_sdk", None)
     assert await serve_until_drained(main, LoopSettings(trace_sample=0.5)) == 2
     assert "pip install 'zerofleet[traces]'" in capsys.readouterr().err
 

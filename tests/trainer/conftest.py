@@ -11,10 +11,10 @@ import torch
 import games
 from games.core import Game, make
 from trainer.network import Network, new_network
-from zerofleet.model_store import DirectoryStore
+from zerofleet.contracts.records import encode_record
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.presets import NetworkSettings
-from zerofleet.records import encode_record
-from zerofleet.records.samples import random_game
+from zerofleet.storage.model_store import DirectoryStore
 
 assert games
 torch.set_num_threads(1)

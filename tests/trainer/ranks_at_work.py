@@ -27,7 +27,7 @@ from trainer.ranks import Ranks, place_in
 from trainer.samples import Samples
 from trainer.settings import TrainerSettings
 from trainer.window import SampleWindow
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.presets import NetworkSettings, TrainSettings
 
 SMALL = {"blocks": 2, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}

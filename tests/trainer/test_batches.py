@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from games import bits, core
+from games import core
+from games.kit import bits
 from trainer.batches import BatchMaker
 from trainer.samples import Samples
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 
 
 def samples_of(game, count=40):

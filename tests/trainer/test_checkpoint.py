@@ -16,7 +16,7 @@ from trainer.learner import Learner
 from trainer.network import new_network
 from trainer.samples import Samples
 from trainer.window import SampleWindow
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.presets import TrainSettings
 

@@ -15,9 +15,9 @@ from tritonclient.grpc import model_config_pb2
 
 from trainer.export import Lineage, export_network, triton_config
 from trainer.network import new_network
+from zerofleet.contracts.manifests import check_golden
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel
-from zerofleet.manifests import check_golden
-from zerofleet.naming import model_name
 
 
 @pytest.fixture

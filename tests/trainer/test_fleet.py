@@ -10,8 +10,8 @@ import pytest
 
 from trainer import fleet as module
 from trainer.fleet import Fleet
-from zerofleet import metrics
 from zerofleet.errors import RecordRejected
+from zerofleet.telemetry import metrics
 
 MAX_PLIES = 42
 WINDOW = SHARE_WINDOW = 250

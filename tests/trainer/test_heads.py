@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from trainer.export import script
+from trainer.exported_module import serving_module, unpack_planes
 from trainer.heads import MovesHead
 from trainer.network import Network, new_network
-from trainer.serving import serving_module, unpack_planes
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import NetworkSettings
 

@@ -14,13 +14,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from trainer.intake import Intake
-from trainer.judge import RecordCheck
+from trainer.record_check import RecordCheck
 from trainer.replay import Replay
-from zerofleet import metrics
 from zerofleet.errors import Unavailable
-from zerofleet.game_log import GameLog
 from zerofleet.presets import TrainSettings
-from zerofleet.streams import Delivery, MemoryStream, SqliteStream
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.streams import Delivery, MemoryStream, SqliteStream
+from zerofleet.telemetry import metrics
 
 SETTINGS = TrainSettings()
 
@@ -194,10 +194,10 @@ from pathlib import Path
 import games
 from games.core import make
 from trainer.intake import Intake
-from trainer.judge import RecordCheck
+from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from zerofleet.presets import TrainSettings
-from zerofleet.streams import open_stream
+from zerofleet.storage.streams import open_stream
 
 async def main(root):
     game, settings = make("tic_tac_toe"), TrainSettings()

@@ -13,7 +13,7 @@ from trainer.network import new_network
 from trainer.optimisation import WeightAverage, learning_rate, make_optimizer
 from trainer.samples import Samples
 from trainer.window import SampleWindow
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings, TrainSettings
 

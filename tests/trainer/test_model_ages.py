@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.judge import RecordCheck
 from trainer.model_ages import ModelAges
+from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from zerofleet.presets import TrainSettings
-from zerofleet.streams import Delivery
+from zerofleet.storage.streams import Delivery
 
 
 def test_the_oldest_version_of_a_window_follows_it():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from games import bits
+from games.kit import bits
 from trainer.export import script
+from trainer.exported_module import serving_module, unpack_planes
 from trainer.network import new_network
-from trainer.serving import serving_module, unpack_planes
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from trainer.exported_module import serving_module
 from trainer.loss import log_policy
 from trainer.network import Network, new_network
-from trainer.serving import serving_module
 from zerofleet.presets import NetworkSettings
 
 LOGITS = torch.tensor([[0.5, -1.0, 2.0, 9.0]])

@@ -14,10 +14,10 @@ from trainer.ranks import choose_device
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.errors import ConfigurationError
-from zerofleet.game_log import GameLog
-from zerofleet.model_store import DirectoryStore
-from zerofleet.settings import read_settings
-from zerofleet.streams import SqliteStream
+from zerofleet.service.settings import read_settings
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.streams import SqliteStream
 
 MODEL = "tic_tac_toe"
 READY = "ready.json"

@@ -15,8 +15,8 @@ from trainer.checkpoint import load_latest
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
-from zerofleet.model_store import DirectoryStore
-from zerofleet.streams import SqliteStream
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.streams import SqliteStream
 
 MODEL = "tic_tac_toe"
 SMALL = {

@@ -7,8 +7,8 @@ import pytest
 
 from trainer.replay import MARK_EVERY_GAMES, AcceptedGame, Mark, Replay
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.game_log import GameLog
 from zerofleet.presets import TrainSettings
+from zerofleet.storage.game_log import GameLog
 
 SETTINGS = TrainSettings(window_min=50, window_slope=0.4, window_max=10_000)
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from games import bits, core
+from games import core
+from games.kit import bits
 from trainer.samples import extract, require_target
+from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ConfigurationError
-from zerofleet.records import decode_record, encode_record, validate
-from zerofleet.records.samples import random_game
 
 UID = "0" * 32
 

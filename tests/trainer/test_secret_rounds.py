@@ -9,8 +9,8 @@ import games
 from games import core
 from games.core import Game
 from trainer.samples import extract
-from zerofleet.records import ValidatedGame, decode_record, encode_record, validate
-from zerofleet.records.samples import random_game
+from zerofleet.contracts.records import ValidatedGame, decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
 
 CARDS = games.make("take_six", players=3)
 DUEL = games.make("rock_paper_scissors", turns=6)

@@ -18,11 +18,11 @@ from trainer.history import FIGURES, open_history
 from trainer.service import Conductor, make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from zerofleet.contracts.promotions import Candidate, CandidateStatus
 from zerofleet.errors import InvalidRequest, Unavailable, VersionSkew
-from zerofleet.lifecycle import Service
-from zerofleet.model_store import DirectoryStore
-from zerofleet.promotions import Candidate, CandidateStatus
-from zerofleet.streams import MemoryStream
+from zerofleet.service.lifecycle import Service
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.streams import MemoryStream
 
 NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
 TRAIN = {

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from trainer.export import script
+from trainer.exported_module import serving_module, unpack_planes
 from trainer.network import new_network
-from trainer.serving import serving_module, unpack_planes
 from trainer.tower import HexConv2d
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.presets import NetworkSettings
 
 KINDS = {

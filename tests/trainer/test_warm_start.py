@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from games.core import make
-from trainer.judge import RecordCheck
+from trainer.record_check import RecordCheck
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from zerofleet.contracts.records import encode_record
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import TrainSettings
-from zerofleet.records import encode_record
-from zerofleet.records.samples import random_game
 from zerofleet.search import EXTERNAL
-from zerofleet.streams import Delivery
+from zerofleet.storage.streams import Delivery
 
 NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
 TRAIN = {"batch_size": 16, "min_samples": 20, "max_reuse": 2.0, "samples_per_candidate": 60, "average_decay": 0.5}

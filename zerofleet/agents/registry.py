@@ -6,25 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from games.core import Game
-from zerofleet.agents import (
-    abalone,
-    alpha_beta,
-    best_response,
-    chinese_checkers_rhombus,
-    greedy,
-    initialize,
-    max_n,
-    mcts,
-    network,
-    perfect,
-    random,
-    rock_paper_scissors,
-    take_six,
-    tic_tac_toe,
-    uct,
-)
 from zerofleet.agents.base import Agent, Evaluate
+from zerofleet.agents.by_game import abalone, rhombus, rock_paper_scissors, take_six, tic_tac_toe
+from zerofleet.agents.depth_first import alpha_beta, max_n
+from zerofleet.agents.exact import best_response, perfect
+from zerofleet.agents.model import mcts, network
+from zerofleet.agents.simple import greedy, initialize, random
 from zerofleet.agents.spelling import Spelling
+from zerofleet.agents.uct import agent
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["AGENTS", "AgentKind", "make_agent"]
@@ -90,7 +79,7 @@ AGENTS = {
     "rhombus_search": AgentKind(
         "rhombus_search:DEPTH",
         "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
-        chinese_checkers_rhombus.from_spelling,
+        rhombus.from_spelling,
     ),
     "abalone_search": AgentKind(
         "abalone_search:DEPTH",
@@ -110,7 +99,7 @@ AGENTS = {
     "uct": AgentKind(
         "uct:SIMULATIONS",
         "tree search with games played out at random, for any number of players; uct:1000, uct:50ms, uct:1000,model=7",
-        uct.from_spelling,
+        agent.from_spelling,
     ),
     "network": AgentKind(
         "network,model=VERSION",

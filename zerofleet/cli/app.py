@@ -28,7 +28,7 @@ _MACHINE = "This machine"
 
 COMMANDS = {
     "run": Command(
-        "zerofleet.cli.run:run",
+        "zerofleet.cli.commands.run:run",
         "Learn a game from nothing on this machine, or go on with a run",
         _LEARN,
         (
@@ -40,7 +40,7 @@ COMMANDS = {
         ),
     ),
     "play": Command(
-        "zerofleet.cli.play:play",
+        "zerofleet.cli.commands.play:play",
         "Play against a model or a classical agent",
         _USE,
         (
@@ -51,7 +51,7 @@ COMMANDS = {
         ),
     ),
     "evaluate": Command(
-        "zerofleet.cli.evaluate:evaluate",
+        "zerofleet.cli.commands.evaluate:evaluate",
         "Say what a model thinks of a position, move by move",
         _USE,
         (
@@ -60,7 +60,7 @@ COMMANDS = {
         ),
     ),
     "match": Command(
-        "zerofleet.cli.match:match",
+        "zerofleet.cli.commands.match:match",
         "Let two players meet in many games and compare them",
         _USE,
         (
@@ -70,7 +70,7 @@ COMMANDS = {
         ),
     ),
     "tournament": Command(
-        "zerofleet.cli.tournament:tournament",
+        "zerofleet.cli.commands.tournament:tournament",
         "Let everybody meet everybody, and rate them",
         _USE,
         (
@@ -79,19 +79,19 @@ COMMANDS = {
         ),
     ),
     "openings": Command(
-        "zerofleet.cli.openings:openings",
+        "zerofleet.cli.commands.openings:openings",
         "Draw openings of a game, for matches and tournaments",
         _USE,
         ("zerofleet openings connect_four --plies 4 --count 500 --seed 1",),
     ),
     "agents": Command(
-        "zerofleet.cli.agents:agents",
+        "zerofleet.cli.commands.agents:agents",
         "List the agents there are, and how they are written",
         _LOOK,
         ("zerofleet agents", "zerofleet agents --game take_six"),
     ),
     "solve": Command(
-        "zerofleet.cli.solve:solve",
+        "zerofleet.cli.commands.solve:solve",
         "Say what every move is worth under perfect play",
         _USE,
         (
@@ -101,7 +101,7 @@ COMMANDS = {
         ),
     ),
     "accuracy": Command(
-        "zerofleet.cli.accuracy:accuracy",
+        "zerofleet.cli.commands.accuracy:accuracy",
         "Compare a player's moves with perfect play, ply by ply",
         _USE,
         (
@@ -110,7 +110,7 @@ COMMANDS = {
         ),
     ),
     "ladder": Command(
-        "zerofleet.cli.ladder:ladder",
+        "zerofleet.cli.commands.ladder:ladder",
         "Rate every champion of a run against classical players",
         _USE,
         (
@@ -120,7 +120,7 @@ COMMANDS = {
         ),
     ),
     "models": Command(
-        "zerofleet.cli.models:app",
+        "zerofleet.cli.commands.models:app",
         "List, check, promote and roll back models",
         _LOOK,
         (
@@ -130,7 +130,7 @@ COMMANDS = {
         ),
     ),
     "games": Command(
-        "zerofleet.cli.games:app",
+        "zerofleet.cli.commands.games:app",
         "List the games there are, draw positions, replay stored games",
         _LOOK,
         (
@@ -141,7 +141,7 @@ COMMANDS = {
         ),
     ),
     "backup": Command(
-        "zerofleet.cli.backup:backup",
+        "zerofleet.cli.commands.backup:backup",
         "Copy a run to a safe place while it goes on",
         _MACHINE,
         (
@@ -150,7 +150,7 @@ COMMANDS = {
         ),
     ),
     "restore": Command(
-        "zerofleet.cli.backup:restore",
+        "zerofleet.cli.commands.backup:restore",
         "Put a run back from a backup",
         _MACHINE,
         (
@@ -160,7 +160,7 @@ COMMANDS = {
         ),
     ),
     "certs": Command(
-        "zerofleet.cli.certs:certs",
+        "zerofleet.cli.commands.certs:certs",
         "Make or renew certificates for services and people",
         _MACHINE,
         (
@@ -171,23 +171,25 @@ COMMANDS = {
     ),
     "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
     "plan": Command(
-        "zerofleet.cli.plan:plan",
+        "zerofleet.cli.commands.plan:plan",
         "Say what a fleet of a size would do, and what saturates first",
         _MACHINE,
         ("zerofleet plan --gpus 8 --workers 64", "zerofleet plan --gpus 8 --workers 1000 --simulate --json"),
     ),
     "doctor": Command(
-        "zerofleet.cli.doctor:doctor",
+        "zerofleet.cli.commands.doctor:doctor",
         "Check that this machine has what Zerofleet needs",
         _MACHINE,
         ("zerofleet doctor", "zerofleet doctor --stream-url redis://127.0.0.1:6379"),
     ),
-    "version": Command("zerofleet.cli.version:version", "Print the versions of Zerofleet and of what it stands on", _MACHINE),
+    "version": Command(
+        "zerofleet.cli.commands.version:version", "Print the versions of Zerofleet and of what it stands on", _MACHINE
+    ),
 }
 
 BENCHMARKS = {
     "search": Command(
-        "zerofleet.cli.bench_search:search",
+        "zerofleet.cli.bench.search:search",
         "Simulations a second of the search alone",
         examples=(
             "zerofleet bench search",
@@ -196,17 +198,17 @@ BENCHMARKS = {
         ),
     ),
     "serve": Command(
-        "zerofleet.cli.bench_serve:serve",
+        "zerofleet.cli.bench.serve:serve",
         "Positions a second through workers, gRPC and inference server",
         examples=("zerofleet bench serve --game connect_four --preset laptop",),
     ),
     "solve": Command(
-        "zerofleet.cli.bench_solve:solve",
+        "zerofleet.cli.bench.solve:solve",
         "Time of perfect play of Connect Four",
         examples=("zerofleet bench solve", "zerofleet bench solve --positions 100 --plies 10 --json"),
     ),
     "agent": Command(
-        "zerofleet.cli.bench_agent:agent",
+        "zerofleet.cli.bench.agent:agent",
         "Nodes a second and time a move of an agent",
         examples=(
             "zerofleet bench agent alpha_beta:8 --game connect_four",
@@ -214,7 +216,7 @@ BENCHMARKS = {
         ),
     ),
     "perft": Command(
-        "zerofleet.cli.bench_perft:perft",
+        "zerofleet.cli.bench.perft:perft",
         "Count move sequences: correctness and speed of the rules",
         examples=(
             "zerofleet bench perft connect_four --depth 8",
@@ -223,7 +225,7 @@ BENCHMARKS = {
         ),
     ),
     "rhombus_search": Command(
-        "zerofleet.cli.bench_rhombus_search:rhombus_search",
+        "zerofleet.cli.bench.rhombus_search:rhombus_search",
         "What each part of the search on the rhombus saves",
         examples=(
             "zerofleet bench rhombus_search",
@@ -231,7 +233,7 @@ BENCHMARKS = {
         ),
     ),
     "train": Command(
-        "zerofleet.cli.bench_train:train",
+        "zerofleet.cli.bench.train:train",
         "Samples a second of the trainer",
         examples=("zerofleet bench train --preset laptop",),
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from games.core import Game, parameters_of
 from zerofleet.errors import RunDirectoryError
-from zerofleet.runs import RunHeader, RunPaths, read_header
+from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
 __all__ = ["RUNS", "default_directory", "find_run"]
 

@@ -17,12 +17,12 @@ from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2, service_pb2_grpc
 from tritonclient.grpc import service_pb2 as kserve
 
-from zerofleet.channel_client import ChannelClient
+from zerofleet.contracts.naming import MAX_VERSION, require_model_name
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable, ZerofleetError
-from zerofleet.evaluators.channels import call_error, open_channel
-from zerofleet.model_store import ModelStore
-from zerofleet.naming import MAX_VERSION, require_model_name
-from zerofleet.security.tls import PLAIN, Tls
+from zerofleet.rpc.channel_client import ChannelClient
+from zerofleet.rpc.inference_channels import call_error, open_channel
+from zerofleet.rpc.security.tls import PLAIN, Tls
+from zerofleet.storage.model_store import ModelStore
 
 __all__ = ["ModelControl"]
 

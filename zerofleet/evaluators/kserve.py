@@ -20,13 +20,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
 
-from zerofleet.backoff import Backoff
-from zerofleet.channel_client import ChannelClient
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
-from zerofleet.evaluators.addresses import may_have_replicas
-from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.evaluators.channels import call_error, open_channel
-from zerofleet.naming import (
+from zerofleet.contracts.naming import (
     LEGAL_TENSOR,
     MAX_REQUEST_ROWS,
     POLICY_TENSOR,
@@ -35,7 +29,13 @@ from zerofleet.naming import (
     head_tensor,
     require_model_name,
 )
-from zerofleet.security.tls import PLAIN, Tls
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
+from zerofleet.evaluators.addresses import may_have_replicas
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.channel_client import ChannelClient
+from zerofleet.rpc.inference_channels import call_error, open_channel
+from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["KServeEvaluator"]
 

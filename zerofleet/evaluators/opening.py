@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from games.core import Game
+from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.naming import model_name
-from zerofleet.security.credentials import client_tls, client_token
+from zerofleet.rpc.security.credentials import client_tls, client_token
 
 __all__ = ["evaluating"]
 
@@ -19,7 +19,7 @@ __all__ = ["evaluating"]
 async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator]:
     """Yield a client of the inference server at `address`; without an address, the uniform evaluator.
 
-    Token and TLS are those of this process (`zerofleet.security.credentials`).
+    Token and TLS are those of this process (`zerofleet.rpc.security.credentials`).
 
     Cancellation: the connection is closed.
     """

@@ -22,8 +22,8 @@ import structlog
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError
 from zerofleet.evaluators.addresses import resolve
 from zerofleet.evaluators.control import ModelControl
-from zerofleet.model_store import ModelStore
-from zerofleet.security.tls import PLAIN, Tls
+from zerofleet.rpc.security.tls import PLAIN, Tls
+from zerofleet.storage.model_store import ModelStore
 
 __all__ = ["ABSENCE_S", "ReplicaControl"]
 

@@ -20,8 +20,7 @@ from zerofleet.presets.parts import (
     SelfPlaySettings,
     TrainSettings,
 )
-from zerofleet.presets.tables import EVERY_SIZE, PRESETS, tables_of_game, tables_of_size
-from zerofleet.settings_sources import deep_merge
+from zerofleet.presets.tables import EVERY_SIZE, PRESETS, deep_merge, tables_of_game, tables_of_size
 
 __all__ = [
     "PRESETS",

@@ -30,7 +30,7 @@ from games.core import Game, make, parameters_of
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
-from zerofleet.runs import check_seed
+from zerofleet.storage.runs import check_seed
 
 __all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "read_experiment", "setting_text"]
 

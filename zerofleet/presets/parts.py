@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search.settings import SearchSettings
-from zerofleet.warm_start import WarmStartSettings
 
 __all__ = [
     "GateSettings",

@@ -19,7 +19,7 @@ from typing import Any
 
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["EVERY_SIZE", "PRESETS", "games_with_tables", "tables_of_game", "tables_of_size"]
+__all__ = ["EVERY_SIZE", "PRESETS", "deep_merge", "games_with_tables", "tables_of_game", "tables_of_size"]
 
 PRESETS = ("tiny", "laptop", "gpu")
 EVERY_SIZE = "every_size"
@@ -51,3 +51,13 @@ def tables_of_game(name: str) -> dict[str, Any]:
 def games_with_tables() -> frozenset[str]:
     """Return the names of the games that have a file."""
     return frozenset(entry.name.removesuffix(".toml") for entry in (_DATA / "games").iterdir())
+
+
+def deep_merge(*trees: dict[str, Any]) -> dict[str, Any]:
+    """Return the trees laid over each other, later ones on top; groups are merged, everything else is replaced."""
+    merged: dict[str, Any] = {}
+    for tree in trees:
+        for name, value in tree.items():
+            below = merged.get(name)
+            merged[name] = deep_merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged

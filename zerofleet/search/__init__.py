@@ -37,10 +37,10 @@ Settings change a part each:
 Games played from move to move are driven through `block.SearchBlock`; single positions are searched by `position`.
 """
 
+from zerofleet.contracts.played import PlayedGame, SearchedMove
 from zerofleet.search.block import Leaves, SearchBlock, SearchCounters
 from zerofleet.search.driver import step
 from zerofleet.search.kernel import EXTERNAL
-from zerofleet.search.played import PlayedGame, SearchedMove
 from zerofleet.search.position import search_position, search_positions, search_state
 from zerofleet.search.root import RootAnalysis
 from zerofleet.search.settings import SearchSettings

@@ -25,7 +25,8 @@ import numpy as np
 from games import core
 from games.core import Game
 from games.errors import IllegalMove
-from games.randomness import uniform
+from games.kit.randomness import uniform
+from zerofleet.contracts.played import PlayedGame
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import kernel
 from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
@@ -34,7 +35,6 @@ from zerofleet.search.decide import choose_move
 from zerofleet.search.gumbel import considered_visits
 from zerofleet.search.history import searched_moves
 from zerofleet.search.modes import mode_for
-from zerofleet.search.played import PlayedGame
 from zerofleet.search.root import RootAnalysis, analyse_root
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import ROOT

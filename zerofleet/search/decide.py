@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from games.compiled import lean
-from games.randomness import uniform
+from games.kit.randomness import uniform
+from zerofleet.contracts.played import FULL_SEARCH, WOULD_RESIGN
 from zerofleet.search.arena import Arena, History
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.gumbel import gumbel_select, improved_policy
-from zerofleet.search.played import FULL_SEARCH, WOULD_RESIGN
 from zerofleet.search.puct import prune_forced, settled_mean
 from zerofleet.search.tree import ROOT
 

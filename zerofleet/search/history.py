@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from zerofleet.contracts.played import TARGET_UNIT, SearchedMove
 from zerofleet.search.arena import History
-from zerofleet.search.played import TARGET_UNIT, SearchedMove
 
 __all__ = ["searched_moves"]
 

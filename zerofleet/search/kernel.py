@@ -14,7 +14,7 @@ import numpy as np
 
 from games import core
 from games.compiled import inlined, lean
-from games.randomness import uniform
+from games.kit.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.compiled_settings import CompiledSettings

@@ -15,11 +15,12 @@ import numpy as np
 
 from games import core
 from games.core import Game
-from zerofleet.search import determinise, kernel, predict
+from zerofleet.search import kernel
 from zerofleet.search.arena import Arena, Cache, History, Rows
 from zerofleet.search.compiled_settings import CompiledSettings
+from zerofleet.search.hidden import determinise, predict
+from zerofleet.search.hidden.worlds import Worlds, allocate_worlds
 from zerofleet.search.settings import SearchSettings
-from zerofleet.search.worlds import Worlds, allocate_worlds
 
 __all__ = ["BlockMode", "SearchMode", "mode_for"]
 

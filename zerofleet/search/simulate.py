@@ -8,7 +8,7 @@ import numpy as np
 
 from games import core
 from games.compiled import inlined, lean
-from games.randomness import gamma, gumbel
+from games.kit.randomness import gamma, gumbel
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
 from zerofleet.search.compiled_settings import CompiledSettings

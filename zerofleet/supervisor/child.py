@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from zerofleet import crashpoints
-from zerofleet.backoff import Backoff
 from zerofleet.errors import ZerofleetError
-from zerofleet.lifecycle import EXIT_REFUSED
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.service.lifecycle import EXIT_REFUSED
+from zerofleet.storage import crash_points
 
 __all__ = ["Child", "ChildPlan", "ChildState", "GaveUp", "log_tail"]
 
@@ -147,7 +147,7 @@ class Child:
         _limit_log(self.plan.log)
         environment = dict(self.plan.environment)
         if self.restarts:
-            environment.pop(crashpoints.VARIABLE, None)  # a test kills a service once, not at every start
+            environment.pop(crash_points.VARIABLE, None)  # a test kills a service once, not at every start
         with self.plan.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self.plan.command,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import SERVICES
-from zerofleet.run_paths import RunPaths
-from zerofleet.runs import RunDirectory
-from zerofleet.settings import ENVIRONMENT_PREFIX
+from zerofleet.service.settings import ENVIRONMENT_PREFIX
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.child import ChildPlan
 from zerofleet.supervisor.request import RunRequest
 

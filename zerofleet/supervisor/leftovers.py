@@ -11,7 +11,7 @@ import json
 
 import psutil
 
-from zerofleet.run_paths import RunPaths
+from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["end_leftovers"]
 

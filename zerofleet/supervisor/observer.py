@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, Rung
 from zerofleet.errors import ZerofleetError
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.promotions import Candidate, CandidateStatus, Champion, Rung
-from zerofleet.security.credentials import METRICS_TOKEN_VARIABLE, client_token
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
 from zerofleet.supervisor.child import Child, ChildState
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 from zerofleet.supervisor.readings import Match, Meter, Readings, ServiceReading, Totals

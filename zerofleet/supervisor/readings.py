@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zerofleet.promotions import Candidate, Champion, Rung
+from zerofleet.contracts.promotions import Candidate, Champion, Rung
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.pages import MetricsPage
 

@@ -12,7 +12,7 @@ from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import Experiment
-from zerofleet.runs import check_seed
+from zerofleet.storage.runs import check_seed
 
 __all__ = ["RunRequest", "parse_duration", "split_settings"]
 

@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from zerofleet.promotions import Candidate, CandidateStatus, Rung
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.words import (

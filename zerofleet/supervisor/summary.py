@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from zerofleet.promotions import Candidate, Rung
+from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.words import clock, count, share

@@ -26,14 +26,15 @@ from rich.console import Console
 
 from games.core import Game
 from zerofleet.agents import make_agent
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError
-from zerofleet.files import atomic_publish
-from zerofleet.gatekeeper_client import GatekeeperClient
-from zerofleet.naming import model_name
 from zerofleet.presets.commented import commented
-from zerofleet.runs import RunDirectory, RunHeader
-from zerofleet.security.credentials import client_token
-from zerofleet.settings import inherited_environment
+from zerofleet.presets.warm_start import WarmStartSettings, game_of, seatings_of
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.security.credentials import client_token
+from zerofleet.service.settings import inherited_environment
+from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.runs import RunDirectory, RunHeader
 from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
 from zerofleet.supervisor.fleet import plan_fleet
 from zerofleet.supervisor.history import History
@@ -45,7 +46,6 @@ from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.screen import Title
 from zerofleet.supervisor.summary import summary
 from zerofleet.supervisor.words import memory
-from zerofleet.warm_start import WarmStartSettings, game_of, seatings_of
 
 __all__ = ["Supervisor", "run"]
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from games.core import Game, GameSpec
-from zerofleet.encodings import sample_positions
+from zerofleet.contracts.encodings import sample_positions
 from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from games import abalone_bitboard as bitboard
-from games.abalone import Abalone
+from benchmarks.abalone_ablation import middle_games
+from games.abalone import Abalone, bitboard
 from games.core import State
-from zerofleet.agents.abalone.ablation import middle_games
 
 
 @pytest.fixture(scope="session")

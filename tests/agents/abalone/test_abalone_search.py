@@ -12,8 +12,8 @@ import games
 from games import core
 from games.core import State
 from zerofleet.agents import Agent, make_agent
-from zerofleet.agents.abalone.evaluation import EVALUATIONS
-from zerofleet.agents.abalone.features import FEATURES
+from zerofleet.agents.by_game.abalone.evaluation import EVALUATIONS
+from zerofleet.agents.by_game.abalone.features import FEATURES
 from zerofleet.errors import InvalidRequest
 
 
@@ -60,7 +60,7 @@ def test_what_it_cannot_do_it_refuses(game: str, text: str, said: str) -> None:
 
 
 def test_the_weights_are_data_and_name_features_only() -> None:
-    sets = json.loads(files("zerofleet.agents.abalone").joinpath("weights.json").read_text(encoding="utf-8"))
+    sets = json.loads(files("zerofleet.agents.by_game.abalone").joinpath("weights.json").read_text(encoding="utf-8"))
     assert tuple(sets) == EVALUATIONS
     assert all(set(entry["weights"]) <= set(FEATURES) for entry in sets.values())
 

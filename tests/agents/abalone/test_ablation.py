@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.abalone_ablation import cost, main, middle_games, variants
 from games.abalone import Abalone
-from zerofleet.agents.abalone import SearchOptions
-from zerofleet.agents.abalone.ablation import cost, main, middle_games, variants
+from zerofleet.agents.by_game.abalone import SearchOptions
 
 
 def test_every_part_is_left_out_once_and_everything_once() -> None:

@@ -8,12 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from games import abalone_bitboard as bitboard
 from games import core
-from games.abalone import Abalone
+from games.abalone import Abalone, bitboard
 from games.core import State
-from zerofleet.agents.abalone.evaluation import EVALUATIONS, evaluate, evaluation
-from zerofleet.agents.abalone.features import FEATURES, REFERENCE_UNIT, feature
+from zerofleet.agents.by_game.abalone.evaluation import EVALUATIONS, evaluate, evaluation
+from zerofleet.agents.by_game.abalone.features import FEATURES, REFERENCE_UNIT, feature
 
 Cube = tuple[int, int, int]
 Marbles = set[Cube]

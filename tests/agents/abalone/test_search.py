@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 import games
+from benchmarks.abalone_ablation import middle_games
 from games import core
 from games.abalone import Abalone
 from games.core import Game, State
-from zerofleet.agents.abalone import SearchOptions, think
-from zerofleet.agents.abalone.ablation import middle_games
-from zerofleet.agents.abalone.evaluation import evaluate, evaluation
-from zerofleet.agents.abalone.search import WON
 from zerofleet.agents.budget import Budget
+from zerofleet.agents.by_game.abalone import SearchOptions, think
+from zerofleet.agents.by_game.abalone.evaluation import evaluate, evaluation
+from zerofleet.agents.by_game.abalone.search import WON
 
 SWITCHES = ("deepening", "table", "killers", "history", "static", "aspiration")
 PLAIN = SearchOptions(**dict.fromkeys(SWITCHES, False))  # type: ignore[arg-type]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
-from games.chinese_checkers_rhombus_board import words_of
-from zerofleet.agents.chinese_checkers_rhombus import SearchOptions
-from zerofleet.agents.chinese_checkers_rhombus.agent import searcher_room
-from zerofleet.agents.chinese_checkers_rhombus.trials import sample_positions
-from zerofleet.agents.chinese_checkers_rhombus.work import Work
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
+from games.chinese_checkers.rhombus.board import words_of
+from zerofleet.agents.by_game.rhombus import SearchOptions
+from zerofleet.agents.by_game.rhombus.agent import searcher_room
+from zerofleet.agents.by_game.rhombus.work import Work
+from zerofleet.cli.bench.rhombus_trials import sample_positions
 
 GAME = ChineseCheckersRhombus()
 

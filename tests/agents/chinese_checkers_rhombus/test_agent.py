@@ -10,13 +10,13 @@ import pytest
 
 import games
 from games import core
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from zerofleet.agents import make_agent
-from zerofleet.agents.chinese_checkers_rhombus import RhombusSearchAgent
-from zerofleet.agents.chinese_checkers_rhombus.evaluation import WIN, cell_values, expected_score, linear_weights
-from zerofleet.agents.chinese_checkers_rhombus.features import count_features, linear_score
-from zerofleet.agents.chinese_checkers_rhombus.root import run, set_frame
-from zerofleet.agents.chinese_checkers_rhombus.work import Work
+from zerofleet.agents.by_game.rhombus import RhombusSearchAgent
+from zerofleet.agents.by_game.rhombus.evaluation import WIN, cell_values, expected_score, linear_weights
+from zerofleet.agents.by_game.rhombus.features import count_features, linear_score
+from zerofleet.agents.by_game.rhombus.root import run, set_frame
+from zerofleet.agents.by_game.rhombus.work import Work
 from zerofleet.errors import InvalidRequest
 
 GAME = ChineseCheckersRhombus()

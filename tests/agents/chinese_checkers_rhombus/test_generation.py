@@ -9,13 +9,13 @@ import pytest
 
 import games
 from games import core
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
-from zerofleet.agents.chinese_checkers_rhombus.generation import fill
-from zerofleet.agents.chinese_checkers_rhombus.listing import action_of, list_moves
-from zerofleet.agents.chinese_checkers_rhombus.root import set_frame
-from zerofleet.agents.chinese_checkers_rhombus.search import play_child
-from zerofleet.agents.chinese_checkers_rhombus.trials import compare_generators, count_replies
-from zerofleet.agents.chinese_checkers_rhombus.work import Work
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
+from zerofleet.agents.by_game.rhombus.generation import fill
+from zerofleet.agents.by_game.rhombus.listing import action_of, list_moves
+from zerofleet.agents.by_game.rhombus.root import set_frame
+from zerofleet.agents.by_game.rhombus.search import play_child
+from zerofleet.agents.by_game.rhombus.work import Work
+from zerofleet.cli.bench.rhombus_trials import compare_generators, count_replies
 
 GAME = ChineseCheckersRhombus()
 GENERATORS = ("flood", "fresh", "upward", "channels")

@@ -9,11 +9,11 @@ import pytest
 
 import games
 from games import core
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
-from zerofleet.agents.chinese_checkers_rhombus.evaluation import WIN
-from zerofleet.agents.chinese_checkers_rhombus.plain import plain_score, read_plain
-from zerofleet.agents.chinese_checkers_rhombus.root import Found, run
-from zerofleet.agents.chinese_checkers_rhombus.work import Work
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
+from zerofleet.agents.by_game.rhombus.evaluation import WIN
+from zerofleet.agents.by_game.rhombus.root import Found, run
+from zerofleet.agents.by_game.rhombus.work import Work
+from zerofleet.cli.bench.rhombus_plain import plain_score, read_plain
 
 GAME = ChineseCheckersRhombus()
 MINIMAX = {"algorithm": "minimax", "table": "off", "history": "off", "order": "listed"}

@@ -8,24 +8,14 @@ import numpy as np
 import pytest
 
 from games import core
-from games.chinese_checkers_rhombus import ChineseCheckersRhombus
-from games.randomness import mix64
-from zerofleet.agents.chinese_checkers_rhombus.evaluation import WIN, cell_values
-from zerofleet.agents.chinese_checkers_rhombus.listing import list_moves
-from zerofleet.agents.chinese_checkers_rhombus.root import run, set_frame
-from zerofleet.agents.chinese_checkers_rhombus.search import play_child
-from zerofleet.agents.chinese_checkers_rhombus.table import (
-    AT_LEAST,
-    ENTRY,
-    EXACT,
-    TURN,
-    ZOBRIST,
-    key_of,
-    probe,
-    score_of,
-    store,
-)
-from zerofleet.agents.chinese_checkers_rhombus.work import Work
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
+from games.kit.randomness import mix64
+from zerofleet.agents.by_game.rhombus.evaluation import WIN, cell_values
+from zerofleet.agents.by_game.rhombus.listing import list_moves
+from zerofleet.agents.by_game.rhombus.root import run, set_frame
+from zerofleet.agents.by_game.rhombus.search import play_child
+from zerofleet.agents.by_game.rhombus.table import AT_LEAST, ENTRY, EXACT, TURN, ZOBRIST, key_of, probe, score_of, store
+from zerofleet.agents.by_game.rhombus.work import Work
 
 GAME = ChineseCheckersRhombus()
 

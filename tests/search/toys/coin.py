@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import notation
-from games.bits import set_bit
 from games.core import GameSpec, State, register, rule
-from games.randomness import mix64
+from games.kit.bits import set_bit
+from games.kit.randomness import mix64
 
 COIN, STAGE, LAST = range(3)
 OVER = 3

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from games import notation
-from games.bits import set_bit
 from games.core import GameSpec, State, register, rule
-from games.randomness import mix64
+from games.kit.bits import set_bit
+from games.kit.randomness import mix64
 
 
 @register("corridor")

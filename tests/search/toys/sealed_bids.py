@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import notation
-from games.bits import set_bit
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
-from games.randomness import mix64
+from games.kit.bits import set_bit
+from games.kit.randomness import mix64
 
 FIRST, ROUND, OPEN, COMMITS = range(4)
 

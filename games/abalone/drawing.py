@@ -1,0 +1,77 @@
+"""Pictures of Abalone: the hexagon with its letters and digits, and the captured marbles beside it."""
+
+from __future__ import annotations
+
+import math
+
+from games import core
+from games.abalone import board
+from games.abalone.bitboard import owners
+from games.core import Game, State
+from games.kit import svg
+
+__all__ = ["picture", "svg_picture"]
+
+_MARKS = "XO"
+_COLOURS = (svg.INK, svg.PAPER)
+_RADIUS = 24.0
+"""Of a hexagon, in pixels, from its middle to a corner."""
+_MARBLES = 14
+
+
+def captured(state: State) -> tuple[int, int]:
+    """Return how many marbles player 0 and player 1 have captured."""
+    left = list(owners(state).values())
+    return _MARBLES - left.count(1), _MARBLES - left.count(0)
+
+
+def caption(game: Game, state: State) -> str:
+    """Return the captures, the plies and what comes next, such as `captured: X 1, O 0; ply 12; O to move`."""
+    first, second = captured(state)
+    coming = "over" if core.is_over(game, state) else f"{_MARKS[core.to_move(game, state)]} to move"
+    return f"captured: X {first}, O {second}; ply {int(state[2]) & 0xFFFFFFFF} of {game.spec().max_plies}; {coming}"
+
+
+def picture(game: Game, state: State) -> str:
+    """Return the position for a terminal: rows I to A, and the digits at the lower ends of their diagonals."""
+    holders = owners(state)
+    lines = []
+    for row in reversed(range(board.SIDE)):
+        cells = [cell for cell in board.CELLS if cell[0] == row]
+        marks = " ".join(_MARKS[holders[cell]] if cell in holders else "." for cell in cells)
+        digit = f" {cells[-1][1] + 2}" if row < board.SIDE // 2 else ""
+        lines.append(f"{' ' * abs(row - board.SIDE // 2)}{'ABCDEFGHI'[row]} {marks}{digit}")
+    digits = " ".join(str(column + 1) for _, column in board.CELLS[:5])
+    return "\n".join([*lines, f"{' ' * 7}{digits}", caption(game, state)])
+
+
+def svg_picture(game: Game, state: State) -> str:
+    """Return the position as SVG: X is black, O is white; captured marbles lie on the side of who took them."""
+    width, height = _place((4, 8))[0] + 4.2 * _RADIUS, _place((0, 0))[1] + 4.4 * _RADIUS
+    canvas = svg.Canvas(width, height)
+    holders = owners(state)
+    for cell in board.CELLS:
+        x, y = _place(cell)
+        canvas.polygon(svg.hexagon(x, y, _RADIUS), fill=svg.BOARD, stroke=svg.LINE)
+        if cell in holders:
+            canvas.circle(x, y, 0.68 * _RADIUS, fill=_COLOURS[holders[cell]], stroke=svg.INK)
+    for row in range(board.SIDE):
+        x, y = _place((row, max(0, row - 4) - 1))
+        canvas.text(x + 0.2 * _RADIUS, y, "ABCDEFGHI"[row])
+    for column in range(board.SIDE):
+        x, y = _place((max(0, column - 4) - 1, column))
+        canvas.text(x - 0.1 * _RADIUS, y - 0.2 * _RADIUS, str(column + 1))
+    for player, taken in enumerate(captured(state)):
+        for i in range(taken):
+            x, y = (width - (1.2 + 1.1 * (i // 5)) * _RADIUS, (1.2 + 1.1 * (i % 5)) * _RADIUS)
+            y = height - y - 1.6 * _RADIUS if player == 0 else y
+            canvas.circle(x, y, 0.5 * _RADIUS, fill=_COLOURS[1 - player], stroke=svg.INK)
+    canvas.text(width / 2, height - 0.8 * _RADIUS, caption(game, state))
+    return canvas.render(f"Abalone, {caption(game, state)}")
+
+
+def _place(cell: board.Cell) -> tuple[float, float]:
+    """Return the middle of a cell, or of where a cell beyond the rim would be, in pixels."""
+    row, column = cell
+    x = (column - row / 2) * math.sqrt(3) * _RADIUS
+    return x + 6.5 * _RADIUS, (board.SIDE - 1 - row) * 1.5 * _RADIUS + 1.6 * _RADIUS

@@ -1,0 +1,303 @@
+"""Abalone: push marbles of the other player off a hexagonal board, six to win.
+
+One, two or three marbles in a line move one step, along the line or sideways. Along the line they push fewer marbles of the
+other player, if behind these is an empty cell or the rim; who is pushed over the rim is captured. Player 0 (X) begins:
+
+            I O O O O O
+           H O O O O O O
+          G . . O O O . .
+         F . . . . . . . .         moves are written A1NE (the line that ends with A1 goes north-east) and
+        E . . . . . . . . .        C3C5NW (the line from C3 to C5 steps sideways to the north-west);
+         D . . . . . . . . 9       `games.abalone.board` has the compass and the numbers of the moves
+          C . . X X X . . 8
+           B X X X X X X 7
+            A X X X X X 6
+               1 2 3 4 5
+
+State (uint64 [3]): marbles of player 0, marbles of player 1 (words of `games.abalone.bitboard`), and a status whose bits 0 to
+31 count the plies and whose bit 32 says that the game is over, which `play` decides once.
+
+Planes (3 x 9 x 9), row I first: my marbles, the other player's, the cells of the board. With `plies_left`, then the digits of
+the number of plies left before the cap, the lowest first, each a plane of ones or of nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from games import notation
+from games.abalone import bitboard, board, drawing
+from games.abalone import notation as abalone_notation
+from games.compiled import compiled
+from games.core import GameSpec, State, register, rule
+from games.errors import InvalidParameters
+from games.kit.bits import count_bits, set_range
+from games.kit.randomness import mix64
+
+__all__ = ["MARBLES", "Abalone"]
+
+MARBLES = 14
+_MAX_PLY_CAP = 1_000_000
+_MAX_LEGAL = 234
+"""In each of six directions at most 39 moves. In line, at most one for each of 14 marbles. Sideways, only marbles with an
+empty cell before them: no two of these lie one before the other. So of a marble's neighbours on its two other lines, the two
+above the line of movement are not both among these, nor the two below it. Joined with such neighbours they are chains that
+lead on upwards and make no ring: at most 13 pairs and 12 threes."""
+
+_ONE = np.uint64(1)
+_PLIES = np.uint64(0xFFFFFFFF)
+_OVER = _ONE << np.uint64(32)
+_KEY_MOVER = np.uint64(61)
+_KEY_OVER = np.uint64(62)
+_BYTE = np.uint64(255)
+_PLANE = board.SIDE * board.SIDE
+_ROW_BITS = np.array([bitboard.bit_of((row, max(0, row - 4))) for row in range(board.SIDE)], dtype=np.uint64)
+_ROW_MASKS = np.array([2 ** (9 - abs(row - 4)) - 1 for row in range(board.SIDE)], dtype=np.uint64)
+_ROW_PLACES = np.array([board.plane_cell((row, max(0, row - 4))) for row in range(board.SIDE)], dtype=np.int64)
+"""Of each row: its lowest bit in a word, its cells as a mask, its first cell in a plane."""
+_FIRST = np.array([bitboard.word(first) for first, _ in board.LAYOUTS.values()], dtype=np.uint64)
+_SECOND = np.array([bitboard.word(second) for _, second in board.LAYOUTS.values()], dtype=np.uint64)
+
+
+@register("abalone")
+class Abalone(NamedTuple):
+    """Abalone for two players, with one of three starting positions."""
+
+    layout: str = "standard"
+    captures: int = 6
+    ply_cap: int = 200
+    stalemate_loses: bool = False
+    ply_cost: float = 0.0
+    actions: int = 1452
+    plies_left: bool = False
+
+    def spec(self) -> GameSpec:
+        """See `games.core.Game`."""
+        return _spec(self)
+
+    def action_name(self, state: State, action: int) -> str:
+        """Return `A1NE` for a move in line and `C3C5NW` for one sideways."""
+        return abalone_notation.names(self.actions)[action]
+
+    def parse_action(self, state: State, text: str) -> int:
+        """Read `A1NE` or `C3C5NW`; raises `IllegalMove` with the reason and the legal moves."""
+        return abalone_notation.read(self, state, self.actions, text)
+
+    def draw(self, state: State) -> str:
+        """See `games.core.Game`."""
+        return drawing.picture(self, state)
+
+    def draw_svg(self, state: State) -> str:
+        """Return the position as SVG, with the captured marbles beside the board."""
+        return drawing.svg_picture(self, state)
+
+
+@functools.lru_cache(maxsize=64)
+def _spec(game: Abalone) -> GameSpec:
+    _check(game)
+    return GameSpec(
+        name="abalone",
+        rules_version=1,
+        num_players=2,
+        num_actions=game.actions,
+        max_legal=_MAX_LEGAL,
+        state_dtype=np.dtype(np.uint64),
+        state_size=3,
+        planes=(3 + (game.ply_cap.bit_length() if game.plies_left else 0), board.SIDE, board.SIDE),
+        max_plies=game.ply_cap,
+        symmetries=board.symmetries(game.actions),
+        lattice="hexagonal",
+        repeats=True,
+    )
+
+
+def _check(game: Abalone) -> None:
+    """Raise `InvalidParameters` for a parameter out of range."""
+    if game.layout not in board.LAYOUTS:
+        raise InvalidParameters(f"abalone: layout={game.layout!r} is unknown; it must be one of {', '.join(board.LAYOUTS)}")
+    notation.require_range("abalone", "captures", game.captures, 1, MARBLES)
+    notation.require_range("abalone", "ply_cap", game.ply_cap, 1, _MAX_PLY_CAP)
+    if game.actions not in board.NUMBERS_OF_MOVES:
+        wanted = " or ".join(map(str, board.NUMBERS_OF_MOVES))
+        raise InvalidParameters(f"abalone: actions={game.actions} is out of range; it must be {wanted}")
+    if not 0.0 <= game.ply_cost * game.ply_cap <= 1.0:
+        raise InvalidParameters(
+            f"abalone: ply_cost={game.ply_cost} is out of range; with ply_cap={game.ply_cap} "
+            f"it must be between 0 and {1 / game.ply_cap}"
+        )
+
+
+@compiled
+def _table(game: Abalone) -> int:
+    return 0 if game.actions == 1452 else 1
+
+
+@compiled
+def _player(state: State) -> int:
+    return int(np.int64(state[2] & _ONE))
+
+
+@rule(Abalone)
+def reset(game: Abalone, state: State, seed: int) -> None:
+    """Set up the marbles of the layout."""
+    chosen = 0
+    if game.layout == "belgian_daisy":
+        chosen = 1
+    elif game.layout == "german_daisy":
+        chosen = 2
+    state[0] = _FIRST[chosen]
+    state[1] = _SECOND[chosen]
+    state[2] = 0
+
+
+@rule(Abalone)
+def to_move(game: Abalone, state: State) -> int:
+    """Players alternate; player 0 begins."""
+    return _player(state)
+
+
+@rule(Abalone)
+def legal_actions(game: Abalone, state: State, out: np.ndarray) -> int:
+    """Every step of one, two or three marbles in line or sideways, until the game is over."""
+    if state[2] & _OVER:
+        return 0
+    player = _player(state)
+    return bitboard.legal(state[player], state[1 - player], _table(game), out)
+
+
+@rule(Abalone)
+def play(game: Abalone, state: State, action: int) -> None:
+    """Move the line, and see whether the game is over: enough captured, too many plies, or no move for the next player."""
+    player = _player(state)
+    mine, other = bitboard.moved(state[player], state[1 - player], _table(game), action)
+    state[player], state[1 - player] = mine, other
+    status = state[2] + _ONE
+    if count_bits(other) <= MARBLES - game.captures or status == np.uint64(game.ply_cap) or not bitboard.can_move(other, mine):
+        status |= _OVER
+    state[2] = status
+
+
+@rule(Abalone)
+def is_over(game: Abalone, state: State) -> bool:
+    """Enough marbles captured, as many plies played as there may be, or no move left."""
+    return (state[2] & _OVER) != 0  # type: ignore[no-any-return]
+
+
+@rule(Abalone)
+def scores(game: Abalone, state: State, out: np.ndarray) -> None:
+    """1 and -1 for who captured enough; else the lead in captures as a share of these, or a loss for who cannot move."""
+    first, second = MARBLES - count_bits(state[1]), MARBLES - count_bits(state[0])
+    score = (first - second) / game.captures
+    if first >= game.captures:
+        score = 1.0
+    elif second >= game.captures:
+        score = -1.0
+    elif game.stalemate_loses and (state[2] & _PLIES) < np.uint64(game.ply_cap):
+        score = -1.0 if _player(state) == 0 else 1.0
+    _share(game, state, score, out)
+
+
+@rule(Abalone)
+def standing(game: Abalone, state: State, out: np.ndarray) -> None:
+    """The lead in captures as a share of those that win: what the ply cap would pay if it came now.
+
+    Marbles that circle capture nothing, so a position that recurs is worth what has been captured before it.
+    """
+    _share(game, state, (count_bits(state[0]) - count_bits(state[1])) / game.captures, out)
+
+
+@compiled
+def _share(game: Abalone, state: State, score: float, out: np.ndarray) -> None:
+    """Write what is left of the score of player 0 after so many plies, and its opposite."""
+    plies = np.int64(state[2] & _PLIES)
+    score *= 1.0 - game.ply_cost * plies
+    out[0] = score
+    out[1] = 0.0 - score  # a draw is 0.0 to both, never -0.0
+
+
+@rule(Abalone)
+def encode(game: Abalone, state: State, viewer: int, out: np.ndarray) -> None:
+    """My marbles, the other player's, the cells of the board and, if wanted, the digits of the number of plies left."""
+    out[:] = 0
+    _encode_cells(state[viewer], 0, out)
+    _encode_cells(state[1 - viewer], _PLANE, out)
+    _encode_cells(bitboard.CELLS, 2 * _PLANE, out)
+    if game.plies_left:
+        left = game.ply_cap - np.int64(state[2] & _PLIES)
+        start = 3 * _PLANE
+        while left:
+            if left & 1:
+                set_range(out, start, start + _PLANE)
+            left >>= 1
+            start += _PLANE
+
+
+@compiled
+def _encode_cells(marbles: np.uint64, start: int, out: np.ndarray) -> None:
+    """Set the bits from `start` on as the cells of a word say, row by row."""
+    for row in range(9):
+        bit = start + _ROW_PLACES[row]
+        cells = ((marbles >> _ROW_BITS[row]) & _ROW_MASKS[row]) << np.uint64(bit & 7)
+        out[bit >> 3] |= np.uint8(cells & _BYTE)
+        if cells > _BYTE:
+            out[(bit >> 3) + 1] |= np.uint8(cells >> np.uint64(8))
+
+
+@rule(Abalone)
+def key(game: Abalone, state: State) -> np.uint64:
+    """The marbles, who is to move, whether the game is over and, if the planes show it, the number of plies, mixed."""
+    over = np.uint64((state[2] & _OVER) != 0) << _KEY_OVER
+    mixed = mix64(_repetition_word(state) ^ over)
+    if game.plies_left:
+        mixed = mix64(mixed + (state[2] & _PLIES))
+    return mix64(mixed + state[1])
+
+
+@rule(Abalone)
+def repetition_key(game: Abalone, state: State) -> np.uint64:
+    """The marbles and who is to move, mixed."""
+    return mix64(mix64(_repetition_word(state)) + state[1])
+
+
+@compiled
+def _repetition_word(state: State) -> np.uint64:
+    """Return the marbles of player 0, with the player to move in a bit above them."""
+    return state[0] | (state[2] & _ONE) << _KEY_MOVER  # type: ignore[no-any-return]
+
+
+@rule(Abalone)
+def move_value(game: Abalone, state: State, action: int) -> float:
+    """100 for a capture; besides, the steps by which my marbles come nearer to the middle and the other player's go away."""
+    player = _player(state)
+    mine, other = state[player], state[1 - player]
+    mine_after, other_after = bitboard.moved(mine, other, _table(game), action)
+    captured = count_bits(other) - count_bits(other_after)
+    towards = bitboard.nearness(mine_after) - bitboard.nearness(mine)
+    away = bitboard.nearness(other) - bitboard.nearness(other_after)
+    return float(100 * captured + towards + away)
+
+
+@rule(Abalone)
+def estimate(game: Abalone, state: State, out: np.ndarray) -> None:
+    """The lead in marbles, and besides, by a hundredth part, in neighbours and in nearness to the middle.
+
+    100 for a marble, 1 for a neighbour of the same colour, 1.5 for a step towards the middle (each as a lead), divided by 100
+    for every marble that wins and one more. Neighbours and nearness come to less than two marbles, and whoever leads by enough
+    marbles has won, so it stays within (-1, 1).
+    """
+    first, second = state[0], state[1]
+    gathered = bitboard.neighbours(first) - bitboard.neighbours(second)
+    distant = _distance(first) - _distance(second)
+    lead = count_bits(first) - count_bits(second)
+    worth = (100 * lead + gathered - 1.5 * distant) / (100 * (game.captures + 1))
+    out[0] = worth
+    out[1] = 0.0 - worth
+
+
+@compiled
+def _distance(marbles: np.uint64) -> int:
+    """Return the sum of the distances of marbles from the middle, in steps."""
+    return 4 * count_bits(marbles) - bitboard.nearness(marbles)

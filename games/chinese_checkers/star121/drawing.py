@@ -1,0 +1,80 @@
+"""The star of 121 fields for people: names of fields, a picture as text and one as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from games.chinese_checkers.star121.board import FIELDS, PLACES, ROWS, SIDE
+from games.kit import svg
+
+__all__ = ["FIELD_NAMES", "FIELD_NUMBERS", "picture", "text"]
+
+_LETTERS = "qponmlkjihgfedcba"
+_WIDEST_ROW = 13
+_LENGTHS = [sum(int(row) == y for row in ROWS) for y in range(SIDE)]
+_FIRSTS = [sum(_LENGTHS[:y]) for y in range(SIDE)]
+
+FIELD_NAMES = tuple(f"{_LETTERS[ROWS[field]]}{field - _FIRSTS[ROWS[field]] + 1}" for field in range(FIELDS))
+"""The name of each field: the letter of its row, from the bottom, and its number in the row, from the left."""
+FIELD_NUMBERS = {name: field for field, name in enumerate(FIELD_NAMES)}
+
+_HEXAGON = ((4, 0), (4, -4), (0, -4), (-4, 0), (-4, 4), (0, 4))
+"""Row and slanted column of the corners of the middle, clockwise; corner k of the star lies between k and k + 1."""
+
+_STEP, _MARGIN = 34.0, 40.0
+_ROW_STEP = _STEP * math.sqrt(3) / 2
+_TINT = 0.4  # how much of a player's colour their home shows
+
+
+def text(owners: Sequence[int]) -> str:
+    """Return the board as text; owners gives the player on each field, -1 for none."""
+    lines = []
+    for y, (first, length) in enumerate(zip(_FIRSTS, _LENGTHS, strict=True)):
+        fields = " ".join(str(owner) if owner >= 0 else "." for owner in owners[first : first + length])
+        lines.append(f"{_LETTERS[y]} {' ' * (_WIDEST_ROW - length)}{fields}")
+    return "\n".join(lines)
+
+
+def picture(owners: Sequence[int], corners: Sequence[int], caption: str) -> str:
+    """Return the board as SVG.
+
+    Args:
+        owners: The player on each field, -1 for none.
+        corners: The corner of each player.
+        caption: What to write below.
+    """
+    width = (_WIDEST_ROW - 1) * _STEP + 2 * _MARGIN
+    height = (SIDE - 1) * _ROW_STEP + 3 * _MARGIN
+    canvas = svg.Canvas(width, height)
+    for corner in range(6):
+        colour = svg.PLAYER_COLOURS[corners.index(corner)] if corner in corners else svg.BOARD
+        one, other = _HEXAGON[corner], _HEXAGON[(corner + 1) % 6]
+        tip = (one[0] + other[0], one[1] + other[1])
+        canvas.polygon([_middle(place) for place in (one, tip, other)], fill=_faded(colour))
+    canvas.polygon([_middle(place) for place in _HEXAGON], fill=svg.BOARD)
+    for field, owner in enumerate(owners):
+        x, y = _middle(PLACES[field])
+        if owner >= 0:
+            canvas.circle(x, y, 0.38 * _STEP, fill=svg.PLAYER_COLOURS[owner], stroke=svg.INK)
+            canvas.text(x, y, str(owner), size=11.0, fill=svg.PAPER)
+        else:
+            canvas.circle(x, y, 0.22 * _STEP, fill=svg.PAPER)
+    for y, letter in enumerate(_LETTERS):
+        left = _middle(PLACES[_FIRSTS[y]])[0]
+        canvas.text(left - 0.8 * _STEP, _MARGIN + y * _ROW_STEP, letter, size=11.0)
+    canvas.text(width / 2, height - _MARGIN / 2, caption)
+    return canvas.render(f"Chinese Checkers, {caption}")
+
+
+def _middle(place: tuple[int, int]) -> tuple[float, float]:
+    """Return where the field at a row and slanted column, from the centre, is drawn."""
+    t, q = place
+    x = _MARGIN + (_WIDEST_ROW - 1) / 2 * _STEP + (q + t / 2) * _STEP
+    return x, _MARGIN + (t + SIDE // 2) * _ROW_STEP
+
+
+def _faded(colour: str) -> str:
+    """Return a colour mixed with that of paper."""
+    channels = [round(_TINT * int(colour[i : i + 2], 16) + (1 - _TINT) * int(svg.PAPER[i : i + 2], 16)) for i in range(1, 7, 2)]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)

@@ -1,0 +1,394 @@
+"""Chinese Checkers on the standard star of 121 fields, for two, three, four or six players with ten pieces each.
+
+A move is a whole turn, written and numbered by the fields it leads from and to; which jumps lie between does not matter.
+Rows are named by letters from the bottom, fields by their number in the row. Two players, player 0 has moved d1-e5:
+
+    q             1
+    p            1 1
+    o           1 1 1
+    n          1 1 1 1
+    m . . . . . . . . . . . . .
+    l  . . . . . . . . . . . .
+                ..
+    f  . . . . . . . . . . . .
+    e . . . . 0 . . . . . . . .
+    d          . 0 0 0
+    c           0 0 0
+    b            0 0
+    a             0
+
+Seats go clockwise. Everybody sees the board turned so that their own home lies at the bottom: in the planes, and in the
+numbers of their actions, 121 * from + to in the fields of `games.chinese_checkers.star121.board`. The last action is the pass.
+
+State (uint64 [1 + 2 P]): a status word, then two words of fields for each player, as seen from corner 0. Status: bits 0 to 2
+the player to move, bit 3 the end, bits 4 to 6 how many have finished, from bit 8 on three bits for each player with their
+place (1 for the first, 0 while playing), from bit 32 on the plies. `play` decides places and end once.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from games import notation
+from games.chinese_checkers.star121 import board as star
+from games.chinese_checkers.star121 import drawing
+from games.chinese_checkers.star121.board import CELLS, FIELDS, GOAL, HOME, ROWS, SIDE, TURNED, WITHOUT_CORNERS
+from games.compiled import compiled
+from games.core import GameSpec, State, Symmetry, register, rule
+from games.errors import IllegalMove, InvalidParameters
+from games.kit.bits import lowest_bit, set_bit
+from games.kit.randomness import mix64
+from games.positions import legal
+
+__all__ = ["ChineseCheckers"]
+
+_SEATS = {2: (0, 3), 3: (0, 2, 4), 4: (0, 1, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
+"""The corners of the players; with four, two pairs of opposite corners are taken."""
+_PASS = FIELDS * FIELDS
+_PIECES = 10
+_MAX_ROUNDS = 5000
+_HOME_ROWS = 140  # the rows of a full home, counted from the top, in sum
+_FULL_ADVANCE = 120.0  # rows that ten pieces gain from a full home to a full goal
+_NEARLY = 0.99  # an estimate stays below what is won for certain
+
+_CORNERS = np.array([[*_SEATS.get(players, ()), *[0] * 6][:6] for players in range(7)], dtype=np.int64)
+_GOALS = np.array([star.words_of(star.corner_fields((corner + 3) % 6)) for corner in range(6)], dtype=np.uint64)
+_HOMES = np.array([star.words_of(star.corner_fields(corner)) for corner in range(6)], dtype=np.uint64)
+
+_ONE = np.uint64(1)
+_SEAT = np.uint64(7)
+_OVER = np.uint64(8)
+_FINISHED, _PLACE, _PLIES = np.uint64(4), np.uint64(8), np.uint64(32)
+_WITHOUT_PLIES = np.uint64(0xFFFFFFFF)
+
+
+@register("chinese_checkers")
+class ChineseCheckers(NamedTuple):
+    """Chinese Checkers on the star of 121 fields."""
+
+    players: int = 2
+    rounds: int = 200
+    spoilers: int = 3
+    leave_goal: bool = True
+    open_corners: bool = True
+    places: bool = False
+    by_distance: bool = True
+
+    def spec(self) -> GameSpec:
+        """See `games.core.Game`."""
+        if self.players not in _SEATS:
+            raise InvalidParameters(f"chinese_checkers: players={self.players} is out of range; it must be 2, 3, 4 or 6")
+        notation.require_range("chinese_checkers", "rounds", self.rounds, 1, _MAX_ROUNDS)
+        notation.require_range("chinese_checkers", "spoilers", self.spoilers, 0, _PIECES - 1)
+        return _spec(self)
+
+    def action_name(self, state: State, action: int) -> str:
+        """Return the fields a move leads from and to, such as `d1-e5`, or `pass`."""
+        if action == _PASS:
+            return "pass"
+        back = TURNED[(6 - _corner(self, _player(state))) % 6]
+        return "-".join(drawing.FIELD_NAMES[back[field]] for field in divmod(action, FIELDS))
+
+    def parse_action(self, state: State, text: str) -> int:
+        """Read `d1-e5` or `pass`; raises `IllegalMove` with the reason and the legal moves."""
+        wanted = text.strip().lower()
+        action = _PASS if wanted == "pass" else self._meant(state, wanted)
+        if action in legal(self, state):
+            return action
+        names = notation.legal_names(self, state)
+        if not names:
+            raise IllegalMove(f"{text.strip()!r} is not a legal move here: the game is over")
+        why = self._why_not(state, wanted)
+        raise IllegalMove(f"{text.strip()!r} is not a legal move here{why}; legal: {' '.join(names)}")
+
+    def _meant(self, state: State, wanted: str) -> int:
+        """Return the action of the player to move that `d1-e5` means, legal or not; -1 if it names no two fields."""
+        numbers = [drawing.FIELD_NUMBERS.get(name, -1) for name in wanted.split("-")]
+        if len(numbers) != 2 or min(numbers) < 0:
+            return -1
+        origin, target = (int(TURNED[_corner(self, _player(state)), field]) for field in numbers)
+        return origin * FIELDS + target
+
+    def _why_not(self, state: State, wanted: str) -> str:
+        """Return why a move is illegal, where a short reason can be given."""
+        if wanted == "pass":
+            return " (who can move must)"
+        if self._meant(state, wanted) < 0:
+            strange = [name for name in wanted.split("-") if name and name not in drawing.FIELD_NUMBERS]
+            return " (moves look like d1-e2)" if not strange else f" (there is no field {strange[0]!r}; moves look like d1-e2)"
+        owners = self.owners(state)
+        origin, target = wanted.split("-")
+        if owners[drawing.FIELD_NUMBERS[origin]] != _player(state):
+            return f" (no piece of player {_player(state)} is on {origin})"
+        if owners[drawing.FIELD_NUMBERS[target]] >= 0:
+            return f" ({target} is taken)"
+        return ""
+
+    def owners(self, state: State) -> list[int]:
+        """Return the player on each field as seen from corner 0, -1 where there is none."""
+        sets = [int(state[1 + 2 * player]) | int(state[2 + 2 * player]) << 64 for player in range(self.players)]
+        return [next((p for p, bits in enumerate(sets) if bits >> field & 1), -1) for field in range(FIELDS)]
+
+    def caption(self, state: State) -> str:
+        """Return what comes next or how it ended, such as `player 1 to move, ply 12 of 400`."""
+        places = [_place_of(state, player) for player in range(self.players)]
+        order = sorted((place, player) for player, place in enumerate(places) if place)
+        words = [f"player {player} is at place {place}" for place, player in order]
+        plies = f"ply {int(state[0] >> _PLIES)} of {self.rounds * self.players}"
+        words += ["over"] if is_over(self, state) else [f"player {_player(state)} to move"]
+        return ", ".join([*words, plies])
+
+    def draw(self, state: State) -> str:
+        """See `games.core.Game`."""
+        return f"{drawing.text(self.owners(state))}\n{self.caption(state)}"
+
+    def draw_svg(self, state: State) -> str:
+        """Return the position as SVG, corners in the colour of the player whose home they are."""
+        return drawing.picture(self.owners(state), _SEATS[self.players], self.caption(state))
+
+
+@functools.lru_cache(maxsize=64)
+def _spec(game: ChineseCheckers) -> GameSpec:
+    fields = [(origin, target) for origin in range(FIELDS) for target in range(FIELDS)]
+    action_cells = np.array([*((CELLS[origin], CELLS[target]) for origin, target in fields), (-1, -1)], dtype=np.int16)
+    action_cells.setflags(write=False)
+    return GameSpec(
+        name="chinese_checkers",
+        rules_version=1,
+        num_players=game.players,
+        num_actions=_PASS + 1,
+        max_legal=star.most_moves(game.players, game.open_corners),
+        state_dtype=np.dtype(np.uint64),
+        state_size=1 + 2 * game.players,
+        planes=(_channels(game), SIDE, SIDE),
+        max_plies=game.rounds * game.players,
+        symmetries=(_mirror(),) if game.players == 2 else (),
+        lattice="hexagonal",
+        action_cells=action_cells,
+        repeats=True,
+    )
+
+
+def _mirror() -> Symmetry:
+    """Return the reflection that exchanges left and right; with more than two players it would turn the order of play round."""
+    cells = np.arange(SIDE * SIDE, dtype=np.int32)
+    cells[CELLS] = CELLS[star.MIRROR]
+    actions = np.append(star.MIRROR[:, np.newaxis] * np.int16(FIELDS) + star.MIRROR, np.int16(_PASS))
+    return Symmetry("mirror", cells, actions)
+
+
+@compiled
+def _channels(game: ChineseCheckers) -> int:
+    return game.players + (4 if game.players == 4 else 3)
+
+
+@compiled
+def _corner(game: ChineseCheckers, player: int) -> int:
+    return int(_CORNERS[game.players, player])
+
+
+@compiled
+def _player(state: State) -> int:
+    return int(np.int64(state[0] & _SEAT))
+
+
+@compiled
+def _place_of(state: State, player: int) -> int:
+    return int(np.int64((state[0] >> (_PLACE + np.uint64(3 * player))) & _SEAT))
+
+
+@rule(ChineseCheckers)
+def reset(game: ChineseCheckers, state: State, seed: int) -> None:
+    """Fill every player's home."""
+    state[0] = 0
+    for player in range(game.players):
+        corner = _corner(game, player)
+        state[1 + 2 * player], state[2 + 2 * player] = _HOMES[corner, 0], _HOMES[corner, 1]
+
+
+@rule(ChineseCheckers)
+def to_move(game: ChineseCheckers, state: State) -> int:
+    """Seats in turn, clockwise; who has finished is left out."""
+    return _player(state)
+
+
+@rule(ChineseCheckers)
+def legal_actions(game: ChineseCheckers, state: State, out: np.ndarray) -> int:
+    """Steps and chains of jumps of every piece; the pass if there are none."""
+    if state[0] & _OVER:
+        return 0
+    player = _player(state)
+    corner = _corner(game, player)
+    first, second = _taken(game, state)
+    first, second = star.turned(first, second, corner)
+    mine, mine_second = star.turned(state[1 + 2 * player], state[2 + 2 * player], corner)
+    count, offset = 0, 0
+    for _ in range(2):
+        while mine:
+            origin = lowest_bit(mine) + offset
+            mine &= mine - _ONE
+            low, high = star.reached(origin, first, second)
+            if origin < _PIECES and not game.leave_goal:  # fields 0 .. 9 are the goal
+                low, high = low & GOAL[0], np.uint64(0)
+            elif not game.open_corners:
+                low, high = low & WITHOUT_CORNERS[0], high & WITHOUT_CORNERS[1]
+            count = star.list_targets(origin * FIELDS, low, out, count)
+            count = star.list_targets(origin * FIELDS + 64, high, out, count)
+        mine, offset = mine_second, 64
+    if count == 0:
+        out[0] = _PASS
+        count = 1
+    return count
+
+
+@compiled
+def _taken(game: ChineseCheckers, state: State) -> tuple[np.uint64, np.uint64]:
+    """Return the fields that hold a piece, as seen from corner 0."""
+    first, second = state[1], state[2]
+    for player in range(1, game.players):
+        first |= state[1 + 2 * player]
+        second |= state[2 + 2 * player]
+    return first, second
+
+
+@rule(ChineseCheckers)
+def play(game: ChineseCheckers, state: State, action: int) -> None:
+    """Move the piece, then see whether the mover has finished, whether the game is over, and who is next."""
+    player = _player(state)
+    if action != _PASS:
+        back = (6 - _corner(game, player)) % 6
+        origin = TURNED[back, action // FIELDS]
+        target = TURNED[back, action % FIELDS]
+        state[1 + 2 * player + (origin >> 6)] ^= _ONE << np.uint64(origin & 63)
+        state[1 + 2 * player + (target >> 6)] ^= _ONE << np.uint64(target & 63)
+    status = state[0] + (_ONE << _PLIES)
+    finished = int(np.int64((status >> _FINISHED) & _SEAT))
+    if _has_finished(game, state, player):
+        finished += 1
+        status += (_ONE << _FINISHED) | (np.uint64(finished) << (_PLACE + np.uint64(3 * player)))
+    state[0] = status
+    following = (player + 1) % game.players
+    last_place = game.players - 1 if game.places else 1
+    if finished >= last_place or status >> _PLIES == np.uint64(game.rounds * game.players):
+        status |= _OVER
+    else:
+        while _place_of(state, following):
+            following = (following + 1) % game.players
+    state[0] = (status & ~_SEAT) | np.uint64(following)
+
+
+@compiled
+def _has_finished(game: ChineseCheckers, state: State, player: int) -> bool:
+    """Return whether the goal is full of the player's pieces, up to as many of others as do not count as spoiling it."""
+    corner = _corner(game, player)
+    first, second = _GOALS[corner, 0], _GOALS[corner, 1]
+    missing = first & ~state[1 + 2 * player]
+    missing_second = second & ~state[2 + 2 * player]
+    if not missing | missing_second:
+        return True
+    taken, taken_second = _taken(game, state)
+    if game.spoilers == 0 or missing & ~taken or missing_second & ~taken_second:
+        return False
+    others = 0
+    while missing:
+        missing &= missing - _ONE
+        others += 1
+    while missing_second:
+        missing_second &= missing_second - _ONE
+        others += 1
+    return others <= game.spoilers
+
+
+@rule(ChineseCheckers)
+def is_over(game: ChineseCheckers, state: State) -> bool:
+    """The first player has finished (with `places`: all but one), or the rounds are over."""
+    return (state[0] & _OVER) != 0  # type: ignore[no-any-return]
+
+
+@rule(ChineseCheckers)
+def scores(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
+    """From 1 for the first place evenly down to -1 for the last; those without a place share the mean of what is left."""
+    standing(game, state, out)
+
+
+@rule(ChineseCheckers)
+def standing(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
+    """The scores of places won so far; before that, 0 each, or with `by_distance` the lead in rows gained."""
+    others = game.players - 1
+    finished = int(np.int64((state[0] >> _FINISHED) & _SEAT))
+    if finished == 0 and game.by_distance:
+        total = 0.0
+        for player in range(game.players):
+            out[player] = _rows_gained(game, state, player) / _FULL_ADVANCE
+            total += out[player]
+        for player in range(game.players):
+            out[player] -= (total - out[player]) / others
+        return
+    for player in range(game.players):
+        place = _place_of(state, player)
+        out[player] = 1.0 - 2.0 * (place - 1) / others if place else -finished / others
+
+
+@compiled
+def _rows_gained(game: ChineseCheckers, state: State, player: int) -> int:
+    """Return how many rows the pieces of a player are ahead of their home in sum: 0 .. 120."""
+    first, second = star.turned(state[1 + 2 * player], state[2 + 2 * player], _corner(game, player))
+    return _HOME_ROWS - star.sum_of_rows(first, second)
+
+
+@rule(ChineseCheckers)
+def encode(game: ChineseCheckers, state: State, viewer: int, out: np.ndarray) -> None:
+    """The pieces of each seat from mine on, my home, my goal, the board, and with four players where the next one sits."""
+    out[:] = 0
+    corner = _corner(game, viewer)
+    plane = SIDE * SIDE
+    for seat in range(game.players):
+        player = (viewer + seat) % game.players
+        first, second = star.turned(state[1 + 2 * player], state[2 + 2 * player], corner)
+        star.encode_fields(first, second, seat * plane, out)
+    start = game.players * plane
+    star.encode_fields(HOME[0], HOME[1], start, out)
+    star.encode_fields(GOAL[0], GOAL[1], start + plane, out)
+    for field in range(FIELDS):
+        set_bit(out, start + 2 * plane + CELLS[field])
+        if game.players == 4 and viewer % 2 == 0:
+            set_bit(out, start + 3 * plane + CELLS[field])
+
+
+@rule(ChineseCheckers)
+def key(game: ChineseCheckers, state: State) -> np.uint64:
+    """All pieces, places, whose turn it is and whether it is over, mixed; not the number of plies."""
+    mixed = mix64(state[0] & _WITHOUT_PLIES)
+    for i in range(1, 1 + 2 * game.players):
+        mixed = mix64(mixed ^ state[i])
+    return mixed
+
+
+@rule(ChineseCheckers)
+def move_value(game: ChineseCheckers, state: State, action: int) -> float:
+    """The rows a move gains towards the goal."""
+    if action == _PASS:
+        return 0.0
+    return float(ROWS[action // FIELDS] - ROWS[action % FIELDS])
+
+
+@rule(ChineseCheckers)
+def estimate(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
+    """The lead in rows over the others on their way, within the places that are left; places won count as they are."""
+    standing(game, state, out)
+    if is_over(game, state):
+        return
+    others = game.players - 1
+    finished = int(np.int64((state[0] >> _FINISHED) & _SEAT))
+    total = 0
+    for player in range(game.players):
+        if not _place_of(state, player):
+            total += _rows_gained(game, state, player)
+    for player in range(game.players):
+        if not _place_of(state, player):
+            gained = _rows_gained(game, state, player)
+            lead = (gained - (total - gained) / (others - finished)) / _FULL_ADVANCE
+            out[player] = np.float32(-finished / others + (others - finished) / others * _NEARLY * lead)

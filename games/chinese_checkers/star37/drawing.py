@@ -1,0 +1,134 @@
+"""How positions and moves of the star of 37 fields are written and drawn.
+
+Names and pictures show the board as player 0 sees it, whoever moves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from games import core, notation
+from games.chinese_checkers.star37 import board
+from games.chinese_checkers.star37.board import Cell
+from games.core import Game, State
+from games.errors import IllegalMove
+from games.kit import svg
+
+__all__ = ["action_name", "field_name", "marks", "parse_action", "picture", "text"]
+
+_MARKS = "XOZ"
+_MOVE = re.compile(r"([a-z]\d+)-?([a-z]\d+)")
+
+
+def field_name(cell: Cell) -> str:
+    """Return the name of a field of the board, such as `c1`."""
+    return f"{notation.column_name(cell[1])}{board.SIDE - cell[0]}"
+
+
+_CELLS = {field_name(cell): cell for cell in board.STAR}
+
+
+def action_name(player: int, action: int) -> str:
+    """Return an action of a player as the fields a piece moves from and to, or `pass`."""
+    if action == board.PASS:
+        return "pass"
+    cells = (board.FIELDS[board.ACTION_FROM[action]], board.FIELDS[board.ACTION_TO[action]])
+    return "-".join(field_name(board.turned(cell, player)) for cell in cells)
+
+
+def marks(state: State) -> dict[Cell, str]:
+    """Return what stands on every field of the board: `X`, `O`, `Z` for the players, `.` for nobody."""
+    found = dict.fromkeys(board.STAR, ".")
+    words = (int(state[1]), int(state[1]) >> 32, int(state[2]))
+    for player, word in enumerate(words):
+        for field, cell in enumerate(board.FIELDS):
+            if word >> field & 1:
+                found[board.turned(cell, player)] = _MARKS[player]
+    return found
+
+
+def text(game: Game, state: State) -> str:
+    """Return the position with the names of the first and the last field of each row, and what comes next."""
+    standing = marks(state)
+    lines = []
+    for row in range(board.SIDE):
+        cells = [cell for cell in board.STAR if cell[0] == row]
+        margin = 2 * cells[0][1] + row - 6  # a row down, every column lies half a field further to the right
+        names = field_name(cells[0]), field_name(cells[-1])
+        lines.append(f"{' ' * margin}{names[0]} {' '.join(standing[cell] for cell in cells)} {names[1]}")
+    return "\n".join([*lines, _caption(game, state)])
+
+
+def _caption(game: Game, state: State) -> str:
+    """Return the points and what comes next, such as `X 3, O 0, Z 0, O to move`."""
+    points = [int(bool(int(state[0]) >> 42 + player & 1)) for player in range(3)]
+    if first := int(state[0]) >> 40 & 3:
+        points[first - 1] = 3
+    shown = ", ".join(f"{mark} {point}" for mark, point in zip(_MARKS, points, strict=True))
+    if core.is_over(game, state):
+        return f"{shown}, over"
+    return f"{shown}, {_MARKS[core.to_move(game, state)]} to move"
+
+
+def parse_action(game: Game, state: State, text: str) -> int:
+    """Return the legal action written `text`; raises `IllegalMove` with the reason, if one can be told, and the legal moves."""
+    legal = notation.legal_names(game, state)
+    wanted = text.strip().lower()
+    if move := _MOVE.fullmatch(wanted):
+        wanted = f"{move[1]}-{move[2]}"
+    if wanted in legal:
+        return legal[wanted]
+    if not legal:
+        raise IllegalMove(f"{text.strip()!r} is not a legal move here: the game is over")
+    reason = _why_not(state, core.to_move(game, state), wanted, legal)
+    raise IllegalMove(f"{text.strip()!r} is not a legal move here{reason}; legal: {' '.join(legal)}")
+
+
+def _why_not(state: State, player: int, wanted: str, legal: Mapping[str, int]) -> str:
+    """Return why a move that could be one in another position is illegal."""
+    if wanted == "pass":
+        return " (who can move must)"
+    move = _MOVE.fullmatch(wanted)
+    if move is None:
+        return ""
+    if missing := [name for name in move.groups() if name not in _CELLS]:
+        return f" (there is no field {missing[0]})"
+    standing = marks(state)
+    start, end = _CELLS[move[1]], _CELLS[move[2]]
+    if standing[start] != _MARKS[player]:
+        return f" ({move[1]} holds no piece of {_MARKS[player]}, who is to move)"
+    if "pass" in legal and int(state[0]) >> 40 & 3 == player + 1:
+        return f" ({_MARKS[player]} has finished)"
+    if standing[end] != ".":
+        return f" ({move[2]} is taken)"
+    if board.turned(end, -player) not in board.FIELDS:
+        return f" ({move[2]} lies in a corner of another player)"
+    return f" (no hop and no chain of jumps that is allowed leads from {move[1]} to {move[2]})"
+
+
+def picture(game: Game, state: State) -> str:
+    """Return the position as SVG. Every field of an end zone has a ring in the colour of its player."""
+    step, margin = 46.0, 40.0
+    canvas = svg.Canvas(6 * step + 2 * margin, 8 * step * 3**0.5 / 2 + 2 * margin + 20)
+    zones = _zones()
+    for cell, mark in marks(state).items():
+        row, column = cell
+        x, y = margin + (column + row / 2 - 3) * step, margin + row * step * 3**0.5 / 2
+        owner = zones.get(cell)
+        ring = svg.LINE if owner is None else svg.PLAYER_COLOURS[owner]
+        canvas.circle(x, y, 0.44 * step, fill=svg.BOARD, stroke=ring, width=1.0 if owner is None else 3.0)
+        if mark == ".":
+            canvas.text(x, y, field_name(cell), size=10.0, fill=svg.LINE)
+        else:
+            canvas.circle(x, y, 0.34 * step, fill=svg.PLAYER_COLOURS[_MARKS.index(mark)], stroke=svg.INK)
+            canvas.text(x, y, mark, fill=svg.PAPER, bold=True)
+    caption = _caption(game, state)
+    canvas.text(canvas.width / 2, canvas.height - 22, caption)
+    return canvas.render(f"Chinese Checkers on 37 fields, {caption}")
+
+
+def _zones() -> dict[Cell, int]:
+    """Return whose end zone a field belongs to, for the fields that do."""
+    ends = [cell for field, cell in enumerate(board.FIELDS) if int(board.END_FIELDS) >> field & 1]
+    return {board.turned(cell, player): player for player in range(3) for cell in ends}

@@ -1,0 +1,90 @@
+"""Connect Four on boards of up to 64 bits: one word of stones for each player.
+
+State (uint64 [3]): the status word of `games.connect_four.rules`, stones of player 0, stones of player 1. Every column takes
+rows + 1 bits, of which the highest is always 0: it keeps lines from running over into the next column. On 6 x 7:
+
+     .  .  .  .  .  .  .      6 13 20 27 34 41 48   never a stone
+     .  .  .  .  .  .  .      5 12 19 26 33 40 47
+     .  .  .  .  .  .  .      4 11 18 25 32 39 46
+     .  .  .  .  .  .  .      3 10 17 24 31 38 45
+     .  .  .  .  .  .  .      2  9 16 23 30 37 44
+     .  .  .  .  .  .  .      1  8 15 22 29 36 43
+     .  .  .  .  .  .  .      0  7 14 21 28 35 42
+     a  b  c  d  e  f  g      a  b  c  d  e  f  g
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from games.compiled import compiled
+from games.connect_four.columns import put_column
+from games.core import State
+from games.kit.randomness import mix64
+
+__all__ = ["encode_stones", "key", "legal", "play"]
+
+_ONE = np.uint64(1)
+
+
+@compiled
+def legal(game: Any, state: State, out: np.ndarray) -> int:
+    """Write the columns that have room, from the left."""
+    taken = state[1] | state[2]
+    top = _ONE << np.uint64(game.rows - 1)
+    height = np.uint64(game.rows + 1)
+    count = 0
+    for column in range(game.columns):
+        if not taken & top:
+            out[count] = column
+            count += 1
+        top <<= height
+    return count
+
+
+@compiled
+def play(game: Any, state: State, column: int, player: int) -> bool:
+    """Drop a stone of `player` and return whether that player now has a line."""
+    taken = state[1] | state[2]
+    bottom = _ONE << np.uint64(column * (game.rows + 1))
+    stones = state[1 + player] | ((taken + bottom) & ~taken)  # the carry stops at the lowest empty cell
+    state[1 + player] = stones
+    return (
+        _has_line(stones, np.uint64(1), game.connect)
+        or _has_line(stones, np.uint64(game.rows), game.connect)
+        or _has_line(stones, np.uint64(game.rows + 1), game.connect)
+        or _has_line(stones, np.uint64(game.rows + 2), game.connect)
+    )
+
+
+@compiled
+def _has_line(stones: np.uint64, direction: np.uint64, connect: int) -> bool:
+    """Return whether `connect` stones stand `direction` bits apart."""
+    for _ in range(connect - 1):
+        stones &= stones >> direction
+    return bool(stones)
+
+
+@compiled
+def encode_stones(game: Any, state: State, viewer: int, out: np.ndarray) -> None:
+    """Set the bits of the first two planes: stones of the viewer, stones of the other player."""
+    mine = state[1 + viewer]
+    taken = state[1] | state[2]
+    height = np.uint64(game.rows + 1)
+    column_mask = (_ONE << np.uint64(game.rows)) - _ONE
+    last_row = (game.rows - 1) * game.columns
+    for column in range(game.columns):
+        put_column(out, last_row + column, game.columns, mine & column_mask, taken & column_mask)
+        mine >>= height
+        taken >>= height
+
+
+@compiled
+def key(game: Any, state: State) -> np.uint64:
+    """Return the stones of player 0 under a mark on each column's lowest empty cell, mixed: no two positions collide."""
+    bottoms = np.uint64(0)
+    for column in range(game.columns):
+        bottoms |= _ONE << np.uint64(column * (game.rows + 1))
+    return mix64(state[1] | ((state[1] | state[2]) + bottoms))

@@ -1,0 +1,202 @@
+"""Connect Four: drop stones into columns; `connect` in a row, a column or a diagonal win.
+
+Actions are columns, numbered from the left; moves are written with the row the stone falls to, counted from below:
+
+    6 | . . . . . . . |
+    5 | . . . . . . . |
+    4 | . . . . . . . |
+    3 | . . . . . . . |
+    2 | . . . O . . . |      after d1, d2
+    1 | . . . X . . . |
+        a b c d e f g
+
+State (uint64): a status word, then the stones, in one of two forms. `games.connect_four.bitboard` serves boards with
+(rows + 1) * columns <= 64, `games.connect_four.columns` all others. Status: bits 0 to 31 count the plies, bits 32 and
+33 hold the result (0 playing, 1 player 0 won, 2 player 1 won, 3 drawn), which `play` decides once.
+
+Planes (3 x rows x columns), the top row first: my stones, the other player's stones, all ones if I am player 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from games import notation
+from games.compiled import compiled
+from games.connect_four import bitboard, drawing
+from games.connect_four import columns as by_column
+from games.core import GameSpec, State, Symmetry, register, rule
+from games.errors import IllegalMove
+from games.kit.bits import set_range
+
+__all__ = ["ConnectFour"]
+
+_MAX_COLUMNS = 512
+_ONE = np.uint64(1)
+_RESULT = np.uint64(32)
+_DRAWN = np.uint64(3) << _RESULT
+_PLIES = np.uint64(0xFFFFFFFF)
+
+
+@register("connect_four")
+class ConnectFour(NamedTuple):
+    """Connect Four with any number of rows and columns and any length of line."""
+
+    rows: int = 6
+    columns: int = 7
+    connect: int = 4
+
+    def spec(self) -> GameSpec:
+        """See `games.core.Game`."""
+        return _spec(self)
+
+    def action_name(self, state: State, action: int) -> str:
+        """See `games.core.Game`."""
+        return f"{notation.column_name(action)}{len(self.column(state, action)) + 1}"
+
+    def parse_action(self, state: State, text: str) -> int:
+        """Read `d1`, or `d` alone since the row follows from the position; raises `IllegalMove`."""
+        legal = notation.legal_names(self, state)
+        wanted = text.strip().lower()
+        for name, action in legal.items():
+            if wanted in (name, name.rstrip("0123456789")):
+                return action
+        if not legal:
+            raise IllegalMove(f"{text.strip()!r} is not a legal move here: the game is over")
+        raise IllegalMove(f"{text.strip()!r} is not a legal move here{self._why_not(state, wanted)}; legal: {' '.join(legal)}")
+
+    def _why_not(self, state: State, wanted: str) -> str:
+        """Return why a move that names a column of the board is illegal, if that is what it does."""
+        letters = wanted.rstrip("0123456789")
+        names = [notation.column_name(column) for column in range(self.columns)]
+        if letters not in names:
+            return ""
+        height = len(self.column(state, names.index(letters)))
+        if height == self.rows:
+            return f" (column {letters} is full)"
+        return f" (the next stone in column {letters} falls to {letters}{height + 1})"
+
+    def draw(self, state: State) -> str:
+        """See `games.core.Game`."""
+        return drawing.text(self.stacks(state), self.rows)
+
+    def draw_svg(self, state: State) -> str:
+        """Return the position as SVG."""
+        return drawing.picture(self.stacks(state), self.rows)
+
+    def stacks(self, state: State) -> list[str]:
+        """Return the stones of every column, from the left."""
+        return [self.column(state, column) for column in range(self.columns)]
+
+    def column(self, state: State, column: int) -> str:
+        """Return the stones of a column from the bottom, `X` for player 0 and `O` for player 1, such as `XXO`."""
+        if _fits_bitboard(self):
+            shift = column * (self.rows + 1)
+            first, second = int(state[1]) >> shift, int(state[2]) >> shift
+        else:
+            first, second = int(state[1 + column]), int(state[1 + column]) >> by_column.MAX_ROWS
+        marks = ["X" if first >> row & 1 else "O" if second >> row & 1 else "" for row in range(self.rows)]
+        return "".join(marks)
+
+
+@functools.lru_cache(maxsize=64)
+def _spec(game: ConnectFour) -> GameSpec:
+    rows, columns, connect = game
+    notation.require_range("connect_four", "rows", rows, 2, by_column.MAX_ROWS)
+    notation.require_range("connect_four", "columns", columns, 2, _MAX_COLUMNS)
+    notation.require_range("connect_four", "connect", connect, 2, max(rows, columns))
+    mirror = Symmetry(
+        name="mirror",
+        cells=np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)[:, ::-1].ravel().copy(),
+        actions=np.arange(columns, dtype=np.int16)[::-1].copy(),
+    )
+    return GameSpec(
+        name="connect_four",
+        rules_version=1,
+        num_players=2,
+        num_actions=columns,
+        max_legal=columns,
+        state_dtype=np.dtype(np.uint64),
+        state_size=3 if _fits_bitboard(game) else 1 + columns,
+        planes=(3, rows, columns),
+        max_plies=rows * columns,
+        symmetries=(mirror,),
+    )
+
+
+@compiled
+def _fits_bitboard(game: ConnectFour) -> bool:
+    return (game.rows + 1) * game.columns <= 64
+
+
+@rule(ConnectFour)
+def reset(game: ConnectFour, state: State, seed: int) -> None:
+    """Clear the board."""
+    state[:] = 0
+
+
+@rule(ConnectFour)
+def to_move(game: ConnectFour, state: State) -> int:
+    """Players alternate; player 0 begins."""
+    return int(state[0] & _ONE)
+
+
+@rule(ConnectFour)
+def legal_actions(game: ConnectFour, state: State, out: np.ndarray) -> int:
+    """Every column with room, until the game is over."""
+    if state[0] >> _RESULT:
+        return 0
+    if _fits_bitboard(game):
+        return bitboard.legal(game, state, out)
+    return by_column.legal(game, state, out)
+
+
+@rule(ConnectFour)
+def play(game: ConnectFour, state: State, action: int) -> None:
+    """Drop the mover's stone, and note the result if the game ends."""
+    player = int(state[0] & _ONE)
+    won = bitboard.play(game, state, action, player) if _fits_bitboard(game) else by_column.play(game, state, action, player)
+    status = state[0] + _ONE
+    if won:
+        status |= np.uint64(1 + player) << _RESULT
+    elif status == np.uint64(game.rows * game.columns):
+        status |= _DRAWN
+    state[0] = status
+
+
+@rule(ConnectFour)
+def is_over(game: ConnectFour, state: State) -> bool:
+    """A line, or a full board."""
+    return (state[0] >> _RESULT) != 0  # type: ignore[no-any-return]
+
+
+@rule(ConnectFour)
+def scores(game: ConnectFour, state: State, out: np.ndarray) -> None:
+    """1 for a line, -1 for the other player, 0 each for a full board."""
+    result = int(state[0] >> _RESULT)
+    out[:] = 0.0
+    if 1 <= result <= 2:
+        out[result - 1] = 1.0
+        out[2 - result] = -1.0
+
+
+@rule(ConnectFour)
+def encode(game: ConnectFour, state: State, viewer: int, out: np.ndarray) -> None:
+    """My stones, the other player's, and all ones if I am player 0."""
+    out[:] = 0
+    if _fits_bitboard(game):
+        bitboard.encode_stones(game, state, viewer, out)
+    else:
+        by_column.encode_stones(game, state, viewer, out)
+    if viewer == 0:
+        cells = game.rows * game.columns
+        set_range(out, 2 * cells, 3 * cells)
+
+
+@rule(ConnectFour)
+def key(game: ConnectFour, state: State) -> np.uint64:
+    """The stones, mixed; the player to move follows from their number."""
+    return bitboard.key(game, state) if _fits_bitboard(game) else by_column.key(game, state)

@@ -1,0 +1,1 @@
+"""Parts that rules are built from: bits, random numbers, squares and SVG."""

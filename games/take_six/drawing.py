@@ -1,0 +1,111 @@
+"""Pictures of Take 6!: the table as one player or everybody sees it, for a terminal and as SVG."""
+
+from __future__ import annotations
+
+from games.core import State
+from games.kit.svg import BOARD, INK, LINE, PLAYER_COLOURS, Canvas
+from games.take_six import cards, table
+from games.take_six.table import Deck
+
+__all__ = ["draw", "draw_svg"]
+
+_CARD_WIDTH, _CARD_HEIGHT, _STEP = 44, 34, 50
+_MARGIN, _LABEL = 16, 150
+_PALE, _HEAVY = "#ffffff", "#f3d9a8"
+_HEAVY_POINTS = 5  # multiples of 11 are worth so much or more
+
+
+def draw(deck: Deck, state: State, viewer: int | None) -> str:
+    """Return the table as text; hands of others and cards on their way are hidden if there is a `viewer`."""
+    lines = [_headline(deck, state)]
+    for row in range(deck.rows):
+        listed = _numbers(deck, _row(state, row))
+        lines.append(f"row {row + 1} | {listed:<{4 * table.FULL_ROW}} | {_counted(table.row_points(deck, state, row))}")
+    for seat in range(deck.players):
+        held = _hand(deck, state, seat)
+        shown = _numbers(deck, held) if viewer in (None, seat) else "  ." * len(held)
+        line = f"player {seat}: {_counted(table.taken(state, seat)):>10} | {shown}"
+        if (card := _chosen(deck, state, seat)) is not None and (viewer is None or table.chooser(state) >= 0):
+            line += f"   plays {card}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def draw_svg(deck: Deck, state: State) -> str:
+    """Return the table as an SVG document, with all hands open."""
+    width = _MARGIN + _LABEL + (table.HAND + 1) * _STEP + _MARGIN
+    line_height = _CARD_HEIGHT + 14
+    canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * line_height + 12)
+    canvas.text(_MARGIN, _MARGIN + 6, _headline(deck, state), size=14, anchor="start", bold=True)
+    top = _MARGIN + 26
+    canvas.rectangle(_MARGIN, top - 7, width - 2 * _MARGIN, deck.rows * line_height, fill=BOARD, corner=8)
+    for row in range(deck.rows):
+        y = top + row * line_height
+        label = f"row {row + 1}, {_counted(table.row_points(deck, state, row))}"
+        canvas.text(_MARGIN + 10, y + _CARD_HEIGHT / 2, label, anchor="start")
+        for i in range(table.FULL_ROW):
+            x = _MARGIN + _LABEL + i * _STEP
+            canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill="none", stroke=LINE, corner=5)
+        for i, card in enumerate(_row(state, row)):
+            _draw_card(canvas, deck, card, _MARGIN + _LABEL + i * _STEP, y)
+    top += deck.rows * line_height + 12
+    for seat in range(deck.players):
+        y = top + seat * line_height
+        canvas.circle(_MARGIN + 16, y + _CARD_HEIGHT / 2, 8, fill=PLAYER_COLOURS[seat])
+        label = f"{seat}: {_counted(table.taken(state, seat))}"
+        canvas.text(_MARGIN + 32, y + _CARD_HEIGHT / 2, label, anchor="start")
+        for i, card in enumerate(_hand(deck, state, seat)):
+            _draw_card(canvas, deck, card, _MARGIN + _LABEL + i * _STEP, y)
+        if (chosen := _chosen(deck, state, seat)) is not None:
+            canvas.text(width - _MARGIN, y + _CARD_HEIGHT / 2, f"plays {chosen}", anchor="end")
+    return canvas.render(f"Take 6!, {_headline(deck, state)}")
+
+
+def _draw_card(canvas: Canvas, deck: Deck, card: int, x: float, y: float) -> None:
+    """Draw a card with its number and a dot for each point."""
+    points = table.points(deck, card)
+    fill = _HEAVY if points >= _HEAVY_POINTS else _PALE
+    canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill=fill, stroke=LINE, corner=5)
+    canvas.text(x + _CARD_WIDTH / 2, y + 13, str(card + deck.first_card), size=15, bold=True)
+    for i in range(points):
+        dot = x + _CARD_WIDTH / 2 + (i - (points - 1) / 2) * 6
+        canvas.circle(dot, y + _CARD_HEIGHT - 7, 1.8, fill=INK, stroke="none", width=0)
+
+
+def _headline(deck: Deck, state: State) -> str:
+    if table.turn(state) == table.HAND:
+        return "the game is over"
+    task = "chooses a row" if table.chooser(state) >= 0 else "chooses a card"
+    return f"round {table.turn(state) + 1} of {table.HAND}, player {table.mover(deck, state)} {task}"
+
+
+def _chosen(deck: Deck, state: State, seat: int) -> str | None:
+    """Return what a seat has committed in this round, as `46@2` or `46`, or None."""
+    place = (seat - table.first_seat(state)) % deck.players
+    if place >= table.committed(state):
+        return None
+    number = table.committed_card(state, seat) + deck.first_card
+    if table.switch(state, table.AFTER):
+        return str(number)
+    return f"{number}@{table.committed_row(state, seat) + 1}"
+
+
+def _row(state: State, row: int) -> list[int]:
+    return [table.row_card(state, row, place) for place in range(table.row_count(state, row))]
+
+
+def _hand(deck: Deck, state: State, seat: int) -> list[int]:
+    own, held = table.hand(deck, seat), []
+    card = cards.next_card(state, own, 0)
+    while card >= 0:
+        held.append(card)
+        card = cards.next_card(state, own, card + 1)
+    return held
+
+
+def _numbers(deck: Deck, listed: list[int]) -> str:
+    return " ".join(f"{card + deck.first_card:>3}" for card in listed)
+
+
+def _counted(points: int) -> str:
+    return f"{points} point" if points == 1 else f"{points} points"

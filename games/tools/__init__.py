@@ -1,0 +1,1 @@
+"""Counts and transcripts of games: perft and playthroughs."""

@@ -1,0 +1,99 @@
+"""Transcripts of whole games: every answer of the rules at every position, as text that can be kept and compared.
+
+A stored transcript is the cheapest guard against a silent change of rules, encodings or notation. Its head says how it
+was made:
+
+    python -m games.tools.playthrough connect_four --seed 1 --set rows=6 --set columns=25     writes one to standard output
+    python -m games.tools.playthrough --update tests/golden/playthroughs/*.txt                makes stored ones anew
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from games import core
+from games.core import Game, State, make
+from games.kit.bits import unpack
+from games.kit.randomness import uniform_int
+from games.notation import legal_names
+from games.positions import encode_for, final_scores, new_state, parameters_text
+
+__all__ = ["remake", "transcript"]
+
+
+def transcript(game: Game, seed: int = 0) -> str:
+    """Return the transcript of one random game; the seed decides the start and the moves."""
+    spec = game.spec()
+    state = new_state(game, seed)
+    word = np.array([seed], dtype=np.uint64)
+    parameters = " ".join(f"{name}={value}" for name, value in parameters_text(game).items())
+    head = [
+        f"game: {spec.name}",
+        f"parameters: {parameters}",
+        f"seed: {seed}",
+        f"rules_version: {spec.rules_version}",
+        f"actions: {spec.num_actions}, at most {spec.max_legal} legal, {spec.max_plies} plies, {spec.num_players} players",
+        f"planes: {'x'.join(map(str, spec.planes))}",
+        f"symmetries: {', '.join(symmetry.name for symmetry in spec.symmetries)}",
+    ]
+    sections = ["\n".join(head), _describe(game, state, 0)]
+    ply = 0
+    while names := legal_names(game, state):
+        name = list(names)[uniform_int(word, len(names))]
+        core.play(game, state, names[name])
+        ply += 1
+        sections.append(f"move: {name} = {names[name]}\n\n{_describe(game, state, ply)}")
+    return "\n\n".join(sections) + "\n"
+
+
+def _describe(game: Game, state: State, ply: int) -> str:
+    """Return what the rules say about a position."""
+    names = legal_names(game, state)
+    lines = [
+        f"ply: {ply}",
+        game.draw(state),
+        f"over: {bool(core.is_over(game, state))}",
+        f"to_move: {int(core.to_move(game, state))}",
+        f"legal: {' '.join(f'{name}={action}' for name, action in names.items())}".rstrip(),
+        f"key: {int(core.key(game, state)):016x}",
+    ]
+    for viewer in range(game.spec().num_players):
+        packed = encode_for(game, state, viewer)
+        planes = unpack(packed, game.spec().planes)
+        ones = planes.sum(axis=(1, 2)) if planes[0].size > 1 else [planes.sum()]  # a flat vector: how many of its bits are set
+        lines.append(f"encode {viewer}: {packed.tobytes().hex()} ones {' '.join(map(str, ones))}")
+    if not names:
+        lines.append(f"scores: {' '.join(f'{score:+.3f}' for score in final_scores(game, state))}")
+    return "\n".join(lines)
+
+
+def remake(text: str) -> str:
+    """Return the transcript that has the game, the parameters and the seed in the head of `text`."""
+    head = dict(line.partition(": ")[::2] for line in text.split("\n\n", maxsplit=1)[0].splitlines())
+    parameters = dict(pair.split("=", maxsplit=1) for pair in head["parameters"].split())
+    return transcript(make(head["game"], **parameters), int(head["seed"]))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write a transcript, or bring stored ones up to date."""
+    parser = argparse.ArgumentParser(prog="python -m games.tools.playthrough", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("game", nargs="?", default="tic_tac_toe", help="name of the game")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the game")
+    parser.add_argument("--update", nargs="+", type=Path, metavar="FILE", help="stored transcripts to make anew")
+    options = parser.parse_args(arguments)
+    if options.update:
+        for path in options.update:
+            path.write_text(remake(path.read_text()))
+        return
+    parameters = dict(pair.split("=", maxsplit=1) for pair in options.set)
+    sys.stdout.write(transcript(make(options.game, **parameters), options.seed))
+
+
+if __name__ == "__main__":
+    main()

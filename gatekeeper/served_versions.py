@@ -1,0 +1,111 @@
+"""Which versions the inference servers have: the champion and its predecessor always, others while somebody needs them.
+
+The predecessor stays so that games begun on it can end. A server that was restarted, or came later, is given its versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import structlog
+
+from gatekeeper.pointer import ChampionPointer
+from zerofleet.contracts.promotions import recent_versions
+from zerofleet.errors import ZerofleetError
+from zerofleet.telemetry import tracing
+
+__all__ = ["Control", "Serving"]
+
+log = structlog.get_logger()
+
+
+class Control(Protocol):
+    """What loads models: `zerofleet.evaluators.replicas.ReplicaControl`, or a fake."""
+
+    async def serve(self, model: str, versions: Sequence[int]) -> None:
+        """Make exactly these versions served; raises `CorruptModel` and changes nothing when one cannot be loaded."""
+        ...
+
+    async def ready(self, model: str, version: int) -> bool:
+        """Return whether a version answers, wherever it may be asked for."""
+        ...
+
+
+class Serving:
+    """Keeps the inference server's versions of one model as they should be."""
+
+    def __init__(self, control: Control, model: str, pointer: ChampionPointer, *, recheck_s: float) -> None:
+        self._control = control
+        self._model = model
+        self._pointer = pointer
+        self._recheck_s = recheck_s
+        self._needed: Counter[int] = Counter()
+        self._changes = asyncio.Lock()
+        self._served: tuple[int, ...] = ()
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def including(self, *versions: int) -> AsyncIterator[None]:
+        """Have these versions served beside the champions while the block runs.
+
+        Raises `CorruptModel` when one cannot be loaded, `ModelNotFound`, `PermissionRefused`, `Unavailable`.
+        Cancellation: the need for them ends; they are taken out of service later.
+        """
+        self._needed.update(versions)
+        try:
+            with tracing.child("gate.load", kind=tracing.SpanKind.CLIENT, versions=[str(version) for version in versions]):
+                await self.apply()
+            yield
+        finally:
+            self._needed.subtract(versions)
+            self._changed.set()
+
+    async def apply(self) -> None:
+        """Make the server have what it should have. Raises as `including`. Cancellation: it may or may not have."""
+        async with self._changes:
+            wanted = self.wanted()
+            if wanted:
+                await self._control.serve(self._model, wanted)
+            self._served = wanted
+
+    def wanted(self) -> tuple[int, ...]:
+        """Return the versions that should be served, ascending."""
+        champions = recent_versions(self._pointer.history)
+        return tuple(sorted({*champions, *(version for version, count in self._needed.items() if count > 0)}))
+
+    def champion_changed(self) -> None:
+        """Take note that another version is champion."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Follow what is needed for ever, and look now and then whether every server has it, also those that came later.
+
+        Cancellation: the server keeps what it has.
+        """
+        while True:
+            try:
+                if self.wanted() != self._served or not await self._has(*self.wanted()):
+                    await self.apply()
+            except Exception as error:
+                log.warning(
+                    "serving.failed", versions=self.wanted(), error=str(error), exc_info=not isinstance(error, ZerofleetError)
+                )
+                self._served = ()
+            try:
+                async with asyncio.timeout(self._recheck_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+            self._changed.clear()
+
+    async def has_champion(self) -> bool:
+        """Return whether the server answers for the champion; true while there is none. Raises `Unavailable`."""
+        champion = self._pointer.champion
+        return champion is None or await self._has(champion.version)
+
+    async def _has(self, *versions: int) -> bool:
+        return all([await self._control.ready(self._model, version) for version in versions])

@@ -1,0 +1,152 @@
+"""Check of delivered records: each is accepted, a duplicate, or refused with a reason.
+
+A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published or
+is older than all whose games are in the window, comes from a worker that sends too much or in quarantine, or reuses the uid of
+a different game. Games of a warm start may have rules of their own, and their uid is their number: whoever
+played it first counts, whatever a second worker makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from games.core import Game
+from trainer.fleet import Fleet
+from trainer.model_ages import ModelAges
+from trainer.replay import AcceptedGame, Replay
+from trainer.samples import extract
+from zerofleet.contracts.records import UID_PATTERN, decode_record, validate
+from zerofleet.contracts.wire.records_pb2 import GameRecord
+from zerofleet.errors import RecordRejected
+from zerofleet.presets import TrainSettings
+from zerofleet.storage.streams import Delivery
+
+__all__ = ["CheckedRecords", "RecordCheck", "Refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A game that goes to the dead letters."""
+
+    delivery: Delivery
+    reason: str  # short label of the metric
+    text: str
+
+
+@dataclass(slots=True)
+class CheckedRecords:
+    """Deliveries by the outcome of their check."""
+
+    accepted: list[AcceptedGame] = field(default_factory=list)
+    repeated: list[Delivery] = field(default_factory=list)
+    """Games that were stored already."""
+    refused: list[Refusal] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+    """Stream entries that may be acknowledged once the accepted games are on disk."""
+
+    @property
+    def duplicates(self) -> int:
+        """How many games were stored already."""
+        return len(self.repeated)
+
+
+class RecordCheck:
+    """Checks deliveries of one game."""
+
+    def __init__(
+        self,
+        game: Game,
+        settings: TrainSettings,
+        replay: Replay,
+        newest_version: Callable[[], int],
+        *,
+        warm_start_game: Game | None = None,
+        champion_version: Callable[[], int] = lambda: 0,
+        fleet: Fleet | None = None,
+    ) -> None:
+        """`newest_version`: the highest model version ever published. `warm_start_game`: what agents play, if not `game`.
+
+        `champion_version`: the version whose games are never too old, 0 when there is none. `fleet`: who sends what.
+        """
+        self._game = game
+        self._warm_start_game = game if warm_start_game is None else warm_start_game
+        self._settings = settings
+        self._replay = replay
+        self._newest_version = newest_version
+        self._champion_version = champion_version
+        self._fleet = fleet
+        self._ages = ModelAges(replay.window.total)
+
+    def check(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
+        """Check each delivery, in order; games of the same call are compared with each other too."""
+        checked = CheckedRecords()
+        newest = self._newest_version()
+        fresh: dict[str, bytes] = {}
+        for delivery in deliveries:
+            try:
+                known = self._known(delivery, fresh)
+                if known is None:
+                    checked.accepted.append(self._accept(delivery, newest))
+                    fresh[delivery.uid] = delivery.payload
+                elif known in (delivery.payload, _UNREADABLE) or (_is_of_agents(known) and _is_of_agents(delivery.payload)):
+                    checked.repeated.append(delivery)
+                else:
+                    raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
+                checked.settled.append(delivery.entry_id)
+            except RecordRejected as error:
+                checked.refused.append(Refusal(delivery, error.reason, str(error)))
+        return checked
+
+    def _known(self, delivery: Delivery, fresh: dict[str, bytes]) -> bytes | None:
+        """Return the stored content of that uid, or `None`."""
+        if not UID_PATTERN.fullmatch(delivery.uid):
+            raise RecordRejected("uid", f"uid {delivery.uid[:64]!r} is not 32 lower-case hex digits")
+        if delivery.uid in fresh:
+            return fresh[delivery.uid]
+        index = self._replay.log.find_index(delivery.uid)
+        if index is None:
+            return None
+        try:
+            return self._replay.log.get(index).payload
+        except (RecordRejected, IndexError):  # damaged on disk, or dropped with its file: it was counted then
+            return _UNREADABLE
+
+    def _accept(self, delivery: Delivery, newest: int) -> AcceptedGame:
+        record = decode_record(delivery.payload)
+        if record.uid != delivery.uid:
+            raise RecordRejected("uid", f"the stream says {delivery.uid}, the record {record.uid[:64]!r}")
+        played = validate(record)
+        wanted = self._warm_start_game if _has_agents_only(record) else self._game
+        if played.game != wanted or type(played.game) is not type(wanted):
+            raise RecordRejected("other_game", f"a game of {played.game}, this trainer learns {wanted}")
+        claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
+        if claimed > newest:
+            raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
+        self._require_young(claimed)
+        if self._fleet is not None and claimed:
+            self._fleet.admit(record.worker_id, record.moves[:], record.scores[:])
+        samples = extract(
+            played, search_value_share=self._settings.search_value_share, policy_target=self._settings.policy_target
+        )
+        self._ages.note(claimed, len(samples))
+        return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
+
+    def _require_young(self, version: int) -> None:
+        """Refuse a game whose newest model is older than those of the window; agents have none, and are as good as ever."""
+        window = self._replay.window
+        oldest = self._ages.oldest(window.total - len(window))
+        if 0 < version < oldest and version < self._champion_version():
+            raise RecordRejected("stale_model", f"played by model version {version}, the window holds games from {oldest} on")
+
+
+_UNREADABLE = b""  # no record is empty
+
+
+def _is_of_agents(payload: bytes) -> bool:
+    """Return whether a record is of a game of agents alone."""
+    return _has_agents_only(decode_record(payload))
+
+
+def _has_agents_only(record: GameRecord) -> bool:
+    return bool(record.seat_agents) and all(record.seat_agents)

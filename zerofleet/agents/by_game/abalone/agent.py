@@ -1,0 +1,81 @@
+"""The Abalone players: alpha-beta with an evaluation made for the game.
+
+abalone_search:2                              2 plies, the simple evaluation
+abalone_search:200000nodes                    as deep as 200,000 positions a move let it
+abalone_search:3,evaluation=strong            3 plies, the evaluation after Papadopoulos et al. 2012
+abalone_search:2,ties=first                   always the same move in the same position
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from games.abalone import Abalone
+from games.core import Game, State
+from games.positions import new_state
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.budget import Budget
+from zerofleet.agents.by_game.abalone import search
+from zerofleet.agents.by_game.abalone.evaluation import evaluation
+from zerofleet.agents.by_game.abalone.thinking import Searched, SearchOptions, think
+from zerofleet.agents.canonical import canonical_name
+from zerofleet.agents.depth_first.deepening import read_budget
+from zerofleet.agents.spelling import Spelling
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["AbaloneSearchAgent", "AbaloneSearchOptions", "from_spelling"]
+
+_NAME = "abalone_search"
+_NEARLY_DECIDED = 0.99  # no position in which the game goes on counts as much as a win
+
+
+class AbaloneSearchOptions(SearchOptions):
+    """Options of `abalone_search`."""
+
+    ties: Literal["random", "first"] = "random"
+    """Among equally good moves: any, or the one that is best at first sight and of those the one with the lowest number."""
+
+
+class AbaloneSearchAgent:
+    """Searches within a budget and takes one of the best moves."""
+
+    def __init__(self, game: Game, budget: Budget, options: AbaloneSearchOptions | None = None) -> None:
+        """Take the game to play and the budget; raises `InvalidRequest` for a game or options it cannot play with."""
+        self._budget = budget
+        self._options = options or AbaloneSearchOptions()
+        self.name = canonical_name(_NAME, str(budget), self._options)
+        own = _abalone(self.name, game)
+        if budget.unit != "plies" and not self._options.deepening:
+            raise InvalidRequest(f"{self.name}: a budget of {budget.unit} needs deepening; leave out deepening=false")
+        if budget.unit == "ms":
+            think(own, new_state(game), Budget(1, "plies"), self._options)  # compiles: the first move has its time for itself
+
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
+        """See `zerofleet.agents.Agent`."""
+        own = _abalone(self.name, game)
+        searched = think(own, state, self._budget, self._options)
+        best = searched.best()
+        action = best[0] if self._options.ties == "first" else rng.choice(np.sort(best))
+        return Choice(int(action), searched.nodes, self._score(own, searched))
+
+    def _score(self, game: Abalone, searched: Searched) -> float:
+        """Return the best value as a score: 1 and -1 if won and lost, else as the lead in captures of the same value."""
+        value = int(searched.values.max())
+        if abs(value) >= search.WON:
+            return 1.0 if value > 0 else -1.0
+        score = value / (evaluation(self._options.evaluation).marble * game.captures)
+        return max(-_NEARLY_DECIDED, min(_NEARLY_DECIDED, score))
+
+
+def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> AbaloneSearchAgent:
+    """Return the agent written `abalone_search:BUDGET[,OPTION=VALUE]...`."""
+    return AbaloneSearchAgent(game, read_budget(spelling), spelling.options(AbaloneSearchOptions))
+
+
+def _abalone(name: str, game: Game) -> Abalone:
+    """Return the game as what it is; raises `InvalidRequest` if it is another."""
+    if not isinstance(game, Abalone):
+        raise InvalidRequest(f"{name} plays abalone only; {game.spec().name} has alpha_beta, such as alpha_beta:3")
+    return game

@@ -1,0 +1,1 @@
+"""Depth-first agents: alpha-beta, max^n and iterative deepening."""

@@ -1,0 +1,1 @@
+"""Exact play: the solver, the perfect player and best responses."""

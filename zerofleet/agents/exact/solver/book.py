@@ -1,0 +1,101 @@
+"""Opening book of a solver: the exact score of every position up to some ply, mirror images counted as one.
+
+A file is one line of JSON, which names the rules it is for and a checksum, then the codes of the positions (uint64, little
+endian, ascending) and their scores (int8). Finished positions and positions with a winning move are left out: those are
+seen at a glance.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from games.connect_four import ConnectFour
+from games.positions import parameters_text
+from zerofleet.errors import InvalidRequest
+from zerofleet.storage.files import atomic_publish
+
+__all__ = ["Book", "load_book", "save_book", "shipped_book"]
+
+FORMAT = "zerofleet-book-1"
+SHIPPED = "connect_four.book"
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """Scores of openings."""
+
+    game: ConnectFour
+    plies: int
+    """Positions of this many plies and fewer are in it."""
+    scores: Mapping[int, int]
+    """Score for the player to move by the code of `outlook`."""
+
+    def find(self, code: int, plies: int) -> int | None:
+        """Return the score of a position of so many plies, or None if it is not in the book."""
+        return self.scores.get(code) if plies <= self.plies else None
+
+
+def save_book(book: Book, path: Path) -> None:
+    """Write a book; the same book gives the same bytes."""
+    codes = np.array(sorted(book.scores), dtype="<u8")
+    scores = np.array([book.scores[int(code)] for code in codes], dtype=np.int8)
+    body = codes.tobytes() + scores.tobytes()
+    about = {
+        "format": FORMAT,
+        "game": book.game.spec().name,
+        "parameters": parameters_text(book.game),
+        "rules_version": book.game.spec().rules_version,
+        "plies": book.plies,
+        "positions": len(codes),
+    }
+    line = json.dumps({**about, "sha256": _digest(about, body)})
+    atomic_publish(path, line.encode() + b"\n" + body)
+
+
+def load_book(path: Path) -> Book:
+    """Read a book; raises `InvalidRequest` if it is damaged, foreign, or of other rules."""
+    return _parse(path.read_bytes(), str(path))
+
+
+@functools.cache
+def shipped_book(game: ConnectFour) -> Book | None:
+    """Return the book that comes with the package, None if it is of another game."""
+    data = resources.files("zerofleet.agents.exact.solver").joinpath(SHIPPED)
+    book = _parse(data.read_bytes(), SHIPPED)
+    return book if book.game == game else None
+
+
+def _parse(data: bytes, name: str) -> Book:
+    head, _, body = data.partition(b"\n")
+    try:
+        about = json.loads(head)
+        says = about.pop("sha256")
+        game = ConnectFour(**{key: int(value) for key, value in about["parameters"].items()})
+        plies, positions, rules = int(about["plies"]), int(about["positions"]), int(about["rules_version"])
+        known = about["format"] == FORMAT and about["game"] == "connect_four"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidRequest(
+            f"{name} is not an opening book; build one with `zerofleet solve GAME --build-book FILE`"
+        ) from None
+    if not known:
+        raise InvalidRequest(f"{name} is a {about['format']!r} of {about['game']!r}; want {FORMAT!r} of 'connect_four'")
+    if says != _digest(about, body) or len(body) != 9 * positions:
+        raise InvalidRequest(f"{name} is damaged: its checksum is not that of its content; build it anew")
+    if rules != game.spec().rules_version:
+        raise InvalidRequest(f"{name} is of rules version {rules}; these rules have version {game.spec().rules_version}")
+    codes = np.frombuffer(body, dtype="<u8", count=positions)
+    scores = np.frombuffer(body, dtype=np.int8, offset=8 * positions)
+    return Book(game, plies, dict(zip(codes.tolist(), scores.tolist(), strict=True)))
+
+
+def _digest(about: Mapping[str, Any], body: bytes) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\n" + body).hexdigest()

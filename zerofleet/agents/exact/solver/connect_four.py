@@ -1,0 +1,222 @@
+"""Perfect play of Connect Four: the score of any position on boards of up to 64 bits.
+
+    solver = Solver(games.make("connect_four"), book=shipped_book(game))
+    solver.scores(state).scores      # of every legal move, for the player to move
+
+Scores are those of `search` beside this module. Positions of the opening come from a book where there is one; others are
+searched by halving the range in which the score must lie, with null windows.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from games import core
+from games.connect_four import ConnectFour
+from games.core import State
+from games.positions import legal
+from zerofleet.agents.exact.solver.book import Book
+from zerofleet.agents.exact.solver.cells import Board
+from zerofleet.agents.exact.solver.search import NODES, VALUE, begin, outlook, room_for, run
+from zerofleet.agents.exact.solver.table import MIN_BITS, empty_table
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["BestMoves", "ScoredMoves", "Solver", "board_of", "fits"]
+
+MAX_NODES = 4_000_000_000
+"""What a question may cost: some ten minutes. Every position of 6 x 7 is cheaper by far."""
+
+SLICE_NODES = 20_000_000  # between two looks at the keyboard: two to four seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredMoves:
+    """The legal moves of a position with their scores for the player to move."""
+
+    actions: np.ndarray  # int16 [n], ascending
+    scores: np.ndarray  # int64 [n]
+    nodes: int
+    """Positions looked at; 0 if the book knew everything."""
+
+    def best(self) -> np.ndarray:
+        """Return the actions of the highest score, int16 [m]."""
+        return np.asarray(self.actions[self.scores == self.scores.max()])
+
+
+@dataclass(frozen=True, slots=True)
+class BestMoves:
+    """The moves of a position than which there are no better ones."""
+
+    actions: np.ndarray  # int16 [m], ascending
+    score: int
+    """For the player to move."""
+    nodes: int
+    """Positions looked at."""
+
+
+def fits(game: core.Game) -> bool:
+    """Return whether a solver can take the game: Connect Four on a board of at most 64 bits, spare row included."""
+    return isinstance(game, ConnectFour) and (game.rows + 1) * game.columns <= 64
+
+
+def board_of(game: ConnectFour) -> Board:
+    """Return the board of a game that `fits`."""
+    bottoms = sum(1 << column * (game.rows + 1) for column in range(game.columns))
+    cells = bottoms * ((1 << game.rows) - 1)
+    return Board(game.rows, game.columns, game.connect, np.uint64(cells), np.uint64(bottoms))
+
+
+class Solver:
+    """Knows the score of every position. Threads may share one; they wait for each other."""
+
+    def __init__(
+        self,
+        game: ConnectFour,
+        *,
+        book: Book | None = None,
+        table: np.ndarray | int = MIN_BITS,
+        max_nodes: int = MAX_NODES,
+    ) -> None:
+        """Take the game and what is known of it.
+
+        Args:
+            game: One that `fits`.
+            book: Scores of openings, of the same game.
+            table: Logarithm of the number of positions to remember, or a table to share with other solvers.
+            max_nodes: Positions that one question may look at.
+
+        Raises:
+            InvalidRequest: The game does not fit, or the book is of another.
+        """
+        if not fits(game):
+            raise InvalidRequest(f"{game} is too large for the solver; want (rows + 1) * columns of at most 64")
+        if book is not None and book.game != game:
+            raise InvalidRequest(f"the book is of {book.game}, not of {game}")
+        self.game = game
+        self.book = book
+        self._board = board_of(game)
+        self._room = room_for(self._board)
+        self._table = empty_table(table) if isinstance(table, int) else table
+        self._max_nodes = max_nodes
+        self._nodes = 0
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Load, or the first time compile, what is needed, so that it is not counted to a question."""
+        outlook(self._board, np.uint64(0), np.uint64(0))
+        run(self._board, self._room, self._table, 0)
+
+    def companion(self) -> Solver:
+        """Return a solver for another thread that shares the book and the table."""
+        return Solver(self.game, book=self.book, table=self._table, max_nodes=self._max_nodes)
+
+    def score(self, state: State) -> tuple[int, int]:
+        """Return the score of a position for the player to move, and the nodes it took.
+
+        Raises `InvalidRequest` when it takes more than `max_nodes`.
+        """
+        with self._lock:
+            self._nodes = 0
+            return self._score(state), self._nodes
+
+    def scores(self, state: State) -> ScoredMoves:
+        """Return every legal move with its score; raises as `score` does."""
+        with self._lock:
+            self._nodes = 0
+            actions = legal(self.game, state)
+            found = [-self._score(self._after(state, action)) for action in actions]
+            return ScoredMoves(np.array(actions, dtype=np.int16), np.array(found, dtype=np.int64), self._nodes)
+
+    def best(self, state: State) -> BestMoves:
+        """Return the moves of the highest score: the soonest wins or the latest losses. Raises as `score` does."""
+        with self._lock:
+            self._nodes = 0
+            score = self._score(state)
+            actions = [a for a in legal(self.game, state) if self._score(self._after(state, a), -score, 1 - score) <= -score]
+            return BestMoves(np.array(actions, dtype=np.int16), score, self._nodes)
+
+    def keeping(self, state: State) -> BestMoves:
+        """Return the moves that keep a win, a draw or a loss, with 1, 0 or -1 for a score; raises as `score` does.
+
+        Much cheaper than `best`, above all in lost positions, which every move keeps.
+        """
+        with self._lock:
+            self._nodes = 0
+            value = int(np.sign(self._score(state, -1, 1)))
+            actions = legal(self.game, state)
+            if value >= 0:
+                actions = [a for a in actions if self._score(self._after(state, a), -value, 1 - value) <= -value]
+            return BestMoves(np.array(actions, dtype=np.int16), value, self._nodes)
+
+    def lost(self, state: State, action: int) -> int:
+        """Return how much less a move scores than the best; raises as `score` does."""
+        with self._lock:
+            self._nodes = 0
+            score, after = self._score(state), self._after(state, action)
+            if self._score(after, -score, 1 - score) <= -score:
+                return 0  # most moves of good players: one question instead of several
+            return score + self._score(after)
+
+    def _after(self, state: State, action: int) -> State:
+        after = state.copy()
+        core.play(self.game, after, action)
+        return after
+
+    def _score(self, state: State, low: int | None = None, high: int | None = None) -> int:
+        """Return the score; if it lies outside [low, high], some score on the same side."""
+        stones = [int(word) for word in state[1:3]]
+        taken = stones[0] | stones[1]
+        mine = stones[core.to_move(self.game, state)]
+        left = self.game.rows * self.game.columns - taken.bit_count()
+        if core.is_over(self.game, state):
+            return -(left // 2 + 1) if self._is_won(state) else 0
+        seen = outlook(self._board, np.uint64(mine), np.uint64(taken))
+        if seen.wins:
+            return (left + 1) // 2
+        known = None if self.book is None else self.book.find(int(seen.code), taken.bit_count())
+        if known is not None:
+            return known
+        least, most = -(left // 2), (left - 1) // 2
+        low, high = max(least, least if low is None else low), min(most, most if high is None else high)
+        return self._halve((mine, taken, int(seen.threats)), low, high)
+
+    def _is_won(self, state: State) -> bool:
+        scores = np.zeros(2, dtype=np.float32)
+        core.scores(self.game, state, scores)
+        return bool(scores.any())
+
+    def _halve(self, position: tuple[int, int, int], low: int, high: int) -> int:
+        """Return the score of a position between two bounds, or the bound beyond which it lies.
+
+        The first questions are near 0, where they are cheap and decide most (Pons).
+        """
+        while low < high:
+            middle = (low + high) // 2
+            if middle <= 0 and low // 2 < middle:
+                middle = -(-low // 2)
+            elif middle >= 0 and high // 2 > middle:
+                middle = high // 2
+            value = self._exceeds(position, middle)
+            if value <= middle:
+                high = value
+            else:
+                low = value
+        return low
+
+    def _exceeds(self, position: tuple[int, int, int], bound: int) -> int:
+        """Return an upper bound of the score if it is at most `bound`, else a lower bound."""
+        begin(self._room, position, bound)
+        walk, spent = self._room.walk, self._nodes
+        done = False
+        while not done:
+            done = run(self._board, self._room, self._table, min(walk[NODES] + SLICE_NODES, self._max_nodes - spent))
+            self._nodes = spent + int(walk[NODES])
+            if not done and self._nodes >= self._max_nodes:
+                raise InvalidRequest(
+                    f"{self.game} after {position[1].bit_count()} plies is too hard: more than {self._max_nodes:,} positions "
+                    "had to be looked at; take a smaller board or a later position"
+                )
+        return int(walk[VALUE])

@@ -1,0 +1,86 @@
+"""What a solver remembers: bounds of scores by position, one word each.
+
+A position's code is multiplied by an odd constant, which no two codes share the product of. The product's high bits say
+where it is stored and the low ones are stored with it, so the whole product is known and no position is taken for another:
+
+    word    63 ............... 22   21 ...... 16   15 ..... 8   7 ...... 0
+            low bits of product     work           least + 64   most + 64         0: empty
+
+Two words share a place: the first keeps what cost most to find out, the second what came last (Breuker 1998, TwoBig).
+
+Threads may share a table: words are written and read whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games.compiled import lean
+from games.kit.bits import count_bits
+from zerofleet.agents.exact.solver.prefetch import prefetch
+
+__all__ = ["MIN_BITS", "UNKNOWN", "empty_table", "fetch", "look_up", "note", "scrambled"]
+
+MIN_BITS = 22
+"""Logarithm of the size of the smallest table, 32 MB: the product's other 42 bits fit into a word with the bounds."""
+
+UNKNOWN = np.uint64(0)
+"""What is found of a position that is not stored."""
+
+_SCRAMBLE = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, made odd (Knuth 6.4)
+_ONE, _KEPT = np.uint64(1), np.uint64(22)
+_WORK, _WORK_MASK = np.uint64(16), np.uint64(63)
+
+
+def empty_table(bits: int = MIN_BITS) -> np.ndarray:
+    """Return a table of 2^bits words, uint64; raises `ValueError` below `MIN_BITS`."""
+    if bits < MIN_BITS:
+        raise ValueError(f"a table of 2^{bits} words cannot tell all positions apart; want 2^{MIN_BITS} or more")
+    return np.zeros(1 << bits, dtype=np.uint64)
+
+
+@lean
+def fetch(table: np.ndarray, product: np.uint64, shift: np.uint64) -> None:
+    """Have the memory bring a position's place, which is far away as a rule; it will be there when it is looked up."""
+    prefetch(table, int((product >> shift) & ~_ONE))
+
+
+@lean
+def scrambled(code: np.uint64) -> np.uint64:
+    """Return the product that stands for a code."""
+    return code * _SCRAMBLE
+
+
+@lean
+def look_up(table: np.ndarray, product: np.uint64, shift: np.uint64) -> np.uint64:
+    """Return the word of a position, or `UNKNOWN`; `shift` is 64 less the logarithm of the table's size."""
+    place = (product >> shift) & ~_ONE
+    kept = product << _KEPT
+    word: np.uint64 = table[place]
+    if (word ^ kept) >> _KEPT == 0 and word != 0:
+        return word
+    word = table[place | _ONE]
+    if (word ^ kept) >> _KEPT == 0:
+        return word
+    return UNKNOWN
+
+
+@lean
+def note(table: np.ndarray, product: np.uint64, shift: np.uint64, bounds: np.uint64, work: np.uint64) -> None:
+    """Store the bounds (16 bits) of a position that took `work` nodes."""
+    place = (product >> shift) & ~_ONE
+    effort = _logarithm(work)
+    word = (product << _KEPT) | (effort << _WORK) | bounds
+    first = table[place]
+    if first == 0 or (first ^ word) >> _KEPT == 0 or (first >> _WORK) & _WORK_MASK <= effort:
+        table[place] = word
+    else:
+        table[place | _ONE] = word
+
+
+@lean
+def _logarithm(number: np.uint64) -> np.uint64:
+    """Return how many binary digits a number has."""
+    for step in (1, 2, 4, 8, 16, 32):
+        number |= number >> np.uint64(step)
+    return np.uint64(count_bits(number))

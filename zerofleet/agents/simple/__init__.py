@@ -1,0 +1,1 @@
+"""Agents that look at most one move ahead."""

@@ -1,0 +1,16 @@
+"""UCT, Monte-Carlo tree search with played-out games for its leaves: the compiled search of the agent `uct`.
+
+    search = UctSearch(game, state, plan_for(game), seed=1)
+    search.run(1000)                      so many simulations in all; compiled, without the GIL
+    search.root().visits
+
+In a folder of its own, as what is compiled here need not be compiled again when another agent changes.
+"""
+
+from __future__ import annotations
+
+from zerofleet.agents.uct.afterstates import afterstates_of, mover_values
+from zerofleet.agents.uct.search import MoverValues, UctRoot, UctSearch
+from zerofleet.agents.uct.tree import UctPlan, plan_for
+
+__all__ = ["MoverValues", "UctPlan", "UctRoot", "UctSearch", "afterstates_of", "mover_values", "plan_for"]

@@ -1,0 +1,169 @@
+"""The tree of UCT in flat arrays, and what a search of it is to do.
+
+A node is a position, an edge one of its moves; the tree keeps no positions but its root's, as each simulation plays the moves
+again. A node's edges are listed at its second visit: most nodes are visited once. Tried edges stand in front.
+
+    node v, Anna to move         N(v)  visits of the edge that leads to it; of the root: simulations
+      └─ edge                    N(v') and Q(v'), the SUM of Anna's rewards in the simulations that went this way
+           └─ node v', Ben to move
+
+Where something is hidden a node is what one player sees, and several may stand below an edge: see
+`zerofleet.agents.uct.worlds`.
+
+Each edge counts rewards of the player who chooses it, so choosing is maximising, whoever and however many play.
+Rewards are scores, in [-1, 1].
+
+Axes: N nodes, E edges, S state entries, L most legal actions, P players, M most plies.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from games import core
+from games.compiled import lean
+from games.core import Game, State
+
+__all__ = ["MOST_NODES", "Tree", "UctPlan", "add_node", "grown", "is_full", "list_moves", "new_tree", "plan_for"]
+
+ROOT = 0
+NO_NODE = -1
+UNLISTED = -1
+START, COUNT, TRIED, MOVER, SIBLING = range(5)
+"""Of a node: its first edge or UNLISTED, how many, how many of them tried; who is to move; next node below the same edge."""
+ACTION, CHILD, VISITS = range(3)
+"""Of an edge."""
+SIMULATIONS, POSITIONS, NODES, EDGES, FROZEN, PENDING = range(6)
+"""Of the tally. FROZEN: the tree has all the room it gets; PENDING: the node whose moves wait for their priors."""
+
+MOST_NODES = 1 << 22
+"""Positions a tree holds at most, some 200 MB and the moves; later simulations are played out from its leaves."""
+_FIRST_NODES = 1 << 10
+
+
+class UctPlan(NamedTuple):
+    """What a search does, in numbers, as compiled code wants them."""
+
+    exploration: float
+    """C_p of UCB1, for rewards in [-1, 1]."""
+    confidence: float
+    """C: simulations that a move's prior counts for; 0: no priors."""
+    greedy: int
+    """1: simulations play the move of the largest `games.core.move_value`; 0: any move."""
+    epsilon: float
+    """Share of any moves among greedy ones."""
+    most_plies: int
+    """Plies after which a simulation is broken off; -1: never."""
+    estimated: int
+    """1: what is broken off counts `games.core.estimate`; 0: `games.core.standing`."""
+
+
+class Tree(NamedTuple):
+    """One search. Few arrays, for each costs every call from compiled code the time to pass its description."""
+
+    nodes: np.ndarray  # int32 [N, 5], columns START .. SIBLING
+    keys: np.ndarray  # uint64 [N], what the searcher sees at a node; [0] in games without secrets
+    seen: np.ndarray  # uint8 [packed_bytes], scratch
+    edges: np.ndarray  # int32 [E, 3], columns ACTION .. VISITS
+    sums: np.ndarray  # float64 [E], rewards of the player who chooses, the prior's share among them
+    root: np.ndarray  # spec.state_dtype [S]
+    state: np.ndarray  # spec.state_dtype [S], where the present simulation stands
+    listed: np.ndarray  # int16 [L], scratch
+    path: np.ndarray  # int32 [M, 2], nodes and edges of the present simulation
+    scores: np.ndarray  # float32 [P], how it ended
+    word: np.ndarray  # uint64 [1], the random numbers
+    tally: np.ndarray  # int64 [6], entries SIMULATIONS .. PENDING
+
+
+def plan_for(
+    game: Game,
+    *,
+    exploration: float = 0.7071,
+    confidence: float = 0.0,
+    greedy: bool = False,
+    epsilon: float = 0.0,
+    most_plies: int | None = None,
+) -> UctPlan:
+    """Return a plan; see `UctPlan` for what the arguments mean. What is broken off is estimated where the game can."""
+    estimated = core.has_rule(type(game), "estimate")
+    plies = -1 if most_plies is None else most_plies
+    return UctPlan(float(exploration), float(confidence), int(greedy), float(epsilon), plies, int(estimated))
+
+
+def new_tree(game: Game, state: State, seed: int) -> Tree:
+    """Return a tree that holds nothing but its root; `seed`, in [0, 2^64), decides all luck of the search."""
+    spec = game.spec()
+    nodes = np.zeros((_FIRST_NODES, 5), dtype=np.int32)
+    nodes[ROOT] = UNLISTED, 0, 0, core.to_move(game, state), NO_NODE
+    tally = np.zeros(6, dtype=np.int64)
+    tally[NODES] = 1
+    room = _FIRST_NODES + spec.max_legal
+    return Tree(
+        nodes=nodes,
+        keys=np.zeros(0 if spec.information == "perfect" else _FIRST_NODES, dtype=np.uint64),
+        seen=np.zeros(spec.packed_bytes, dtype=np.uint8),
+        edges=np.zeros((room, 3), dtype=np.int32),
+        sums=np.zeros(room),
+        root=np.array(state, dtype=spec.state_dtype),
+        state=np.zeros(spec.state_size, dtype=spec.state_dtype),
+        listed=np.zeros(spec.max_legal, dtype=np.int16),
+        path=np.zeros((spec.max_plies + 1, 2), dtype=np.int32),
+        scores=np.zeros(spec.num_players, dtype=np.float32),
+        word=np.array([seed], dtype=np.uint64),
+        tally=tally,
+    )
+
+
+def grown(tree: Tree) -> Tree:
+    """Return the tree with room for twice as much, or frozen as it is when it holds `MOST_NODES`."""
+    if len(tree.nodes) >= MOST_NODES:
+        tree.tally[FROZEN] = 1
+        return tree
+    more = {name: _doubled(getattr(tree, name)) for name in ("nodes", "keys", "edges", "sums")}
+    return tree._replace(**more)
+
+
+def _doubled(array: np.ndarray) -> np.ndarray:
+    more = np.zeros((2 * len(array), *array.shape[1:]), dtype=array.dtype)
+    more[: len(array)] = array
+    return more
+
+
+@lean
+def is_full(tree: Tree) -> bool:
+    """Return whether a simulation may find no room for a node and its moves."""
+    tally = tree.tally
+    if tally[FROZEN]:
+        return False
+    return bool(tally[NODES] == tree.nodes.shape[0] or tally[EDGES] + tree.listed.shape[0] > tree.edges.shape[0])
+
+
+@lean
+def list_moves(game: Game, tree: Tree, node: int) -> None:
+    """Give a node its edges, none of them tried. `tree.state` is its position."""
+    count = core.legal_actions(game, tree.state, tree.listed)
+    start = tree.tally[EDGES]
+    for i in range(count):
+        tree.edges[start + i, ACTION] = tree.listed[i]
+        tree.edges[start + i, CHILD] = NO_NODE
+        tree.edges[start + i, VISITS] = 0
+        tree.sums[start + i] = 0.0
+    tree.nodes[node, START] = start
+    tree.nodes[node, COUNT] = count
+    tree.nodes[node, TRIED] = 0
+    tree.tally[EDGES] = start + count
+
+
+@lean
+def add_node(game: Game, tree: Tree) -> int:
+    """Return a new node for the position `tree.state`, or NO_NODE if the tree has all the room it gets."""
+    if tree.tally[FROZEN]:
+        return NO_NODE
+    node = tree.tally[NODES]
+    tree.nodes[node, START] = UNLISTED
+    tree.nodes[node, MOVER] = core.to_move(game, tree.state)
+    tree.nodes[node, SIBLING] = NO_NODE
+    tree.tally[NODES] = node + 1
+    return int(node)

@@ -1,0 +1,392 @@
+"""`zerofleet bench serve`: how much of the device is left after workers, gRPC and batching.
+
+Server and workers are processes of their own, as in a run. A third process evaluates the same module in a bare loop; the
+two take turns several times, so that whatever else the machine does falls on both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_format
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import grpc
+import numpy as np
+import psutil
+import typer
+from tritonclient.grpc import service_pb2 as messages
+from tritonclient.grpc import service_pb2_grpc
+
+from games.core import Game
+from games.positions import parameters_text
+from zerofleet.cli import screen
+from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
+from zerofleet.cli.planning.costs import save_figures
+from zerofleet.contracts.naming import model_name
+from zerofleet.errors import Unavailable
+from zerofleet.evaluators.control import ModelControl
+from zerofleet.presets import preset as named_preset
+from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.security.credentials import without_credentials
+from zerofleet.storage.model_store import DirectoryStore
+
+__all__ = ["ServeFigures", "run", "serve"]
+
+START_TIMEOUT_S = 120.0
+ROUNDS = 5
+WARM_UP_S = 2.0
+VERSION = 1
+_SHOWN_LINES = 5
+_READY = '"service.ready"'  # in the log line of a service that is ready
+_LOG_LIMIT = 1 << 20  # a line of latencies is long
+
+
+@dataclass(frozen=True, slots=True)
+class ServeFigures:
+    """What one measurement found."""
+
+    game: str
+    preset: str
+    network: str
+    threads: int
+    workers: int
+    lanes: int
+    slots: int
+    seconds: float
+    """Of serving, in all rounds together."""
+    raw_positions_per_second: float
+    """The bare loop at its best batch."""
+    raw_best_batch: int
+    raw_by_batch: dict[str, float]
+    served_positions_per_second: float
+    ratio: float
+    ratio_by_round: list[float]
+    mean_batch: float
+    batch_fill: dict[str, float]
+    """Share of positions by the batch they were evaluated in; `64` stands for 33 to 64 positions."""
+    requests_per_second: float
+    bytes_asked_per_position: float
+    """Tensors of the requests: packed planes and legal actions."""
+    bytes_answered_per_position: float
+    """Tensors of the replies."""
+    latency_ms: dict[str, float]
+    device_busy_share: float
+    server_cores: float
+    """Processor time of the server by the clock on the wall: device thread and wire."""
+    worker_cores: float
+
+
+class Peer:
+    """A process that answers each line with a line of JSON."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._about = psutil.Process(process.pid)
+
+    async def ask(self, seconds: float) -> dict[str, Any]:
+        """Let it work for `seconds` and return its figures; raises `Unavailable` with its last words when it ended."""
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdin.write(f"{seconds}\n".encode())
+        line = await self._process.stdout.readline()
+        if not line:
+            raise await self._ended()
+        answer: dict[str, Any] = json_format.loads(line)
+        return answer
+
+    async def outlives(self, work: Awaitable[Any]) -> None:
+        """Wait for `work`, or raise `Unavailable` when the process ends before."""
+        done, ended = asyncio.ensure_future(work), asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                raise await self._ended()
+            done.result()
+        finally:
+            done.cancel()
+            ended.cancel()
+
+    async def _ended(self) -> Unavailable:
+        code = await self._process.wait()
+        said = self._log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+        return Unavailable(f"a process of the benchmark ended with {code}: {' / '.join(said)}")
+
+    def cpu_s(self) -> float:
+        """Return the processor time it has used."""
+        times = self._about.cpu_times()
+        return float(times.user + times.system)
+
+
+@asynccontextmanager
+async def _started(log: Path, *command: str, threads: int) -> Any:
+    """Start a Python module of ours as a process; end it afterwards."""
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", *command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=out,
+            limit=_LOG_LIMIT,
+            env={**without_credentials(os.environ), **limits},
+        )
+    try:
+        yield Peer(process, log)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+
+
+class Bench:
+    """A server with a random network, its workers and a bare loop, in a temporary run directory."""
+
+    def __init__(self, directory: Path, game: Game, preset: str, *, threads: int, arguments: Sequence[str]) -> None:
+        self._directory = directory
+        self._game = game
+        self._preset = preset
+        self._threads = threads
+        self._model = model_name(game)
+        self._address = f"unix:{directory}/bench.sock"
+        parameters = [f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()]
+        self._common = ["--run-dir", str(directory), "--game", game.spec().name, "--preset", preset, *parameters]
+        self._server_arguments = [*self._common, "--address", self._address, "--inference.threads", str(threads), *arguments]
+
+    async def open(self, stack: AsyncExitStack, *, workers: int, seed: int) -> None:
+        """Start everything and let it warm up."""
+        await self._make_model()
+        self.server = await self._start(stack, "server", "inference_server", *self._server_arguments)
+        await self._load_model()
+        self.bare = await self._start(stack, "bare", "inference_server.bare_loop", *self._server_arguments)
+        self.workers = [
+            await self._start(
+                stack,
+                f"worker-{index}",
+                *("zerofleet.cli.bench.load", "--target", self._address, "--version", str(VERSION)),
+                *("--game", self._game.spec().name, "--preset", self._preset, "--seed", str(seed + index * 1_000_000)),
+                *(word for name, value in parameters_text(self._game).items() for word in ("--set", f"{name}={value}")),
+            )
+            for index in range(workers)
+        ]
+        await asyncio.gather(self.bare.ask(WARM_UP_S), *(worker.ask(WARM_UP_S) for worker in self.workers))
+
+    async def served(self, seconds: float) -> dict[str, Any]:
+        """Let the workers play for `seconds`; return positions, seconds, latencies, and what the server counted."""
+        before, server_s, worker_s = await self._statistics(), self.server.cpu_s(), self._worker_cpu_s()
+        found = await asyncio.gather(*(worker.ask(seconds) for worker in self.workers))
+        after = await self._statistics()
+        return {
+            "positions": sum(each["positions"] for each in found),
+            "seconds": max(each["seconds"] for each in found),
+            "bytes_asked": sum(each["bytes_asked"] for each in found),
+            "bytes_answered": sum(each["bytes_answered"] for each in found),
+            "latencies_s": [latency for each in found for latency in each["latencies_s"]],
+            "batches": {rows: count - before.get(rows, (0, 0.0))[0] for rows, (count, _) in after.items()},
+            "busy_s": sum(busy for _, busy in after.values()) - sum(busy for _, busy in before.values()),
+            "server_s": self.server.cpu_s() - server_s,
+            "worker_s": self._worker_cpu_s() - worker_s,
+        }
+
+    def _worker_cpu_s(self) -> float:
+        return sum(worker.cpu_s() for worker in self.workers)
+
+    async def _start(self, stack: AsyncExitStack, name: str, *command: str) -> Peer:
+        peer: Peer = await stack.enter_async_context(_started(self._directory / f"{name}.log", *command, threads=self._threads))
+        return peer
+
+    async def _make_model(self) -> None:
+        """Have a trainer publish a network of random weights, which costs as much to evaluate as a trained one."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "trainer", *self._common, "--log-format", "json"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None  # noqa: S101
+        said: list[str] = []
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                while not (said and _READY in said[-1]):
+                    said.append((await process.stderr.readline()).decode(errors="replace"))
+                    if not said[-1]:
+                        raise Unavailable(f"the trainer could not make a network: {' / '.join(said[-_SHOWN_LINES:])}")
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.communicate()
+
+    async def _load_model(self) -> None:
+        async with open_channel(self._address) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            live = stub.ServerLive(messages.ServerLiveRequest(), timeout=START_TIMEOUT_S, wait_for_ready=True)
+            await self.server.outlives(live)
+        async with ModelControl(self._address, store=DirectoryStore(self._directory / "models")) as control:
+            await control.serve(self._model, [VERSION])
+
+    async def _statistics(self) -> dict[int, tuple[int, float]]:
+        """Return batches by rows: how many, and the seconds they took."""
+        async with open_channel(self._address) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            reply = await stub.ModelStatistics(messages.ModelStatisticsRequest(name=self._model), timeout=START_TIMEOUT_S)
+        batches = reply.model_stats[0].batch_stats
+        return {batch.batch_size: (batch.compute_infer.count, batch.compute_infer.ns / 1e9) for batch in batches}
+
+
+async def measure(
+    game: Game, preset: str, *, seconds: float, workers: int, threads: int, arguments: Sequence[str], seed: int
+) -> ServeFigures:
+    """Start everything, let bare loop and workers take turns, and put the figures together."""
+    with tempfile.TemporaryDirectory(prefix="zf-bench-") as directory:
+        bench = Bench(Path(directory), game, preset, threads=threads, arguments=arguments)
+        async with AsyncExitStack() as stack:
+            with screen.meter("bench serve", total=2 * ROUNDS) as meter:
+                await bench.open(stack, workers=workers, seed=seed)
+                turn_s = seconds / ROUNDS / 2
+                raw, served = [], []
+                for _ in range(ROUNDS):
+                    raw.append(await bench.bare.ask(turn_s))
+                    meter.advance()
+                    served.append(await bench.served(turn_s))
+                    meter.advance()
+    return _figures(game, preset, raw, served, workers=workers, threads=threads)
+
+
+def _figures(
+    game: Game,
+    preset: str,
+    raw: Sequence[Mapping[str, Sequence[float]]],
+    served: Sequence[Mapping[str, Any]],
+    *,
+    workers: int,
+    threads: int,
+) -> ServeFigures:
+    chosen = named_preset(game, preset)
+    by_batch = {rows: sum(r[rows][0] for r in raw) / sum(r[rows][1] for r in raw) for rows in raw[0]}
+    best = max(by_batch, key=lambda rows: by_batch[rows])
+    seconds = sum(each["seconds"] for each in served)
+    positions = sum(each["positions"] for each in served)
+    batches: dict[int, int] = {}
+    for each in served:
+        for rows, count in each["batches"].items():
+            batches[rows] = batches.get(rows, 0) + count
+    latencies_ms = np.array([latency for each in served for latency in each["latencies_s"]]) * 1e3
+    by_round = [
+        each["positions"] / each["seconds"] / (bare[best][0] / bare[best][1]) for each, bare in zip(served, raw, strict=True)
+    ]
+    return ServeFigures(
+        game=model_name(game),
+        preset=preset,
+        network=f"{chosen.network.blocks}x{chosen.network.channels}",
+        threads=threads,
+        workers=workers,
+        lanes=chosen.selfplay.lanes,
+        slots=chosen.selfplay.slots,
+        seconds=round(seconds, 2),
+        raw_positions_per_second=round(by_batch[best]),
+        raw_best_batch=int(best),
+        raw_by_batch={rows: round(rate) for rows, rate in by_batch.items()},
+        served_positions_per_second=round(positions / seconds),
+        ratio=round(positions / seconds / by_batch[best], 4),
+        ratio_by_round=[round(ratio, 3) for ratio in by_round],
+        mean_batch=round(sum(r * n for r, n in batches.items()) / max(1, sum(batches.values())), 1),
+        batch_fill=_fill(batches),
+        requests_per_second=round(len(latencies_ms) / seconds, 1),
+        bytes_asked_per_position=round(sum(each["bytes_asked"] for each in served) / max(1, positions), 1),
+        bytes_answered_per_position=round(sum(each["bytes_answered"] for each in served) / max(1, positions), 1),
+        latency_ms={f"p{q}": round(float(np.percentile(latencies_ms, q)), 2) for q in (50, 95, 99)},
+        device_busy_share=round(sum(each["busy_s"] for each in served) / seconds, 3),
+        server_cores=round(sum(each["server_s"] for each in served) / seconds, 3),
+        worker_cores=round(sum(each["worker_s"] for each in served) / seconds, 3),
+    )
+
+
+def _fill(batches: Mapping[int, int]) -> dict[str, float]:
+    """Return the share of positions by batch size, in powers of two."""
+    total = max(1, sum(rows * count for rows, count in batches.items()))
+    shares: dict[int, float] = {}
+    for rows, count in batches.items():
+        upper = 1 << (rows - 1).bit_length()
+        shares[upper] = shares.get(upper, 0.0) + rows * count / total
+    return {str(upper): round(shares[upper], 4) for upper in sorted(shares) if shares[upper]}
+
+
+def run(
+    game: Game,
+    preset: str = "laptop",
+    seconds: float = 30.0,
+    *,
+    workers: int = 1,
+    threads: int | None = None,
+    arguments: Sequence[str] = (),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measure for `seconds` and return the figures; `arguments` go to the server as they are.
+
+    Raises `Unavailable` when a process of the benchmark fails.
+    """
+    used = threads or named_preset(game, preset).inference.threads
+    try:
+        figures = asyncio.run(
+            measure(game, preset, seconds=seconds, workers=workers, threads=used, arguments=arguments, seed=seed)
+        )
+    except grpc.aio.AioRpcError as failure:
+        raise Unavailable(f"the server of the benchmark did not answer: {failure.details()}") from failure
+    return asdict(figures)
+
+
+def serve(
+    *,
+    game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to play.")] = "connect_four",
+    preset: Preset = "laptop",
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Length, bare loop and serving together.")] = 30.0,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="CPU threads of the device.", show_default="the preset's")
+    ] = None,
+    precision: Annotated[
+        str, typer.Option("--precision", metavar="auto|float32|bfloat16|float16", help="Numbers the network computes with.")
+    ] = "auto",
+    parameters: Parameters = None,
+    seed: Seed = 0,
+    save: Save = None,
+    json: Json = False,
+) -> None:
+    """Measure positions a second through workers, gRPC and inference server, beside a bare loop over the same module.
+
+    The two take turns, so that other work of the machine falls on both; the ratio is what serving costs.
+    """
+    chosen = chosen_game(game, parameters)
+    found = run(chosen, preset, seconds, workers=workers, threads=threads, arguments=["--precision", precision], seed=seed)
+    if save:
+        save_figures(save, "serve", found)
+    if json:
+        screen.emit_json(found)
+        return
+    _show(found)
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    title = (
+        f"{found['game']}, preset {found['preset']}: network {found['network']}, {found['threads']} thread(s),"
+        f" {found['workers']} worker(s) of {found['lanes']} x {found['slots']} games"
+    )
+    rows = screen.table("figure", ">value", title=title)
+    rows.add_row("positions a second, bare loop", f"{found['raw_positions_per_second']:,} (batch {found['raw_best_batch']})")
+    rows.add_row("positions a second, served", f"{found['served_positions_per_second']:,}")
+    rows.add_row("ratio", f"{found['ratio']:.1%}")
+    rows.add_row("mean batch", f"{found['mean_batch']:,.0f}")
+    rows.add_row("requests a second", f"{found['requests_per_second']:,.0f}")
+    rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:.1f}" for ms in found["latency_ms"].values()) + " ms")
+    rows.add_row("device busy", f"{found['device_busy_share']:.1%}")
+    rows.add_row("cores used by server / workers", f"{found['server_cores']:.2f} / {found['worker_cores']:.2f}")
+    screen.out().print(rows)
+    fill = screen.table("positions in batches up to", ">share", "")
+    for upper, share in found["batch_fill"].items():
+        fill.add_row(upper, f"{share:.1%}", "█" * round(40 * share))
+    screen.out().print(fill)

@@ -1,0 +1,248 @@
+"""The checks of `zerofleet doctor`: each looks at one thing and returns a finding; none raises."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import psutil
+
+from games import core, tic_tac_toe
+from zerofleet.errors import ZerofleetError
+from zerofleet.storage.streams import open_stream
+
+__all__ = ["Finding", "check_stream", "checks"]
+
+MIB = 1 << 20
+GIB = 1 << 30
+DISK_NEEDED_BYTES = 2 * GIB  # a long laptop run keeps a few hundred MiB of games and models
+MEMORY_NEEDED_BYTES = 2 * GIB  # four processes, two of them with torch
+SHARED_MEMORY_NEEDED_BYTES = 64 * MIB  # what a container has by default
+CHILD_TIMEOUT_S = 120.0
+STREAM_TIMEOUT_S = 5.0
+CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    advice: str = ""
+    """What to do; empty when all is well."""
+
+
+def checks(*, run_dir: Path) -> Sequence[Callable[[], Finding]]:
+    """Return the checks in the order in which they are shown."""
+    return (
+        check_python,
+        functools.partial(check_packages, CONSTRAINTS),
+        check_kernel_cache,
+        check_torch,
+        check_processors,
+        check_memory,
+        check_shared_memory,
+        functools.partial(check_disk, run_dir),
+        check_port,
+        check_unix_socket,
+    )
+
+
+def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Finding:
+    """Python 3.11 or newer, with the GIL's usual build."""
+    text = ".".join(map(str, version))
+    if version < (3, 11):
+        return Finding("Python", "fail", text, "install Python 3.11 or newer and set up the environment again: make venv")
+    return Finding("Python", "ok", f"{text} in {sys.prefix}")
+
+
+def check_packages(constraints: Path) -> Finding:
+    """Every required package is installed, in the version that was tested with the others."""
+    wanted = _read_constraints(constraints)
+    missing, other = [], []
+    for name in _required_packages():
+        try:
+            found = importlib.metadata.version(name).partition("+")[0]
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+            continue
+        if (pinned := wanted.get(_canonical(name))) not in {None, found}:
+            other.append(f"{name} {found} (tested with {pinned})")
+    if missing:
+        return Finding("Packages", "fail", f"not installed: {', '.join(missing)}", "make venv")
+    if other:
+        return Finding("Packages", "warn", "; ".join(other), "make venv installs the versions of constraints.txt")
+    return Finding(
+        "Packages", "ok", "as in constraints.txt" if wanted else "all installed (no constraints.txt beside the package)"
+    )
+
+
+def check_kernel_cache() -> Finding:
+    """The rules compile, and the result can be kept on disk for the next process."""
+    begun = time.monotonic()
+    game = tic_tac_toe.TicTacToe()
+    core.reset(game, np.zeros(game.spec().state_size, game.spec().state_dtype), 0)
+    cache = getattr(getattr(tic_tac_toe.reset, "_cache", None), "cache_path", None)
+    took = f"rules compiled or loaded in {time.monotonic() - begun:.1f} s"
+    if cache is None:
+        return Finding("Compiler cache", "warn", "compilation is switched off", "unset NUMBA_DISABLE_JIT")
+    if not os.access(cache, os.W_OK):
+        return Finding(
+            "Compiler cache", "warn", f"{cache} is not writable; {took}", "set NUMBA_CACHE_DIR to a writable directory"
+        )
+    return Finding("Compiler cache", "ok", f"{cache}; {took}")
+
+
+def check_torch() -> Finding:
+    """torch imports, in a child process because this one does not need it."""
+    code = (
+        "import torch; print(torch.__version__, '|', "
+        "torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU, CPU only')"
+    )
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(
+            "torch", "fail", f"did not import within {CHILD_TIMEOUT_S:.0f} s", "try again; if it stays so, make clean venv"
+        )
+    if child.returncode != 0:
+        last = child.stderr.strip().rpartition("\n")[2] or f"the child ended with {child.returncode}"
+        return Finding("torch", "fail", last, "install it again: make clean venv")
+    version, _, device = child.stdout.strip().partition(" | ")
+    return Finding("torch", "ok", f"{version}, {device}")
+
+
+def check_processors() -> Finding:
+    """Two cores at least, so that search and network do not wait for each other."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if usable < 2:
+        return Finding("Processors", "warn", "1 usable core", "a run works but search and network take turns")
+    return Finding("Processors", "ok", f"{usable} usable cores")
+
+
+def check_memory() -> Finding:
+    """Enough free memory for a server, a worker, a trainer and a gatekeeper."""
+    available = psutil.virtual_memory().available
+    detail = f"{available / GIB:.1f} GiB available"
+    if available < MEMORY_NEEDED_BYTES:
+        return Finding("Memory", "warn", detail, f"a run wants {MEMORY_NEEDED_BYTES / GIB:.0f} GiB; try --preset tiny")
+    return Finding("Memory", "ok", detail)
+
+
+def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:  # noqa: S108  (looked at, not written to)
+    """Room in /dev/shm, which torch uses between processes."""
+    if not path.is_dir():
+        return Finding("Shared memory", "warn", f"{path} does not exist", "training with several processes needs it")
+    free = shutil.disk_usage(path).free
+    if free < SHARED_MEMORY_NEEDED_BYTES:
+        return Finding(
+            "Shared memory", "warn", f"{free / MIB:.0f} MiB free in {path}", "start the container with --shm-size=256m"
+        )
+    return Finding("Shared memory", "ok", f"{free / GIB:.1f} GiB free in {path}")
+
+
+def check_disk(directory: Path) -> Finding:
+    """Room where runs lie, and permission to write there."""
+    place = directory.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    detail = f"{free / GIB:.1f} GiB free in {place}"
+    if not os.access(place, os.W_OK):
+        return Finding("Disk", "fail", f"{place} is not writable", "choose another place with --run-dir")
+    if free < DISK_NEEDED_BYTES:
+        return Finding("Disk", "fail", detail, f"free {DISK_NEEDED_BYTES / GIB:.0f} GiB or choose another place with --run-dir")
+    return Finding("Disk", "ok", detail)
+
+
+def check_port() -> Finding:
+    """A TCP port on loopback, for metrics."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return Finding("Loopback", "ok", f"could listen on 127.0.0.1:{server.getsockname()[1]}")
+    except OSError as error:
+        return Finding(
+            "Loopback", "fail", f"cannot listen on 127.0.0.1: {error.strerror}", "services report their metrics there"
+        )
+
+
+def check_unix_socket() -> Finding:
+    """A unix socket, over which the services of a run talk."""
+    with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
+        path = Path(directory) / "doctor.sock"
+        try:
+            with (
+                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server,
+                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client,
+            ):
+                server.bind(str(path))
+                server.listen(1)
+                client.connect(str(path))
+        except OSError as error:
+            return Finding("Unix sockets", "fail", f"{directory}: {error.strerror}", "set TMPDIR to a local file system")
+        return Finding("Unix sockets", "ok", f"work in {Path(directory).parent}")
+
+
+async def check_stream(url: str) -> Finding:
+    """The configured game stream answers.
+
+    Cancellation: the connection is closed.
+    """
+    shown = re.sub(r"//[^@/]*@", "//***@", url)
+    try:
+        async with asyncio.timeout(STREAM_TIMEOUT_S):
+            return Finding("Game stream", "ok", f"{shown}: {await _count_waiting(url)} games waiting")
+    except TimeoutError:
+        return Finding(
+            "Game stream", "fail", f"{shown} did not answer within {STREAM_TIMEOUT_S:.0f} s", "is the server running?"
+        )
+    except ZerofleetError as error:
+        return Finding("Game stream", "fail", str(error), "start the server or correct --stream-url")
+
+
+async def _count_waiting(url: str) -> int:
+    stream = open_stream(url, name="doctor")
+    try:
+        return (await stream.stats()).length
+    finally:
+        await stream.aclose()
+
+
+def _required_packages() -> list[str]:
+    """Return the names of the packages that the installed distribution requires, extras left out."""
+    try:
+        required = importlib.metadata.requires("zerofleet") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ["zerofleet"]
+    return [match[0] for item in required if "extra ==" not in item and (match := re.match(r"[A-Za-z0-9._-]+", item))]
+
+
+def _read_constraints(path: Path) -> dict[str, str]:
+    """Return the pinned versions by canonical package name; none when the file is not there (an installed wheel)."""
+    if not path.is_file():
+        return {}
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    pairs = (line.split("==", 1) for line in lines if "==" in line)
+    return {_canonical(name): version.strip().partition("+")[0] for name, version in pairs}
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).strip().lower()

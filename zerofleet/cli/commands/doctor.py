@@ -1,0 +1,65 @@
+"""`zerofleet doctor`: does this machine have what Zerofleet needs; each line says what to do when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from zerofleet.cli import screen
+from zerofleet.cli.commands import checkup
+from zerofleet.cli.commands.checkup import Finding
+from zerofleet.cli.options import Json
+
+__all__ = ["doctor"]
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def doctor(
+    run_dir: Annotated[
+        Path, typer.Option("--run-dir", metavar="DIR", help="Where runs are to lie: its disk is checked.")
+    ] = Path("runs"),
+    stream_url: Annotated[
+        str | None,
+        typer.Option(
+            "--stream-url", metavar="URL", envvar="ZEROFLEET_STREAM_URL", help="Game stream to reach, if not the built-in."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check Python, packages, compiler cache, torch, memory, disk and sockets of this machine.
+
+    The exit code is 0 when nothing failed and 1 otherwise; warnings do not fail.
+    """
+    findings = []
+    for check in checkup.checks(run_dir=run_dir):
+        findings.append(check())
+        if not json:
+            _show(findings[-1])
+    if stream_url is not None:
+        findings.append(asyncio.run(checkup.check_stream(stream_url)))
+        if not json:
+            _show(findings[-1])
+    failed = sum(finding.status == "fail" for finding in findings)
+    if json:
+        screen.emit_json({"ok": not failed, "checks": [asdict(finding) for finding in findings]})
+    else:
+        screen.out().print(f"\n{failed} failed" if failed else "\nall good", style="bold red" if failed else "bold green")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show(finding: Finding) -> None:
+    line = Text(f"{finding.status:<5}", style=STYLES[finding.status])
+    line.append(f"{finding.name:<15}", style="bold")
+    line.append(finding.detail, style="default")
+    if finding.advice:
+        line.append(f"\n{'':20}→ {finding.advice}", style="dim")
+    screen.out().print(line, soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,214 @@
+"""`zerofleet match`: two players meet in many games, from paired openings, each from every seat."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from games.core import Game
+from games.positions import parameters_text
+from zerofleet.agents import make_agent
+from zerofleet.cli import screen
+from zerofleet.cli.commands.match_report import show_match
+from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.play.entrants import Entrants, entrants, serving
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.strength.matches import (
+    FixedGames,
+    GameResult,
+    MatchOutcome,
+    MatchSettings,
+    MatchTerms,
+    Opening,
+    Player,
+    Scoreboard,
+    SequentialTest,
+    StoppingRule,
+    play_match,
+    read_openings,
+    seatings,
+    summarise,
+)
+from zerofleet.strength.matches.play import usable_cores
+from zerofleet.strength.ratings import Sprt
+
+__all__ = ["match"]
+
+SLOTS = 128  # games at once: large requests, and still many opponents' moves between two of them
+AGENT_SLOTS = 8  # for each core where no model is asked: more would only end later, when a test may have decided
+GAMES = 100
+MOST_GAMES_OF_A_TEST = 20_000  # by far more than a test of a difference worth finding takes
+
+
+def match(
+    first: Annotated[str, typer.Argument(metavar="A", help="champion, model:N, or an agent: see zerofleet agents.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Whom A meets.")],
+    *,
+    game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
+    games: Annotated[
+        int | None,
+        typer.Option(
+            "--games",
+            metavar="N",
+            min=1,
+            help="Games, in groups with every seating.",
+            show_default=f"{GAMES}; with --sprt at most {MOST_GAMES_OF_A_TEST}",
+        ),
+    ] = None,
+    simulations: Simulations = None,
+    opening_plies: Annotated[
+        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each group starts.")
+    ] = 2,
+    openings: OpeningFile = None,
+    sprt: Annotated[
+        str | None,
+        typer.Option(
+            "--sprt", metavar="ELO0,ELO1", help="Stop when a sequential test knows: is A stronger by ELO0 or by ELO1?"
+        ),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="P", help="Chance that the test takes ELO1 though it is ELO0.")
+    ] = 0.05,
+    beta: Annotated[
+        float, typer.Option("--beta", metavar="P", help="Chance that the test takes ELO0 though it is ELO1.")
+    ] = 0.05,
+    control: Annotated[bool, typer.Option("--control", help="A and B are one player under two names.")] = False,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Let two players meet and show wins, draws and losses by seat, the share of points with its interval, and Elo.
+
+    Every opening is played from each seat, with the same deal. Two models, which always play alike, never meet in the same
+    position twice. Of games for more than two, it also says how each did alone against several of the other.
+    """
+    game = chosen_game(game_name, parameters)
+    test = None if sprt is None else _sprt(sprt, alpha, beta)
+    most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
+    request = _Request(
+        game=game,
+        names=(first, second),
+        games=most,
+        simulations=chosen_simulations(game, simulations),
+        opening_plies=opening_plies,
+        openings=None if openings is None else read_openings(game, openings),
+        seed=seed,
+        control=control,
+        test=test,
+    )
+    played = asyncio.run(_play(request, run_dir))
+    summary = summarise(
+        played.board.terms, played.outcome.standing, played.board.counted_results(played.outcome.standing.groups)
+    )
+    if summary.games < most and test is None and not json:
+        supply = f"{openings} holds" if openings else f"{game_name} offers"
+        plies = "" if openings else f" of {opening_plies} plies"
+        screen.note(f"{summary.games} games: {supply} {summary.openings} different openings{plies}")
+    if not json:
+        show_match(summary, played.outcome if test else None)
+        return
+    about = {"game": game_name, "parameters": parameters_text(game), "simulations": request.simulations, "seed": seed}
+    start = {"opening_plies": opening_plies, "openings_file": None if openings is None else str(openings)}
+    screen.emit_json({**about, **start, "sprt": _test_json(test, played.outcome), **asdict(summary)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    game: Game
+    names: tuple[str, str]
+    games: int
+    simulations: int
+    opening_plies: int
+    openings: tuple[Opening, ...] | None
+    seed: int
+    control: bool
+    test: Sprt | None
+
+    @property
+    def max_groups(self) -> int:
+        return math.ceil(self.games / len(seatings(self.game.spec().num_players)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    board: Scoreboard
+    outcome: MatchOutcome
+
+
+async def _play(request: _Request, run_dir: Path | None) -> _Played:
+    """Find the players, borrow an inference server if there is a model among them, and play."""
+    game = request.game
+    async with AsyncExitStack() as stack:
+        chosen = entrants(request.names, game, run_dir)
+        terms = MatchTerms(
+            match_id="match",
+            game=game,
+            players=_opponents(chosen, control=request.control),
+            seed=request.seed,
+            opening_plies=request.opening_plies,
+            max_groups=request.max_groups,
+            given_openings=request.openings,
+        )
+        address = await stack.enter_async_context(serving(chosen, game))
+        evaluator = await stack.enter_async_context(evaluating(address, game))
+        board = Scoreboard(terms)
+        rule: StoppingRule = FixedGames() if request.test is None else SequentialTest(request.test)
+        most = terms.max_groups * terms.games_per_group
+        slots = SLOTS if chosen.run is not None else AGENT_SLOTS * usable_cores()
+        settings = MatchSettings(simulations=request.simulations, slots=min(slots, most))
+        label = f"{terms.players[0].name} against {terms.players[1].name}"
+        with screen.meter(label, most) as meter:
+
+            async def record(result: GameResult) -> None:
+                board.record(result)
+                meter.advance(remark=_remark(board, rule))
+
+            outcome = await play_match(board, rule, evaluator, settings=settings, make_agent=make_agent, record=record)
+        return _Played(board, outcome)
+
+
+def _opponents(chosen: Entrants, *, control: bool) -> tuple[Player, Player]:
+    """Return the two players; raises `InvalidRequest` for two different ones under `--control`, or one without it."""
+    first, second = chosen.players
+    if control and first != second:
+        raise InvalidRequest(f"--control wants one player twice, got {first.name} and {second.name}")
+    if first == second and not control:
+        raise InvalidRequest(
+            f"{first.name} cannot meet itself: the result would say nothing of strength; name two different players, "
+            "or say --control to see how often luck alone decides"
+        )
+    return first, (second.twin() if control else second)
+
+
+def _remark(board: Scoreboard, rule: StoppingRule) -> str:
+    if not board.groups:
+        return ""
+    standing = board.standing()
+    if isinstance(rule, SequentialTest):
+        return f"{standing.share:.1%}, LLR {rule.log_likelihood_ratio(standing):+.2f}"
+    return f"{standing.share:.1%}"
+
+
+def _sprt(text: str, alpha: float, beta: float) -> Sprt:
+    """Read `ELO0,ELO1`; raises a usage error, and `ConfigurationError` for an impossible test."""
+    try:
+        elo0, elo1 = (float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not ELO0,ELO1, such as 0,30", param_hint="--sprt") from None
+    return Sprt(elo0, elo1, alpha, beta)
+
+
+def _test_json(test: Sprt | None, outcome: MatchOutcome) -> dict[str, object] | None:
+    if test is None:
+        return None
+    ratio = outcome.log_likelihood_ratio
+    bounds = {"lower": test.lower, "upper": test.upper}
+    return {**asdict(test), **bounds, "log_likelihood_ratio": ratio, "verdict": test.verdict(ratio).value}

@@ -1,0 +1,119 @@
+"""`zerofleet plan`: what a fleet of a size would do, from measured costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerofleet.cli import screen
+from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
+from zerofleet.cli.planning.costs import read_costs
+from zerofleet.cli.planning.fleet_model import Simulated, simulate
+from zerofleet.cli.planning.plan import Limits, Plan, make_plan
+from zerofleet.contracts.naming import model_name
+from zerofleet.presets import preset
+
+__all__ = ["plan"]
+
+
+def plan(
+    *,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, metavar="N", help="Inference servers, one device each.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, metavar="M", help="Self-play workers, one core each.")] = 8,
+    game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to learn.")] = "connect_four",
+    costs: Annotated[
+        Path | None,
+        typer.Option("--costs", metavar="FILE", help="Costs that bench --save wrote.", show_default="a shipped example"),
+    ] = None,
+    plies: Annotated[
+        float | None,
+        typer.Option("--plies", min=1.0, metavar="N", help="Moves of a game.", show_default="as in the random games measured"),
+    ] = None,
+    link_gbit: Annotated[float, typer.Option("--link-gbit", min=0.001, help="Network card of each machine, Gbit/s.")] = 10.0,
+    simulated: Annotated[bool, typer.Option("--simulate", help="Check the arithmetic event by event.")] = False,
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Simulated time.")] = 60.0,
+    trainer_away: Annotated[
+        float,
+        typer.Option("--trainer-away", min=0.0, metavar="S", help="Simulated: seconds the trainer is away, from the middle."),
+    ] = 0.0,
+    parameters: Parameters = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Print what a fleet would do and what saturates first; the arithmetic is in docs/scale.md."""
+    known = read_costs(costs, game=model_name(chosen_game(game, parameters)))
+    chosen = preset(chosen_game(game, parameters), known.preset)
+    limits = Limits(link_bytes_per_second=link_gbit * 1e9 / 8)
+    found = make_plan(known, chosen, gpus=gpus, workers=workers, plies=plies, limits=limits)
+    happened = None
+    if simulated:
+        away = (seconds / 2, seconds / 2 + trainer_away)
+        happened = simulate(
+            *(known, chosen),
+            gpus=gpus,
+            workers=workers,
+            seconds=seconds,
+            trainer_away=away,
+            plies=plies,
+            limits=limits,
+            seed=seed,
+        )
+    if json:
+        extra = {"simulated": asdict(happened)} if happened else {}
+        screen.emit_json({**asdict(found), "costs": known.source, **extra})
+        return
+    _show(found, known.source)
+    if happened:
+        _show_simulated(happened)
+
+
+def _show(found: Plan, source: str) -> None:
+    title = f"{found.game}, preset {found.preset}: {found.gpus} device(s), {found.workers} worker(s)"
+    rows = screen.table("figure", ">value", title=title)
+    rows.add_row("evaluations a second", f"{found.evaluations_per_second:,.0f}")
+    rows.add_row("requests a second", f"{found.requests_per_second:,.0f}")
+    rows.add_row("games an hour", f"{found.games_per_hour:,.0f}")
+    rows.add_row("samples a second to the trainer", f"{found.samples_per_second:,.0f}")
+    rows.add_row("uses of each sample", f"{found.uses_of_a_sample:.2f}")
+    rows.add_row("to / from the inference servers", _pair(found.asked_bytes_per_second, found.answered_bytes_per_second))
+    rows.add_row("stream", f"{_size(found.stream_bytes_per_second)}/s")
+    rows.add_row("stream's memory when workers wait", _size(found.stream_memory_bytes))
+    rows.add_row("search trees of a worker", _size(found.worker_memory_bytes))
+    rows.add_row("trainer's window", _size(found.window_memory_bytes))
+    rows.add_row("disk of the game log", f"{_size(found.disk_bytes_per_day)} a day")
+    rows.add_row("saturates first", found.saturates_first)
+    screen.out().print(rows)
+    load = screen.table("part", ">used")
+    for part, share in sorted(found.load.items(), key=lambda item: -item[1]):
+        load.add_row(part, f"{share:.1%}")
+    screen.out().print(load)
+    screen.note(f"costs measured on {source}")
+
+
+def _show_simulated(found: Simulated) -> None:
+    rows = screen.table("figure", ">value", title=f"simulated for {found.seconds:.0f} s")
+    rows.add_row("evaluations a second", f"{found.evaluations_per_second:,.0f}")
+    rows.add_row("requests a second", f"{found.requests_per_second:,.0f}")
+    rows.add_row("games an hour", f"{found.games_per_second * 3600:,.0f}")
+    rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:,.0f}" for ms in found.latency_ms.values()) + " ms")
+    rows.add_row("most games in the stream", f"{found.stream_most_games:,} ({_size(found.stream_most_bytes)})")
+    rows.add_row("games in the stream at the end", f"{found.stream_left_games:,}")
+    rows.add_row("a step of the gate's match", f"{found.gate_step_ms:,.0f} ms")
+    rows.add_row("the longest match", f"{found.gate_match_s:,.0f} s")
+    screen.out().print(rows)
+
+
+def _pair(asked: float, answered: float) -> str:
+    return f"{_size(asked)}/s / {_size(answered)}/s"
+
+
+def _size(count: float) -> str:
+    """Return bytes in the largest unit that leaves a number of at least 1."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            break
+        count /= 1000
+    return f"{count:,.1f} {unit}"

@@ -1,0 +1,102 @@
+"""`zerofleet play`: a game at the terminal against a model or a classical agent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from games.core import Game
+from zerofleet.cli import screen
+from zerofleet.cli.commands.rules import require_seat
+from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.play.entrants import entrants, serving_agent
+from zerofleet.cli.play.opponents import AgentOpponent, ModelOpponent, is_model, version_of
+from zerofleet.cli.play.session import Session
+from zerofleet.cli.runs import find_run
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.supervisor.borrowed import served
+
+__all__ = ["play"]
+
+
+def play(
+    game_name: GameName,
+    *,
+    opponent: Annotated[
+        str,
+        typer.Option(
+            "--opponent",
+            metavar="WHO",
+            help="Who has the other seats: champion, model:N, or one of `zerofleet agents`.",
+        ),
+    ] = "champion",
+    seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 begins.")] = 1,
+    simulations: Simulations = None,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of chance and of the opponent's luck.")] = None,
+) -> None:
+    """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.
+
+    Type a move, or: undo, hint, moves, help, quit. A model answers from the newest run of the game; the run may be going on.
+    """
+    game = chosen_game(game_name, parameters)
+    require_seat(game_name, game.spec().num_players, seat)
+    luck = secrets.randbits(32) if seed is None else seed
+    with asyncio.Runner() as runner, _closing(runner) as stack:
+        if is_model(opponent):
+            other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations)))
+            session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
+        else:
+            agent = runner.run(_agent(stack, game, opponent, run_dir, np.random.default_rng(luck)))
+            session = Session(game, agent, None, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
+        session.play(_ask)
+
+
+@contextlib.contextmanager
+def _closing(runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
+    stack = contextlib.AsyncExitStack()
+    try:
+        yield stack
+    finally:
+        runner.run(stack.aclose())
+
+
+async def _model(
+    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, simulations: int
+) -> ModelOpponent:
+    """Find or start a server of the model; it ends with `stack`."""
+    paths = find_run(game, run_dir)
+    version = version_of(name, paths, game)
+    screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")
+    address = await stack.enter_async_context(served(paths, game, versions=[version]))
+    evaluator = await stack.enter_async_context(evaluating(address, game))
+    return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations)
+
+
+async def _agent(
+    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, luck: np.random.Generator
+) -> AgentOpponent:
+    """Make an agent, with a server of the model that it asks, if any; the server ends with `stack`."""
+    agent = await stack.enter_async_context(serving_agent(entrants([name], game, run_dir), game))
+    return AgentOpponent(game, agent, luck)
+
+
+def _ask(prompt: str) -> str:
+    """Read a line: with editing and history at a terminal, silently from a pipe."""
+    if sys.stdin.isatty():
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401, PLC0415  (its import gives `input` a history)
+        return input(prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line

@@ -1,0 +1,83 @@
+"""`zerofleet games available` and `zerofleet games draw`: the games there are, and a picture of any position."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import games
+from games.kit import svg
+from zerofleet.cli import screen
+from zerofleet.cli.options import GameName, Json, Parameters, Seed, chosen_game
+from zerofleet.cli.play.board import colour_board
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["available", "draw", "require_seat"]
+
+
+def available(*, json: Json = False) -> None:
+    """List the games, each with its parameters as they are unless `--set` says otherwise."""
+    rows = [_facts(name) for name in games.available()]
+    if json:
+        screen.emit_json({"games": rows})
+        return
+    table = screen.table("game", ">players", "information", ">actions", ">legal", ">plies", ">planes", ">turns", "--set")
+    for row in rows:
+        parameters = " ".join(f"{key}={value}" for key, value in row["parameters"].items())
+        numbers = [str(row[key]) for key in ("actions", "max_legal", "max_plies")]
+        planes = "x".join(map(str, row["planes"]))
+        symmetries = str(row["symmetries"] + 1)
+        table.add_row(row["game"], str(row["players"]), row["information"], *numbers, planes, symmetries, parameters)
+    screen.out().print(table)
+    screen.note("legal, plies: at most; turns: of the board that are the same game; docs/games has a page for each")
+
+
+def draw(
+    game_name: GameName,
+    *,
+    moves: Annotated[str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start; none is the start.")] = "",
+    svg_file: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write the picture as SVG instead of printing it.")
+    ] = None,
+    seat: Annotated[
+        int | None, typer.Option("--seat", metavar="N", min=1, help="Show what this seat sees; unset shows everything.")
+    ] = None,
+    parameters: Parameters = None,
+    seed: Seed = 0,
+) -> None:
+    """Draw the position after some moves; `--seed` decides the deal of games that have one."""
+    game = chosen_game(game_name, parameters)
+    require_seat(game_name, game.spec().num_players, seat)
+    state = games.replay(game, games.read_moves(game, moves, seed), seed)
+    if svg_file is None:
+        screen.out().print(colour_board(game, state, None if seat is None else seat - 1))
+        return
+    if seat is not None:
+        raise InvalidRequest("a picture as SVG shows everything; leave out --seat, or --svg")
+    svg_file.write_text(svg.picture(game, state), encoding="utf-8")
+    screen.note(f"wrote {svg_file}")
+
+
+def require_seat(game_name: str, players: int, seat: int | None) -> None:
+    """Raise `InvalidRequest` for a seat (counted from 1) that the game has not."""
+    if seat is not None and not 1 <= seat <= players:
+        raise InvalidRequest(f"{game_name} has {players} seats; --seat {seat} is none of them")
+
+
+def _facts(name: str) -> dict[str, Any]:
+    game = games.make(name)
+    spec = game.spec()
+    return {
+        "game": name,
+        "players": spec.num_players,
+        "information": spec.information,
+        "actions": spec.num_actions,
+        "max_legal": spec.max_legal,
+        "max_plies": spec.max_plies,
+        "planes": list(spec.planes),
+        "symmetries": len(spec.symmetries),
+        "rules_version": spec.rules_version,
+        "parameters": games.parameters_text(game),
+    }

@@ -1,0 +1,118 @@
+"""`zerofleet run`: the whole loop on this machine, from nothing or from where it stopped."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from games.core import make
+from zerofleet import supervisor
+from zerofleet.cli.options import PRESETS, check_preset, complete_game
+from zerofleet.cli.runs import default_directory
+from zerofleet.errors import ConfigurationError
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment, read_experiment
+from zerofleet.storage.files import atomic_publish
+from zerofleet.supervisor import RunRequest, parse_duration, split_settings
+
+__all__ = ["run"]
+
+
+def run(
+    game_name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[GAME]", help="Game, such as connect_four.", autocompletion=complete_game, show_default="that of --config"
+        ),
+    ] = None,
+    *,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="|".join(PRESETS),
+            help="Size of network, search and batches.",
+            callback=check_preset,
+            show_default="that of --config, or laptop",
+        ),
+    ] = None,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option("--run-dir", metavar="DIR", help="Where the run lies.", show_default="runs/<game>-<preset>"),
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after 90s, 30m or 1h30m.", show_default="until Ctrl-C")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Self-play processes.")] = 1,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Experiment file (TOML): game, parameters, preset, seed and settings of the run."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Parameter of the game (rows=4), number of the preset (search.simulations=50) or setting of a service "
+            "(trainer.log_level=debug). Wins over the experiment file. May be repeated.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Seed of a new run, 0 to 2^63 - 1; one that goes on keeps its own."),
+    ] = None,
+    save_config: Annotated[
+        Path | None,
+        typer.Option("--save-config", metavar="FILE", help="Write the experiment file of this run, with comments, and end."),
+    ] = None,
+) -> None:
+    """Learn a game by self-play: start inference server, gatekeeper, trainer and workers, watch over them, show a page.
+
+    Ctrl-C ends everything in order; a second one ends it at once. The same command goes on where the run stopped.
+    """
+    begun = _experiment(config, game_name, preset)
+    parameters, overrides = split_settings(settings or ())
+    parameters = {**begun.parameters, **parameters}
+    request = RunRequest(
+        game=begun.game,
+        run_dir=run_dir or default_directory(make(begun.game, **parameters), begun.preset),
+        parameters=parameters,
+        preset=begun.preset,
+        duration_s=None if duration is None else parse_duration(duration),
+        workers=workers,
+        seed=begun.seed if seed is None else seed,
+        overrides=overrides,
+        config=config,
+        configured=begun.settings,
+    )
+    if save_config is not None:
+        _save(save_config, request)
+    elif code := supervisor.run(request):
+        raise typer.Exit(code)
+
+
+def _experiment(config: Path | None, game: str | None, preset: str | None) -> Experiment:
+    """Return the experiment to begin with: that of the file, with which game and preset must agree, or that of the two."""
+    if config is None:
+        if game is None:
+            raise ConfigurationError(
+                "GAME is missing; name one, such as connect_four, or an experiment file with --config FILE"
+            )
+        return Experiment(game, preset or "laptop")
+    filed = read_experiment(config)
+    for what, asked, found in (("GAME", game, filed.game), ("--preset", preset, filed.preset)):
+        if asked not in {None, found}:
+            raise ConfigurationError(f"{what} is {asked}, but {config} holds {found}; leave {what} out, or change the file")
+    return filed
+
+
+def _save(path: Path, request: RunRequest) -> None:
+    if path.exists():
+        raise ConfigurationError(f"--save-config {path}: the file exists; name a new one, or remove it first")
+    atomic_publish(path, commented(request.experiment))
+    print(f"{path} holds the experiment; run it with: {shlex.join(['zerofleet', 'run', '--config', str(path)])}")

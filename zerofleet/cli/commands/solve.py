@@ -1,0 +1,177 @@
+"""`zerofleet solve`: what every move of a position is worth under perfect play, and the opening book that knows it at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from games import core
+from games.connect_four import ConnectFour
+from games.core import Game, State
+from games.notation import column_name
+from games.positions import final_scores, legal, move_names, parameters_text, read_moves, replay
+from zerofleet.agents.exact.perfect import PerfectAgent
+from zerofleet.agents.exact.solver import Book, Solver, build_book, fits, load_book, shipped_book
+from zerofleet.cli import screen
+from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
+from zerofleet.cli.play.board import colour_board, player_name
+from zerofleet.errors import InvalidRequest
+
+__all__ = ["Solution", "solve"]
+
+NO_BOOK = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What is known of a position."""
+
+    to_move: int | None
+    """Seat, from 0; None when the game is over."""
+    score: float | None
+    """For the player to move; None when the game is over."""
+    scores: Mapping[str, float | None]
+    """By column letter in Connect Four, None for a full column; by move in other games."""
+    best: tuple[str, ...]
+    """The moves of the highest score."""
+    nodes: int
+    seconds: float
+
+
+def solve(
+    game_name: GameName,
+    *,
+    moves: Annotated[
+        str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start, such as d1,d2 or d,d; none is the start.")
+    ] = "",
+    build: Annotated[
+        Path | None, typer.Option("--build-book", metavar="FILE", help="Build an opening book of Connect Four instead.")
+    ] = None,
+    plies: Annotated[int, typer.Option("--plies", metavar="N", min=0, help="With --build-book: its depth.")] = 4,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, max=256, help="With --build-book: searches at once.")
+    ] = 1,
+    table_bits: Annotated[
+        int,
+        typer.Option("--table-bits", metavar="B", min=22, max=34, help="Positions remembered: 2^B, 8 bytes each."),
+    ] = 22,
+    book_file: Annotated[
+        str | None,
+        typer.Option("--book", metavar="FILE", help="Opening book to use, or `none`.", show_default="that of the package"),
+    ] = None,
+    parameters: Parameters = None,
+    json: Json = False,
+) -> None:
+    """Show what each legal move is worth if both players play perfectly.
+
+    In Connect Four a win counts the winner's stones that are left when it comes, the winning one included, so that sooner is
+    more; a loss the same with a minus; a draw 0. Other small games show the score they end with.
+    """
+    game = chosen_game(game_name, parameters)
+    if build is not None:
+        if moves or book_file is not None:
+            raise typer.BadParameter("it takes neither --moves nor --book", param_hint="--build-book")
+        _build(game, build, plies=plies, threads=threads, table_bits=table_bits, json=json)
+        return
+    actions = read_moves(game, moves)
+    state = replay(game, actions)
+    solution = _solve(game, state, book_file, table_bits)
+    if json:
+        about = {"game": game_name, "parameters": parameters_text(game), "after": move_names(game, actions)}
+        screen.emit_json({**about, **asdict(solution)})
+    else:
+        _show(game, state, solution)
+
+
+def _solve(game: Game, state: State, book_file: str | None, table_bits: int) -> Solution:
+    if book_file is not None and not fits(game):
+        raise InvalidRequest(f"--book is for Connect Four on boards of at most 64 bits, not for {game}")
+    if core.is_over(game, state):
+        return Solution(None, None, {}, (), 0, 0.0)
+    if not fits(game):
+        return _solve_small(game, state)
+    solver = Solver(cast("ConnectFour", game), book=_book(cast("ConnectFour", game), book_file), table=table_bits)
+    solver.prepare()
+    began = time.perf_counter()
+    found = solver.scores(state)
+    seconds = time.perf_counter() - began
+    known = dict(zip(found.actions.tolist(), found.scores.tolist(), strict=True))
+    scores = {column_name(column): known.get(column) for column in range(game.spec().num_actions)}
+    best = tuple(game.action_name(state, int(action)) for action in found.best())
+    return Solution(core.to_move(game, state), max(known.values()), scores, best, found.nodes, seconds)
+
+
+def _solve_small(game: Game, state: State) -> Solution:
+    """Solve a game that is small enough to remember all of it."""
+    began = time.perf_counter()
+    found = PerfectAgent(game).analyse(state)
+    seconds = time.perf_counter() - began
+    names = [game.action_name(state, int(action)) for action in found.actions]
+    values = [round(value, 6) + 0.0 for value in found.values.tolist()]  # scores are float32; a draw is 0, not -0
+    best = tuple(game.action_name(state, int(action)) for action in found.best())
+    return Solution(core.to_move(game, state), max(values), dict(zip(names, values, strict=True)), best, found.nodes, seconds)
+
+
+def _book(game: ConnectFour, file: str | None) -> Book | None:
+    if file is None:
+        return shipped_book(game)
+    return None if file == NO_BOOK else load_book(Path(file))
+
+
+def _show(game: Game, state: State, solution: Solution) -> None:
+    console = screen.out()
+    console.print(colour_board(game, state))
+    console.print()
+    if solution.to_move is None:
+        ends = "   ".join(f"{player_name(seat).plain} {score:+g}" for seat, score in enumerate(final_scores(game, state)))
+        console.print(f"the game is over: {ends}")
+        return
+    rows = screen.table("move", ">score", "")
+    names = {column_name(action): game.action_name(state, action) for action in legal(game, state)} if fits(game) else {}
+    for name, score in solution.scores.items():
+        shown = names.get(name, name)
+        if score is None:
+            rows.add_row(name, "", "full", style="dim")
+        else:
+            rows.add_row(shown, f"{score:+g}", _words(score), style="bold" if shown in solution.best else "")
+    console.print(rows)
+    console.print()
+    line = player_name(solution.to_move)
+    line.append(f" to move {_words(solution.score or 0.0)} (score {solution.score:+g}); best: {' '.join(solution.best)}")
+    console.print(line)
+    console.print(f"{solution.nodes:,} positions, {solution.seconds:.3f} s", style="dim")
+
+
+def _words(score: float) -> str:
+    return "wins" if score > 0 else "loses" if score < 0 else "draws"
+
+
+def _build(game: Game, path: Path, *, plies: int, threads: int, table_bits: int, json: bool) -> None:
+    if not fits(game):
+        raise InvalidRequest(f"books are of Connect Four on boards of at most 64 bits, not of {game}")
+    if not path.absolute().parent.is_dir():
+        raise InvalidRequest(f"{path.absolute().parent} is no directory; the book cannot be written there")
+    began, shown = time.perf_counter(), 0
+    with screen.meter(f"positions of {plies} plies") as meter:
+
+        def progress(done: int, total: int) -> None:
+            nonlocal shown
+            meter.advance(done - shown, f"of {total:,}")
+            shown = done
+
+        built = build_book(
+            cast("ConnectFour", game), path, plies=plies, threads=threads, table_bits=table_bits, progress=progress
+        )
+    seconds = time.perf_counter() - began
+    if json:
+        screen.emit_json({"file": str(path), "plies": plies, **asdict(built), "seconds": seconds, "bytes": path.stat().st_size})
+        return
+    screen.out().print(
+        f"wrote {path}: {built.positions:,} positions of up to {plies} plies, {path.stat().st_size:,} bytes; "
+        f"{built.searched:,} searched ({built.nodes:,} positions looked at, {seconds:.0f} s), {built.resumed:,} known before"
+    )

@@ -1,0 +1,159 @@
+"""`zerofleet tournament`: everybody against everybody on all cores, with ratings; it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import io
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from games.core import Game
+from zerofleet.agents import make_agent
+from zerofleet.cli import screen
+from zerofleet.cli.commands.tournament_report import show_tournament
+from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.play.entrants import Entrants, entrants, serving
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.charts import rating_chart, require_drawable
+from zerofleet.strength.matches import GameResult, Scoreboard, read_openings
+from zerofleet.strength.matches.play import usable_cores
+from zerofleet.strength.tournaments import (
+    Duel,
+    LocalWorker,
+    ProcessWorker,
+    ResultJournal,
+    TournamentTerms,
+    Worker,
+    play_tournament,
+    tabulate,
+)
+from zerofleet.strength.tournaments.play import restored
+from zerofleet.strength.tournaments.workers import Setup
+
+__all__ = ["tournament"]
+
+
+def tournament(
+    names: Annotated[
+        list[str], typer.Argument(metavar="AGENT", help="Players: agents (see zerofleet agents), champion, model:N.")
+    ],
+    *,
+    game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
+    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games of every meeting, in groups.")] = 100,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", metavar="DIR", help="Keep results there, and go on with what is there.", show_default="kept nowhere"
+        ),
+    ] = None,
+    simulations: Simulations = None,
+    opening_plies: Annotated[
+        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each group starts.")
+    ] = 2,
+    openings: OpeningFile = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Two players share the seats even where more could sit down.")] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", min=1, help="Processes that play.", show_default="one for each core")
+    ] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every duel as a line of CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the ratings, as .svg or .png.")] = None,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Let everybody meet everybody from the same openings, and rate them: Bayesian Elo with 95 % intervals, random being 0.
+
+    Every opening is played with every seating. In games of more than two, each seat has a player of its own. With --dir a
+    tournament that was stopped, however roughly, goes on when the command is given again.
+    """
+    if plot is not None:
+        require_drawable(plot)
+    game = chosen_game(game_name, parameters)
+    chosen = entrants(names, game, run_dir)
+    terms = TournamentTerms(
+        game=game,
+        players=chosen.players,
+        games=games,
+        seed=seed,
+        opening_plies=opening_plies,
+        simulations=chosen_simulations(game, simulations),
+        given_openings=None if openings is None else read_openings(game, openings),
+        tables=not pairs and game.spec().num_players > 2 and len(names) >= game.spec().num_players,
+    )
+    with contextlib.ExitStack() as stack:
+        journal = None if directory is None else stack.enter_context(ResultJournal(directory, terms.said()))
+        boards = restored(terms, () if journal is None else journal.results)
+        asyncio.run(_play(_Request(terms, chosen, workers or usable_cores()), boards, journal))
+    table = tabulate(terms, boards)
+    if csv_file is not None:
+        atomic_publish(csv_file, _csv(table.duels))
+    if plot is not None:
+        rating_chart(table.ratings(), title=f"Tournament of {game_name}", path=plot)
+    if json:
+        opened = None if openings is None else str(openings)
+        screen.emit_json(terms.said() | {"openings": opened} | asdict(table))
+    else:
+        show_tournament(table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    terms: TournamentTerms
+    entrants: Entrants
+    workers: int
+
+    @property
+    def game(self) -> Game:
+        return self.terms.game
+
+
+async def _play(request: _Request, boards: Sequence[Scoreboard], journal: ResultJournal | None) -> None:
+    """Play what is missing; says how to go on if it is stopped."""
+    known = sum(len(board.results()) for board in boards)
+    total = sum(len(board.terms.given_openings or ()) * board.terms.games_per_group for board in boards)
+    if known == total:
+        return
+    async with AsyncExitStack() as stack:
+        workers = await _workers(stack, request, games=total - known)
+        with screen.meter(f"tournament of {len(request.terms.players)}", total) as meter:
+            meter.advance(known)
+
+            def progress(result: GameResult) -> None:
+                meter.advance()
+
+            try:
+                await play_tournament(boards, workers, journal=journal, progress=progress)
+            except asyncio.CancelledError:
+                if journal is not None:
+                    screen.note(f"stopped; the same command goes on with the results in {journal.path.parent}")
+                raise
+
+
+async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> list[Worker]:
+    """Return who plays: this process if it is alone, else as many others as wanted."""
+    game, simulations = request.game, request.terms.simulations
+    address = await stack.enter_async_context(serving(request.entrants, game))
+    per_group = request.terms.meetings[0].games_per_group
+    count = min(request.workers, max(1, games // per_group))
+    if count > 1:
+        setup = Setup.of(game, simulations, address)
+        return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
+    evaluator = await stack.enter_async_context(evaluating(address, game))
+    return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations)]
+
+
+def _csv(duels: Sequence[Duel]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Duel)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(duel) for duel in duels)
+    return text.getvalue()

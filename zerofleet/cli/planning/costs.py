@@ -1,0 +1,140 @@
+"""Measured costs of single units, in a file that `zerofleet bench … --save` writes and `zerofleet plan` reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.storage.files import atomic_publish
+
+__all__ = ["Costs", "Kind", "read_costs", "save_figures"]
+
+FORMAT = 1
+EXAMPLE = "example_costs.json"
+
+Kind = Literal["search", "serve", "train"]
+
+_KINDS: tuple[Kind, ...] = ("search", "serve", "train")
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one unit of each part does, for one game and preset."""
+
+    game: str
+    preset: str
+    source: str
+    """Where and when it was measured, for people."""
+    simulations_per_core: float
+    """Simulations a second of the search alone."""
+    evaluations_per_simulation: float
+    """The other simulations ended in a finished game."""
+    memory_per_game: float
+    """Resident bytes of a worker for each game it plays."""
+    evaluations_per_device: float
+    """Evaluations a second of an inference server, gRPC and batching included."""
+    evaluations_per_worker_core: float
+    """Evaluations a second that a worker asks for with one core: search, request and reply."""
+    bytes_asked: float
+    """Of an evaluation: the tensors of the request."""
+    bytes_answered: float
+    """Of an evaluation: the tensors of the reply."""
+    samples_per_second: float
+    """Samples that a trainer trains on."""
+    batch_size: int
+    games_taken_per_second: float
+    """Games that a trainer decodes, validates and encodes on one thread."""
+    plies_per_game: float
+    bytes_per_record: float
+    disk_bytes_per_game: float
+    bytes_per_sample: float
+    """Memory of a sample in the trainer's window."""
+
+
+def save_figures(path: Path, kind: Kind, figures: Mapping[str, Any]) -> None:
+    """Write figures with machine and date into a file of costs, beside what other benchmarks put there.
+
+    Raises `ConfigurationError` when the file is something else; `OSError` when it cannot be written, and then it is unchanged.
+    """
+    known = _read(path) if path.exists() else {}
+    known[kind] = {"date": datetime.now(UTC).date().isoformat(), "machine": _machine(), "figures": dict(figures)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_publish(path, json.dumps({"format": FORMAT, "measured": known}, indent=2) + "\n")
+
+
+def read_costs(path: Path | None, *, game: str) -> Costs:
+    """Return the costs in a file, or the example's when there is none.
+
+    Raises `ConfigurationError` when the file is damaged, lacks a measurement, or was measured for something else than `game`.
+    """
+    example = Path(str(resources.files(__package__) / EXAMPLE))
+    chosen = path or example
+    known = _read(chosen)
+    missing = [f"zerofleet bench {kind} --game … --save {chosen}" for kind in _KINDS if kind not in known]
+    if missing:
+        raise ConfigurationError(f"{chosen} lacks measurements; run {' and '.join(missing)}")
+    try:
+        found: dict[str, Any] = {kind: known[kind]["figures"] for kind in _KINDS}
+        others = {kind: figures["game"] for kind, figures in found.items() if figures["game"] != game}
+        if others:
+            told = ", ".join(f"{kind} of {name}" for kind, name in others.items())
+            raise ConfigurationError(f"{chosen} has costs of {told}, wanted {game}; measure it with zerofleet bench … --save")
+        if found["serve"]["preset"] != found["train"]["preset"]:
+            presets = f"serve of preset {found['serve']['preset']}, train of preset {found['train']['preset']}"
+            raise ConfigurationError(f"{chosen} has {presets}; measure both with the same --preset")
+        return _costs(found, f"{known['serve']['machine']}, {known['serve']['date']}")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{chosen} cannot be used ({error!r}); measure it again with zerofleet bench … --save"
+        ) from error
+
+
+def _costs(found: Mapping[str, Mapping[str, Any]], source: str) -> Costs:
+    search, serve, train = found["search"], found["serve"], found["train"]
+    return Costs(
+        game=serve["game"],
+        preset=serve["preset"],
+        source=source,
+        simulations_per_core=float(search["simulations_per_cpu_second"]),
+        evaluations_per_simulation=search["positions_per_second"] / search["simulations_per_second_per_core"],
+        memory_per_game=float(search["bytes_per_game"]),
+        evaluations_per_device=float(serve["served_positions_per_second"]),
+        evaluations_per_worker_core=serve["served_positions_per_second"] / serve["worker_cores"],
+        bytes_asked=float(serve["bytes_asked_per_position"]),
+        bytes_answered=float(serve["bytes_answered_per_position"]),
+        samples_per_second=float(train["samples_per_second"]),
+        batch_size=int(train["batch_size"]),
+        games_taken_per_second=float(train["games_validated_per_second"]),
+        plies_per_game=float(train["plies_per_game"]),
+        bytes_per_record=float(train["bytes_per_record"]),
+        disk_bytes_per_game=float(train["disk_bytes_per_game"]),
+        bytes_per_sample=float(train["bytes_per_sample"]),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+        if content["format"] != FORMAT:
+            raise ConfigurationError(f"{path} has format {content['format']}, this version reads {FORMAT}; measure again")
+        measured: dict[str, Any] = dict(content["measured"])
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror}); write it with zerofleet bench … --save") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{path} is not a file of costs; write one with zerofleet bench … --save") from error
+    return measured
+
+
+def _machine() -> str:
+    """Return processor, number of cores and system, in words."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {platform.system()}"

@@ -1,0 +1,1 @@
+"""Boards, sessions and opponents of interactive play."""

@@ -1,0 +1,82 @@
+"""Who sits opposite: `champion`, `model:7`, or a classical agent such as `alpha_beta:5`, `random` or `perfect`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.core import Game
+from games.positions import replay
+from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.search import RootAnalysis, SearchSettings, search_position
+from zerofleet.storage.runs import RunPaths
+from zerofleet.strength.matches import Agent
+from zerofleet.strength.matches.play import seen_by_mover
+from zerofleet.supervisor.borrowed import champion_version
+
+__all__ = ["AgentOpponent", "ModelOpponent", "is_model", "version_of"]
+
+
+def is_model(name: str) -> bool:
+    """Return whether an opponent's name means a model."""
+    return name == "champion" or name.startswith("model:")
+
+
+def version_of(name: str, run: RunPaths, game: Game) -> int:
+    """Return the version that `champion` or `model:N` means; raises `ModelNotFound` or `InvalidRequest`."""
+    if name == "champion":
+        return champion_version(run, game)
+    number = name.removeprefix("model:")
+    if not number.isdigit() or int(number) < 1:
+        raise InvalidRequest(f"{name!r} is not a model; write model:N with a version from `zerofleet models list`")
+    return int(number)
+
+
+class ModelOpponent:
+    """A model that searches, or draws from its policy where choices are secret; it also advises the person it plays."""
+
+    def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
+        self.name = f"{name} {version}" if name == "champion" else f"model {version}"
+        self.title = f"{self.name}, {simulations} simulations"
+        self._game = game
+        self._evaluator = evaluator
+        self._version = version
+        self._settings = SearchSettings.for_analysis(game.spec(), simulations)
+        self._draws = simulations == 0 and game.spec().information == "simultaneous"
+
+    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
+        """Return the move the search prefers. Cancellation: nothing is kept."""
+        analysis = await self.analyse(moves, seed=seed)
+        if self._draws:
+            luck = np.random.default_rng([seed, len(moves)])
+            return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
+        return analysis.best_action
+
+    async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
+        """Return the searched position after `moves`; see `search_position`. Cancellation: nothing is kept."""
+        return await search_position(
+            self._game, self._evaluator, moves, settings=self._settings, version=self._version, seed=seed
+        )
+
+
+@dataclass
+class AgentOpponent:
+    """A classical agent; its luck changes from sitting to sitting unless a seed is given."""
+
+    game: Game
+    agent: Agent
+    luck: np.random.Generator
+
+    @property
+    def name(self) -> str:
+        """As the agent is written."""
+        return self.agent.name
+
+    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
+        """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
+        state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
+        return (await asyncio.to_thread(self.agent.choose, self.game, state, self.luck)).action

@@ -1,0 +1,264 @@
+"""A game at the terminal: a person in one seat, somebody else in the others.
+
+The person is shown what their seat sees: nobody's hand, and a secret choice of the others only when its round is over. The
+session owns the moves and the conversation; who answers for the other seats, and who gives hints, comes from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from games import core
+from games.core import Game, State
+from games.errors import IllegalMove
+from games.notation import legal_names
+from games.positions import final_scores, move_names, replay
+from zerofleet.agents.depth_first.alpha_beta import search_moves
+from zerofleet.cli import screen
+from zerofleet.cli.play.board import colour_board, player_name, player_style
+from zerofleet.search import RootAnalysis
+
+__all__ = ["Adviser", "Opponent", "Session"]
+
+HINTS = 5
+OUTLOOK_PLIES = 6  # at once on any machine, and far enough to see a double threat
+COMMANDS = {
+    "MOVE": "play it",
+    "undo": "take back your last move and the answer to it",
+    "hint": "what the model would play, and why",
+    "moves": "list the legal moves",
+    "help": "this list",
+    "quit": "leave the game",
+}
+
+
+class Opponent(Protocol):
+    """Plays the seats that are not the person's."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        ...
+
+    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
+        """Return a legal move after `moves`. Cancellation: nothing is kept."""
+        ...
+
+
+class Adviser(Protocol):
+    """Says what it thinks of a position."""
+
+    @property
+    def title(self) -> str:
+        """Who speaks, such as `champion 7, 100 simulations`."""
+        ...
+
+    async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
+        """Return the searched position after `moves`. Cancellation: nothing is kept."""
+        ...
+
+
+class Session:
+    """One sitting. `play` returns when the person leaves."""
+
+    def __init__(
+        self,
+        game: Game,
+        opponent: Opponent,
+        adviser: Adviser | None,
+        *,
+        seat: int,
+        seed: int,
+        runner: asyncio.Runner,
+        console: Console,
+    ) -> None:
+        self.moves: list[int] = []
+        self._game = game
+        self._opponent = opponent
+        self._adviser = adviser
+        self._seat = seat
+        self._seed = seed
+        self._runner = runner
+        self._console = console
+        self._analysis: RootAnalysis | None = None
+        self._told = 0  # plies that the person has been told of
+
+    def play(self, ask: Callable[[str], str]) -> None:
+        """Hold the conversation; `ask` shows a prompt and returns what the person typed, EOFError ends the sitting."""
+        self._say("type a move such as " + next(iter(legal_names(self._game, self._state()))) + ", or help")
+        self._continue()
+        while True:
+            over = core.is_over(self._game, self._state())
+            try:
+                typed = ask("undo, again or quit> " if over else "your move> ").strip()
+            except EOFError:
+                return
+            if typed.lower() in {"quit", "exit", "q"}:
+                return
+            if typed:
+                self._obey(typed)
+
+    def _obey(self, typed: str) -> None:
+        """Carry out one line; a mistake is explained and changes nothing."""
+        commands = {"undo": self._undo, "hint": self._hint, "moves": self._list_moves, "help": self._help, "again": self._again}
+        command = commands.get(typed.lower())
+        if command is not None:
+            command()
+            return
+        state = self._state()
+        try:
+            action = self._game.parse_action(state, typed)
+        except IllegalMove as error:
+            self._say(str(error), style="red")
+            return
+        self.moves.append(action)
+        self._continue()
+
+    def _continue(self) -> None:
+        """Let the others move until it is the person's turn or the game is over, then show the position."""
+        self._analysis = None
+        state = self._state()
+        while not core.is_over(self._game, state) and core.to_move(self._game, state) != self._seat:
+            self.moves.append(self._runner.run(self._opponent.choose(self.moves, seed=self._seed)))
+            state = self._state()
+        if not core.is_over(self._game, state) and self._adviser is not None:
+            self._analysis = self._runner.run(self._adviser.analyse(self.moves, seed=self._seed))
+        self._show(state, "\n".join(self._news(state)))
+
+    def _show(self, state: State, said: str) -> None:
+        self._console.print()
+        self._console.print(colour_board(self._game, state, self._seat))
+        self._console.print()
+        if said:
+            self._say(said, style="")
+        if core.is_over(self._game, state):
+            self._show_result(state)
+            return
+        if self._analysis is not None and self._adviser is not None:
+            self._console.print(self._evaluation_line(self._analysis, self._adviser.title))
+        else:
+            self._console.print(Text.assemble("you are ", player_name(self._seat)))
+
+    def _news(self, state: State) -> list[str]:
+        """Return what the others have played since the person was last told, without what is still secret."""
+        secret = -1 if core.is_over(self._game, state) else core.round_of(self._game, state)
+        said = []
+        while self._told < len(self.moves):
+            before = self._state(self._told)
+            if secret >= 0 and core.round_of(self._game, before) == secret:
+                break
+            mover, action = core.to_move(self._game, before), self.moves[self._told]
+            if mover != self._seat:
+                said.append(
+                    f"{player_name(mover).plain} ({self._opponent.name}) plays {self._game.action_name(before, action)}"
+                )
+            self._told += 1
+        return said
+
+    def _evaluation_line(self, analysis: RootAnalysis, title: str) -> Text:
+        """Return the evaluation bar from the person's point of view."""
+        value = float(analysis.value[self._seat])
+        bar = screen.value_bar(value, style=player_style(self._seat))
+        return Text.assemble("you ", player_name(self._seat), " ", bar, (f" {value:+.2f}", "bold"), (f"  {title}", "dim"))
+
+    def _show_result(self, state: State) -> None:
+        scores = final_scores(self._game, state)
+        best = [seat for seat, score in enumerate(scores) if score == max(scores)]
+        names = " and ".join("you" if seat == self._seat else player_name(seat).plain for seat in best)
+        if len(best) == len(scores):
+            text, style = "A draw.", "bold"
+        elif len(best) > 1:
+            text, style = f"The first place is shared by {names}.", "bold"
+        elif best == [self._seat]:
+            text, style = "You win.", "bold green"
+        else:
+            text, style = f"{names} ({self._opponent.name}) wins.", "bold red"
+        self._say(text, style=style)
+        if len(scores) > 2:
+            self._say("scores: " + "   ".join(f"{player_name(s).plain} {score:+g}" for s, score in enumerate(scores)), style="")
+        self._say(f"moves: {','.join(self._names())}")
+
+    def _undo(self) -> None:
+        mine = [ply for ply in range(len(self.moves)) if core.to_move(self._game, self._state(ply)) == self._seat]
+        if not mine:
+            self._say("there is no move of yours to take back", style="red")
+            return
+        del self.moves[mine[-1] :]
+        self._told = min(self._told, len(self.moves))
+        self._continue()
+
+    def _again(self) -> None:
+        self.moves.clear()
+        self._told = 0
+        self._seed += 1
+        self._continue()
+
+    def _hint(self) -> None:
+        analysis, state = self._analysis, self._state()
+        if core.is_over(self._game, state):
+            self._say("the game is over", style="red")
+        elif self._adviser is None or analysis is None:
+            self._say(outlook(self._game, state), style="")
+        else:
+            self._console.print(hint_table(self._game, state, analysis))
+            names = self._line(state, analysis.principal_variation)
+            best = self._game.action_name(state, analysis.best_action)
+            self._say(f"best: {best}   expected line: {' '.join(names)}", style="")
+
+    def _list_moves(self) -> None:
+        self._say("legal: " + (" ".join(legal_names(self._game, self._state())) or "none, the game is over"), style="")
+
+    def _help(self) -> None:
+        for word, meaning in COMMANDS.items():
+            self._say(f"{word:<6} {meaning}", style="")
+
+    def _line(self, state: State, actions: Sequence[int]) -> list[str]:
+        """Return the notation of a line of moves from `state`."""
+        state, names = state.copy(), []
+        for action in actions:
+            names.append(self._game.action_name(state, action))
+            core.play(self._game, state, action)
+        return names
+
+    def _names(self) -> list[str]:
+        return move_names(self._game, self.moves, self._seed)
+
+    def _state(self, plies: int | None = None) -> State:
+        return replay(self._game, self.moves[:plies], self._seed)
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        self._console.print(text, style=style, markup=False, highlight=False)
+
+
+def outlook(game: Game, state: State) -> str:
+    """Return which moves win or lose within a few plies: the hint for whoever plays without a model."""
+    spec = game.spec()
+    if spec.num_players != 2 or spec.information != "perfect":
+        return "no model is at hand to ask; play against one to get hints"
+    searched = search_moves(game, state, OUTLOOK_PLIES)
+    kinds = {"wins": searched.values > 0, "open": searched.values == 0, "loses": searched.values < 0}
+    names = {kind: [game.action_name(state, int(a)) for a in searched.actions[chosen]] for kind, chosen in kinds.items()}
+    listed = "   ".join(f"{kind}: {' '.join(moves)}" for kind, moves in names.items() if moves)
+    return f"within {OUTLOOK_PLIES} plies   {listed}"
+
+
+def hint_table(game: Game, state: State, analysis: RootAnalysis) -> Table:
+    """Return the best moves of a searched position with what speaks for each."""
+    rows = screen.table("move", ">prior", ">visits", ">value", "")
+    for index in analysis.ranking()[:HINTS]:
+        visited = analysis.visits[index] > 0
+        value = float(analysis.values[index])
+        rows.add_row(
+            game.action_name(state, int(analysis.actions[index])),
+            f"{float(analysis.priors[index]):.1%}",
+            f"{int(analysis.visits[index]):,}",
+            f"{value:+.2f}" if visited else "",
+            screen.value_bar(value, cells=10) if visited else "",
+        )
+    return rows

@@ -1,0 +1,1 @@
+"""What passes between services: names, encodings, manifests and their checks, promotions, records, messages."""

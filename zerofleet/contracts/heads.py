@@ -1,0 +1,47 @@
+"""Heads of a network as they stand on the wire: which output tensors a model has, in which order, type and size.
+
+Every model answers with `policy__0` and `value__1`. Extra heads follow in the order in which its manifest names them, as
+`head__2`, `head__3` and so on:
+
+    opponents    FP16 [B, A]   probability of each action to be what an opponent chooses in this round; sums to 1
+    plies_left   FP32 [B, 1]   share of the most plies a game may have that are still to be played, in [0, 1]
+
+Axes: B positions, L most legal actions, A actions, P players.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from zerofleet.contracts.naming import POLICY_TENSOR, VALUE_TENSOR, head_tensor
+from zerofleet.errors import CorruptModel
+
+__all__ = ["BASE_HEADS", "EXTRA_HEADS", "Output", "outputs_of"]
+
+BASE_HEADS = ("policy", "value")
+EXTRA_HEADS = ("opponents", "plies_left")
+
+
+class Output(NamedTuple):
+    """One output tensor of a model, [B, width]."""
+
+    name: str
+    datatype: str  # FP16 or FP32
+    width: int
+
+
+def outputs_of(heads: Sequence[str], *, max_legal: int, num_players: int, num_actions: int) -> tuple[Output, ...]:
+    """Return the output tensors of a model with these heads; raises `CorruptModel` for heads nobody knows."""
+    extra = tuple(heads[2:])
+    if tuple(heads[:2]) != BASE_HEADS or not set(extra) <= set(EXTRA_HEADS) or len(set(extra)) < len(extra):
+        raise CorruptModel(
+            f"a model has heads {', '.join(heads)}; want {', '.join(BASE_HEADS)},"
+            f" then some of {', '.join(EXTRA_HEADS)}, once each"
+        )
+    kinds = {"opponents": ("FP16", num_actions), "plies_left": ("FP32", 1)}
+    return (
+        Output(POLICY_TENSOR, "FP16", max_legal),
+        Output(VALUE_TENSOR, "FP32", num_players),
+        *(Output(head_tensor(index), *kinds[name]) for index, name in enumerate(extra)),
+    )

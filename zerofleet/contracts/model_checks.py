@@ -1,0 +1,221 @@
+"""Whether the files of a stored version are what its manifest says: hashes, sizes, nothing extra, weights finite.
+
+No format checks its own bits: a flipped byte and NaN weights load silently. And loading a TorchScript archive is running
+code. So a version is read here, as plain bytes, before anything loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickletools
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from zerofleet.contracts.manifests import Manifest, StoredFile, require_golden
+from zerofleet.errors import CorruptModel
+
+__all__ = [
+    "MANIFEST_FILE",
+    "MODEL_FILE",
+    "WEIGHTS_FILE",
+    "check_files",
+    "describe_file",
+    "require_contents",
+    "require_plain_file",
+]
+
+MANIFEST_FILE = "manifest.json"
+MODEL_FILE = "model.pt"
+WEIGHTS_FILE = "weights.safetensors"
+VERSION_FILES = frozenset({MODEL_FILE, WEIGHTS_FILE, "model.py"})  # what every version has beside its manifest
+_BYTECODE = re.compile(r"model\.[\w.-]+\.pyc")  # what Triton's Python writes beside model.py when it imports it
+_CHUNK_BYTES = 1 << 20
+_LONGEST_NAME_SHOWN = 60
+
+# What TorchScript writes into the pickles of its archive. Anything else is not the exporter's work.
+_GLOBALS = re.compile(
+    r"__torch__\.[\w.]+ \w+|torch \w+Storage|torch\._utils _rebuild_tensor_v2|torch\.jit\._pickle \w+|collections OrderedDict"
+)
+_OPERATIONS = re.compile(
+    "PROTO|STOP|MARK|GLOBAL|NEWOBJ|REDUCE|BUILD|BINPERSID|(LONG_)?BIN(PUT|GET)|NONE|NEWTRUE|NEWFALSE|BININT[12]?|LONG1|BINFLOAT|"
+    "BINUNICODE|(SHORT_)?BINSTRING|EMPTY_(TUPLE|LIST|DICT)|TUPLE[123]?|APPENDS?|SETITEMS?"
+)
+_STORAGES = {
+    "torch FloatStorage": "<f4",
+    "torch DoubleStorage": "<f8",
+    "torch HalfStorage": "<f2",
+    "torch BFloat16Storage": "bfloat16",
+    "torch LongStorage": "<i8",
+    "torch IntStorage": "<i4",
+    "torch ShortStorage": "<i2",
+    "torch CharStorage": "|i1",
+    "torch ByteStorage": "|u1",
+    "torch BoolStorage": "|b1",
+}
+
+
+def describe_file(path: Path) -> StoredFile:
+    """Hash a file without holding it in memory."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return StoredFile(digest.hexdigest(), file.tell())
+
+
+def require_plain_file(path: Path, *, max_bytes: int) -> None:
+    """Raise `CorruptModel` unless `path` is a regular file, not a link, of at most `max_bytes`."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        raise CorruptModel(f"{path} is missing; the version is incomplete: publish the model again") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise CorruptModel(f"{path} is not a regular file; a link or device may not stand in a model's directory")
+    if status.st_size > max_bytes:
+        raise CorruptModel(f"{path} has {status.st_size} bytes, at most {max_bytes} are allowed")
+
+
+def require_contents(manifest: Manifest, *, where: str) -> None:
+    """Raise `CorruptModel` unless a manifest names the files of a version, no others, and has golden positions that fit."""
+    if unknown := sorted(set(manifest.files) - VERSION_FILES):
+        raise CorruptModel(
+            f"{where} names {unknown[0][:_LONGEST_NAME_SHOWN]!r}; a version has {', '.join(sorted(VERSION_FILES))}"
+        )
+    if missing := sorted(VERSION_FILES - set(manifest.files)):
+        raise CorruptModel(f"{where} does not name {', '.join(missing)}; the version is incomplete: publish the model again")
+    require_golden(manifest)
+
+
+def check_files(directory: Path, manifest: Manifest, *, max_bytes: int) -> None:
+    """Raise `CorruptModel` unless `directory` holds exactly the files of a version, as its manifest has them, and loadable.
+
+    Raises `OSError` where the disk refuses.
+    """
+    require_contents(manifest, where=str(directory / MANIFEST_FILE))
+    if extra := sorted(set(_names(directory)) - VERSION_FILES - {MANIFEST_FILE}):
+        raise CorruptModel(
+            f"{directory} holds {', '.join(map(repr, extra[:3]))}, which the manifest does not name; remove them"
+        )
+    for name, stored in sorted(manifest.files.items()):
+        path = directory / name
+        require_plain_file(path, max_bytes=max_bytes)
+        found = describe_file(path)
+        if found.size != stored.size:
+            raise CorruptModel(f"{path} has {found.size} bytes, its manifest says {stored.size}; it was cut short or changed")
+        if found.sha256 != stored.sha256:
+            raise CorruptModel(
+                f"{path} has sha256 {found.sha256[:16]}…, its manifest says {stored.sha256[:16]}…; it was changed"
+            )
+    _check_archive(directory / MODEL_FILE, max_bytes)
+    _check_weights(directory / WEIGHTS_FILE)
+
+
+def _names(directory: Path) -> Iterator[str]:
+    """Yield what a version directory holds, but for the bytecode that Triton's Python leaves there."""
+    for entry in directory.iterdir():
+        plain_cache = entry.name == "__pycache__" and not entry.is_symlink() and entry.is_dir()
+        if not (plain_cache and all(_BYTECODE.fullmatch(file.name) for file in entry.iterdir())):
+            yield entry.name
+
+
+def _check_archive(path: Path, max_bytes: int) -> None:
+    """A TorchScript archive is a zip with code, constants and finite tensors; anything else is never loaded."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_entries(path, archive.infolist(), max_bytes)
+            for entry in archive.infolist():
+                folder = {"data.pkl": "data", "constants.pkl": "constants"}.get(entry.filename.partition("/")[2])
+                if entry.filename.endswith("pkl"):
+                    storages = _storages(archive.read(entry), where=f"{path}: {entry.filename}")
+                    for key, storage in storages.items():
+                        name = f"{entry.filename.partition('/')[0]}/{folder}/{key}"
+                        if not _is_finite(archive, name, _STORAGES[storage]):
+                            raise CorruptModel(f"{path}: {name} is not finite; training diverged or the file was changed")
+    except (zipfile.BadZipFile, RuntimeError, KeyError, ValueError, EOFError, OverflowError, struct.error, zlib.error) as error:
+        raise CorruptModel(f"{path} is not a TorchScript archive ({error}); it will not be loaded") from error
+
+
+def _check_entries(path: Path, entries: list[zipfile.ZipInfo], max_bytes: int) -> None:
+    """Raise `CorruptModel` unless every reader of the archive sees the same entries, and they fit into memory."""
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > max_bytes:
+        raise CorruptModel(f"{path} unpacks to {unpacked} bytes, at most {max_bytes} are allowed")
+    names = [entry.filename.partition("/")[2] for entry in entries]
+    if not {"constants.pkl", "data.pkl"} <= set(names) or not any(name.startswith("code/") for name in names):
+        raise CorruptModel(f"{path} is a zip archive without TorchScript code; it will not be loaded")
+    if len({entry.filename.partition("/")[0] for entry in entries}) > 1 or len(set(names)) < len(names):
+        raise CorruptModel(f"{path} holds two folders or one name twice, which TorchScript never writes; it will not be loaded")
+    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+        raise CorruptModel(f"{path} is compressed in a way that TorchScript never uses; it will not be loaded")
+
+
+def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
+    """Return the type of each tensor storage that a pickle of TorchScript names, by its key; nothing is unpickled.
+
+    Raises `CorruptModel` for operations and names that TorchScript does not write, `ValueError` for a damaged pickle.
+    """
+    found: dict[str, str] = {}
+    memo: dict[object, object] = {}
+    values: list[object] = []  # since the last mark
+    before = ""
+    for opcode, argument, _ in pickletools.genops(pickled):
+        operation = opcode.name
+        if not _OPERATIONS.fullmatch(operation) or (operation == "GLOBAL" and not _GLOBALS.fullmatch(str(argument))):
+            shown = f"{operation} {str(argument)[:_LONGEST_NAME_SHOWN]!r}"
+            raise CorruptModel(f"{where} holds {shown}, which TorchScript never writes; it will not be loaded")
+        if operation == "MARK":
+            values = []
+        elif operation.endswith("BINPUT"):
+            memo[argument] = values[-1] if values else None
+            continue
+        elif operation == "BINPERSID":
+            key, storage = _storage(values) if before == "TUPLE" else ("", "")
+            if found.setdefault(key, storage) != storage or storage not in _STORAGES:
+                raise CorruptModel(f"{where} names a tensor in a form that TorchScript never writes; it will not be loaded")
+        elif operation != "TUPLE":
+            values.append(memo.get(argument) if operation.endswith("BINGET") else argument)
+        before = operation
+    return found
+
+
+def _storage(values: list[object]) -> tuple[str, str]:
+    """Return key and type of what the parts of a persistent id name: `storage`, its type, its key, device and size."""
+    match values:
+        case ["storage", str(storage), str(key), str(), int()]:
+            return key, storage
+    return "", ""
+
+
+def _is_finite(archive: zipfile.ZipFile, name: str, dtype: str) -> bool:
+    """Return whether the numbers of a storage are finite; whole numbers are. Raises `KeyError` when it is missing."""
+    with archive.open(name) as file:
+        while dtype == "bfloat16" or dtype[1] == "f":
+            chunk = file.read(_CHUNK_BYTES)
+            if not chunk:
+                break
+            if dtype == "bfloat16":
+                numbers = (np.frombuffer(chunk, "<u2").astype("<u4") << 16).view("<f4")
+            else:
+                numbers = np.frombuffer(chunk, dtype)
+            if not np.isfinite(numbers).all():
+                return False
+    return True
+
+
+def _check_weights(path: Path) -> None:
+    try:
+        weights = load_file(path)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CorruptModel(f"{path} cannot be read as safetensors: {error}") from error
+    if not weights:
+        raise CorruptModel(f"{path} holds no tensors; publish the model again")
+    for name, tensor in weights.items():
+        if np.issubdtype(tensor.dtype, np.floating) and not np.isfinite(tensor).all():
+            raise CorruptModel(f"{path}: tensor {name} is not finite; training diverged or the file was changed")

@@ -1,0 +1,85 @@
+"""Game records to bytes and back, and the ids of games."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Sequence
+
+from google.protobuf.message import DecodeError
+
+from zerofleet.contracts.naming import MAX_RECORD_BYTES
+from zerofleet.contracts.played import PlayedGame, SearchedMove
+from zerofleet.contracts.wire import records_pb2 as pb
+from zerofleet.errors import RecordRejected
+
+__all__ = ["SCHEMA", "UID_PATTERN", "decode_record", "encode_record", "new_uid"]
+
+SCHEMA = 1
+"""Version of the meaning of `GameRecord`; readers refuse others."""
+
+UID_PATTERN = re.compile(r"[0-9a-f]{32}")
+
+
+def new_uid(run_seed: int, worker_id: str, counter: int, nonce: int) -> str:
+    """Return the id of a game: 32 hex digits, unique among all games ever played.
+
+    `counter` numbers the games of one process; `nonce` is drawn at random once a process (64 bits or more), so that a
+    worker that starts again under its old name does not repeat its ids.
+    """
+    text = f"{run_seed}/{worker_id}/{nonce}/{counter}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def encode_record(
+    played: PlayedGame, *, worker_id: str, uid: str, finished_at_ms: int | None = None, agents: Sequence[str] = ()
+) -> bytes:
+    """Return the wire form of a finished game; `finished_at_ms` is now, by this machine's clock, unless given.
+
+    A seat played from outside (`EXTERNAL`) is written as version 0. Its moves can be learnt from if `agents` names who sat
+    there, one name a seat, empty for models; a searched move of an agent has version 0 and no root value.
+    """
+    record = pb.GameRecord(
+        schema=SCHEMA,
+        uid=uid,
+        game=played.game.spec().name,
+        parameters={name: str(value) for name, value in played.game._asdict().items()},
+        rules_version=played.game.spec().rules_version,
+        seat_versions=[max(version, 0) for version in played.versions],
+        seed=played.seed,
+        worker_id=worker_id,
+        moves=played.moves.tolist(),
+        searched=[_encode_move(move) for move in played.searched],
+        scores=played.scores,
+        resigned_seat=0 if played.resigned_seat is None else played.resigned_seat + 1,
+        finished_at_ms=time.time_ns() // 1_000_000 if finished_at_ms is None else finished_at_ms,
+        resignation_control=played.resignation_control,
+        seat_agents=agents,
+    )
+    return record.SerializeToString()
+
+
+def _encode_move(move: SearchedMove) -> pb.SearchedMove:
+    return pb.SearchedMove(
+        ply=move.ply,
+        model_version=move.model_version,
+        actions=move.actions.tolist(),
+        visits=move.visits.tolist(),
+        target=move.target.tolist(),
+        root_value=move.root_value.tolist() if move.model_version else (),
+        flags=move.flags,
+    )
+
+
+def decode_record(data: bytes) -> pb.GameRecord:
+    """Return the message in `data`, whose claims are not checked yet: see `validate`.
+
+    Raises `RecordRejected`: "size" above `MAX_RECORD_BYTES` (before anything is parsed), "format" when it is no message.
+    """
+    if len(data) > MAX_RECORD_BYTES:
+        raise RecordRejected("size", f"record has {len(data)} bytes, at most {MAX_RECORD_BYTES} are accepted")
+    try:
+        return pb.GameRecord.FromString(data)
+    except DecodeError as error:
+        raise RecordRejected("format", f"{len(data)} bytes are not a GameRecord message: {error}") from error

@@ -1,0 +1,150 @@
+"""The one table between our errors and gRPC status codes, for both ends of a call.
+
+Servers install `ErrorInterceptor`: domain errors leave with their code and text, anything else as INTERNAL with a random
+incident number whose details stay in the log (grpc.aio would send the exception's text to the client). Clients turn a
+failed call back into the same error with `error_from`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn
+
+import grpc
+import structlog
+
+from games.errors import GameError
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    PermissionRefused,
+    StaleEpoch,
+    Unavailable,
+    ZerofleetError,
+)
+from zerofleet.rpc.requests import request_id_of
+
+__all__ = ["ErrorInterceptor", "code_of", "error_from"]
+
+log = structlog.get_logger()
+
+# Most special first: the first class that fits gives the code.
+_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
+    (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT),
+    (GameError, grpc.StatusCode.INVALID_ARGUMENT),
+    (ModelNotFound, grpc.StatusCode.NOT_FOUND),
+    (CorruptModel, grpc.StatusCode.DATA_LOSS),
+    (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (PermissionRefused, grpc.StatusCode.PERMISSION_DENIED),
+    (StaleEpoch, grpc.StatusCode.ABORTED),
+    (ConfigurationError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ZerofleetError, grpc.StatusCode.UNKNOWN),
+)
+
+_ERRORS: dict[grpc.StatusCode, type[ZerofleetError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidRequest,
+    grpc.StatusCode.OUT_OF_RANGE: InvalidRequest,
+    grpc.StatusCode.NOT_FOUND: ModelNotFound,
+    grpc.StatusCode.DATA_LOSS: CorruptModel,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Overloaded,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Unavailable,
+    grpc.StatusCode.CANCELLED: Unavailable,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionRefused,
+    grpc.StatusCode.UNAUTHENTICATED: PermissionRefused,
+    grpc.StatusCode.ABORTED: StaleEpoch,
+    grpc.StatusCode.FAILED_PRECONDITION: ConfigurationError,
+}
+
+
+def code_of(error: BaseException) -> grpc.StatusCode | None:
+    """Return the status code of one of our errors, None for any other exception."""
+    return next((code for cls, code in _CODES if isinstance(error, cls)), None)
+
+
+def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
+    """Return our error for a failed call; the text names the server when it could not be reached."""
+    code, details = failure.code(), failure.details() or ""
+    cls = _ERRORS.get(code, ZerofleetError)
+    if cls is Unavailable:
+        return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
+    text = details or f"{target} answered {code.name}"
+    if cls is ZerofleetError and (request_id := request_id_of(failure)):
+        text += f" (request {request_id})"
+    return cls(text)
+
+
+class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
+    """Turns what a handler raises into a status; aborted and cancelled calls pass untouched."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Wrap the handler of one call; called by grpc."""
+        handler, method = await continuation(handler_call_details), handler_call_details.method
+        if handler is None or method.startswith("/grpc."):
+            return handler  # health and reflection come with grpc and speak for themselves
+        # Requests are read inside the guard: grpc would tell the caller in its own words what the reader raised.
+        read, write = _reader(handler, method), handler.response_serializer
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary, read), response_serializer=write)
+        if handler.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(_guard_stream(handler.unary_stream, read), response_serializer=write)
+        return handler
+
+
+def _reader(handler: Any, method: str) -> Callable[[bytes], Any]:
+    """Return what reads the requests of a handler; it raises `InvalidRequest` for bytes that are none."""
+
+    def read(data: bytes) -> Any:
+        if handler.request_deserializer is None:
+            return data
+        try:
+            return handler.request_deserializer(data)
+        except Exception as error:
+            raise InvalidRequest(f"the bytes of the request are no message of {method}") from error
+
+    return read
+
+
+def _guard_unary(behaviour: Callable[..., Awaitable[Any]], read: Callable[[bytes], Any]) -> Any:
+    async def call(data: bytes, context: Any) -> Any:
+        try:
+            return await behaviour(read(data), context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return call
+
+
+def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]], read: Callable[[bytes], Any]) -> Any:
+    async def call(data: bytes, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for reply in behaviour(read(data), context):
+                yield reply
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return call
+
+
+async def _abort(context: Any, error: Exception) -> NoReturn:
+    """End the call with the status of `error`."""
+    code = code_of(error)
+    if code is None:
+        incident = secrets.token_hex(6)
+        log.error("rpc.failed", incident=incident, exc_info=error)
+        await context.abort(grpc.StatusCode.INTERNAL, f"internal error {incident}; the server's log has the details")
+    await context.abort(code, str(error))
+    raise AssertionError("abort returned")  # pragma: no cover

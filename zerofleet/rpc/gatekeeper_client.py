@@ -1,0 +1,187 @@
+"""Client of the gatekeeper: who is champion, who wants to be, and how strong each is.
+
+`watch` is what workers live on: it gives the present champion at once and every later one, and outlives restarts of the
+gatekeeper. All other calls fail fast with an error of `zerofleet.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import grpc
+import structlog
+
+from zerofleet.contracts.promotions import Candidate, Champion, Rung, champion_from_wire
+from zerofleet.contracts.wire import gatekeeper_pb2 as wire
+from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
+from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.channel_client import ChannelClient
+from zerofleet.rpc.channels import open_channel
+from zerofleet.rpc.errors import error_from
+from zerofleet.rpc.security.tls import PLAIN, Tls
+
+__all__ = ["CHANNEL_OPTIONS", "GatekeeperClient"]
+
+log = structlog.get_logger()
+
+Reply = TypeVar("Reply")
+
+FIRST_PAUSE_S = 0.2
+MAX_PAUSE_S = 5.0
+TELL_AFTER_S = 10.0  # without a connection
+
+# A watcher hears nothing for hours; pings find a connection that died silently. The server allows this rate.
+CHANNEL_OPTIONS = (
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # Every client has connections of its own: a test that restarts a server must not meet a remembered failure.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class GatekeeperClient(ChannelClient):
+    """One channel to a gatekeeper at `target` (`host:port` or `unix:/path`); make it inside the event loop that uses it."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        token: str | None = None,
+        tls: Tls = PLAIN,
+        timeout_s: float = 10.0,
+        rng: random.Random | None = None,
+    ) -> None:
+        super().__init__(target, open_channel(target, CHANNEL_OPTIONS, tls), token, tls)
+        self._timeout_s = timeout_s
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._stub: stubs.GatekeeperAsyncStub = stubs.GatekeeperStub(self._channel)
+
+    async def submit(self, model: str, version: int, manifest_sha256: str) -> Candidate:
+        """Offer a published version for promotion; repeating it is harmless and returns the present status.
+
+        Raises `InvalidRequest`, `ModelNotFound`, `Unavailable`.
+        Cancellation: the gatekeeper may or may not have it; submit again.
+        """
+        request = wire.SubmitCandidateRequest(game=model, version=version, manifest_sha256=manifest_sha256)
+        return Candidate.from_wire(
+            await self._call(lambda: self._stub.SubmitCandidate(request, timeout=self._timeout_s, metadata=self._metadata))
+        )
+
+    async def champion(self, model: str) -> Champion | None:
+        """Return the champion, None before the first promotion.
+
+        Raises `InvalidRequest` (a gatekeeper of another game), `Unavailable`.
+        Cancellation: nothing happened.
+        """
+        request = wire.GetChampionRequest(game=model)
+        try:
+            return champion_from_wire(
+                await self._call(lambda: self._stub.GetChampion(request, timeout=self._timeout_s, metadata=self._metadata))
+            )
+        except ModelNotFound:
+            return None
+
+    async def models(self, model: str) -> tuple[list[Candidate], Champion | None]:
+        """Return every version the gatekeeper knows, oldest first, and the champion.
+
+        Raises `InvalidRequest`, `Unavailable`.
+        Cancellation: nothing happened.
+        """
+        request = wire.ListModelsRequest(game=model)
+        reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s, metadata=self._metadata))
+        champion = champion_from_wire(reply.champion) if reply.HasField("champion") else None
+        return [Candidate.from_wire(message) for message in reply.models], champion
+
+    async def promote(self, model: str, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
+        """Make a version the champion whatever its results, once its files are verified and an inference server has loaded it.
+
+        `without_self_test` accepts one that no server can load now: the risk is a champion that answers nothing, or nonsense.
+
+        Raises `ModelNotFound`, `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
+        Cancellation: it may or may not have happened; `champion` tells.
+        """
+        request = wire.PromoteRequest(game=model, version=version, reason=reason, without_self_test=without_self_test)
+        return champion_from_wire(
+            await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s, metadata=self._metadata))
+        )
+
+    async def rollback(self, model: str, *, reason: str) -> Champion:
+        """Make the previous champion the champion again.
+
+        Raises `ModelNotFound` (there is none), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
+        Cancellation: it may or may not have happened; `champion` tells.
+        """
+        request = wire.RollbackRequest(game=model, reason=reason)
+        return champion_from_wire(
+            await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s, metadata=self._metadata))
+        )
+
+    async def ladder(self, model: str) -> list[Rung]:
+        """Return the rating ladder, strongest first; `random` is 0 Elo.
+
+        Raises `InvalidRequest`, `Unavailable`.
+        Cancellation: nothing happened.
+        """
+        request = wire.GetLadderRequest(game=model)
+        reply = await self._call(lambda: self._stub.GetLadder(request, timeout=self._timeout_s, metadata=self._metadata))
+        return [Rung.from_wire(message) for message in reply.rungs]
+
+    async def watch(self, model: str) -> AsyncIterator[Champion]:
+        """Yield the present champion at once (when there is one) and every later one, for ever.
+
+        A lost connection is tried again with jittered, growing pauses. An epoch is yielded once, and never an older one.
+        Raises `InvalidRequest`, `PermissionRefused`: trying again would not help.
+        Cancellation: the stream is closed.
+        """
+        request, epoch, backoff = wire.WatchChampionRequest(game=model), -1, self._backoff()
+        while True:
+            await self._reached()
+            call = self._stub.WatchChampion(request, wait_for_ready=True, metadata=self._metadata)
+            try:
+                async for message in call:
+                    backoff.reset()
+                    champion = champion_from_wire(message)
+                    if champion.epoch > epoch:
+                        epoch = champion.epoch
+                        yield champion
+            except grpc.aio.AioRpcError as failure:
+                error = error_from(failure, target=self.target)
+                if isinstance(error, InvalidRequest | PermissionRefused):
+                    raise error from failure
+                log.info("gatekeeper.watch_lost", target=self.target, code=failure.code().name)
+            finally:
+                call.cancel()
+            await backoff.pause()
+
+    async def _reached(self) -> None:
+        """Return when there is a connection; say why there is none, once for each reason."""
+        told = ""
+        while True:
+            try:
+                async with asyncio.timeout(TELL_AFTER_S):
+                    await self._channel.channel_ready()
+                    return
+            except TimeoutError:
+                away = Unavailable(f"{self.target} does not answer; is it running?")
+                error = await self.explained(away)
+                if (why := str(error)) != told:
+                    # One that is away comes back by itself; settings of TLS that do not fit have to be changed.
+                    (log.info if error is away else log.warning)("gatekeeper.unreachable", reason=why)
+                    told = why
+
+    def _backoff(self) -> Backoff:
+        return Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
+
+    async def _call(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
+        try:
+            return await start()
+        except grpc.aio.AioRpcError as failure:
+            raise await self.explained(error_from(failure, target=self.target)) from failure

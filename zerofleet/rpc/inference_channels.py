@@ -1,0 +1,63 @@
+"""How this process reaches an inference server: channel options, and what each call says about it.
+
+grpc's defaults do not fit a fleet: messages end at 4 MiB, a lost server is tried again only after minutes, and of several
+replicas behind one name just the first gets all calls.
+"""
+
+from __future__ import annotations
+
+import json
+
+import grpc
+
+from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
+from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
+from zerofleet.rpc import channels
+from zerofleet.rpc.errors import error_from
+from zerofleet.rpc.security.tls import PLAIN, Tls
+
+__all__ = ["call_error", "open_channel"]
+
+# The server allows pings of this rate (`inference_server.server`); grpc's own default forbids them below five minutes.
+KEEPALIVE_TIME_MS = 30_000
+KEEPALIVE_TIMEOUT_MS = 10_000
+FIRST_RECONNECT_MS = 100
+MAX_RECONNECT_MS = 2_000
+CONNECT_TIMEOUT_MS = 5_000
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.initial_reconnect_backoff_ms", FIRST_RECONNECT_MS),
+    # Despite its name also the time a connection may take: set low, a busy machine never finishes a handshake.
+    ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
+    ("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS),
+    ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
+    # Connections are not shared with other channels of the process, nor is their memory of failures.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+def open_channel(target: str, tls: Tls = PLAIN, *, known_as: str | None = None) -> grpc.aio.Channel:
+    """Return a channel to an inference server; see `zerofleet.rpc.channels.open_channel`.
+
+    `known_as` is the target whose name the server goes by, when `target` is one address behind that name.
+    """
+    named = () if known_as is None else (("grpc.default_authority", known_as.rpartition("/")[2].removeprefix("dns:")),)
+    return channels.open_channel(target, (*_OPTIONS, *named), tls)
+
+
+def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
+    """Return our error for a failed call.
+
+    A message over the size limit is a bad request, not an overload; a version that Triton has unloaded is not found, not
+    unavailable: asking again would not help.
+    """
+    details = failure.details() or ""
+    if failure.code() is grpc.StatusCode.UNAVAILABLE and "unknown model" in details:
+        return ModelNotFound(details)
+    if failure.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        return InvalidRequest(f"{details}; send fewer positions in one request")
+    return error_from(failure, target=target)

@@ -1,0 +1,76 @@
+"""Secrets on their way from settings to clients and servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.rpc.security.tls import Tls
+from zerofleet.rpc.security.tokens import TokenTable
+
+__all__ = [
+    "METRICS_TOKEN_VARIABLE",
+    "client_tls",
+    "client_token",
+    "plain",
+    "require_tokens",
+    "token_table",
+    "without_credentials",
+]
+
+TOKEN_VARIABLE = "ZEROFLEET_TOKEN"  # noqa: S105 - the name of a variable
+METRICS_TOKEN_VARIABLE = "ZEROFLEET_METRICS_TOKEN"  # noqa: S105 - likewise
+CA_VARIABLE, IDENTITY_VARIABLE = "ZEROFLEET_TLS_CA", "ZEROFLEET_TLS_IDENTITY"
+
+
+def plain(secret: SecretStr | None) -> str | None:
+    """Return the text of a secret, None for one that is not set or empty."""
+    return (secret.get_secret_value() or None) if secret else None
+
+
+def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without tokens, for a service that this process keeps to itself."""
+    secret = {f"{TOKEN_VARIABLE}{plural}{file}" for plural in ("", "S") for file in ("", "_FILE")}
+    return {name: value for name, value in environment.items() if name not in secret}
+
+
+def token_table(tokens: SecretStr | None) -> TokenTable:
+    """Return the tokens of a server; empty when the setting is not made."""
+    text = plain(tokens)
+    return TokenTable({}) if text is None else TokenTable.parse(text)
+
+
+def require_tokens(tokens: SecretStr | None) -> SecretStr | None:
+    """Validate a setting of tokens; raises `ValueError` naming the line, never the token."""
+    try:
+        token_table(tokens)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+    return tokens
+
+
+def client_token(environment: Mapping[str, str] | None = None, *, variable: str = TOKEN_VARIABLE) -> str | None:
+    """Return the token that commands present, from `ZEROFLEET_TOKEN_FILE` or else `ZEROFLEET_TOKEN`; None without one.
+
+    `variable` names another secret that is given in the same two ways.
+
+    Raises `ConfigurationError` for a file that cannot be read.
+    """
+    variables = os.environ if environment is None else environment
+    if path := variables.get(f"{variable}_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip() or None
+        except OSError as error:
+            raise ConfigurationError(f"{variable}_FILE={path} cannot be read: {error.strerror}") from error
+    return variables.get(variable) or None
+
+
+def client_tls(environment: Mapping[str, str] | None = None) -> Tls:
+    """Return how commands secure their connections, from `ZEROFLEET_TLS_CA` and `ZEROFLEET_TLS_IDENTITY`."""
+    variables = os.environ if environment is None else environment
+    ca, identity = variables.get(CA_VARIABLE), variables.get(IDENTITY_VARIABLE)
+    return Tls(Path(ca) if ca else None, Path(identity) if identity else None)

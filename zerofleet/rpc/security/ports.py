@@ -1,0 +1,69 @@
+"""The one way in which servers of this project listen: TLS on the network as the settings say, plain on unix sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import grpc
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix
+
+__all__ = ["bind"]
+
+_SOCKET_DIRECTORY_MODE = 0o700
+_ROOT = 0
+
+
+def bind(server: grpc.aio.Server, address: str, tls: Tls = PLAIN) -> str:
+    """Let a server listen at `host:port` or `unix:/path`; return the address as clients use it, with the real port.
+
+    Raises `ConfigurationError` when the address is taken, the directory of a socket is another user's, or the files of
+    `tls` cannot be used.
+    """
+    if is_unix(address):
+        _prepare_socket(Path(address.removeprefix("unix:").removeprefix("//")))
+    credentials = None if is_unix(address) or not tls else _credentials(tls)
+    try:
+        port = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port taken? set another --address") from error
+    return address if is_unix(address) else f"{address.rpartition(':')[0]}:{port}"
+
+
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    """Return credentials that look at the files before each handshake."""
+    if tls.identity is None:
+        raise ConfigurationError(
+            "tls_ca without tls_identity: a server needs a certificate of its own; make one with zerofleet certs"
+        )
+    files = RenewedMaterial(tls)
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        return _configuration(files.material) if files.look_again() else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(files.material),
+        renewed,  # type: ignore[arg-type] # None: nothing new; the stubs do not know
+        require_client_authentication=tls.ca is not None,
+    )
+
+
+def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
+    pair = material.key or b"", material.chain or b""
+    return grpc.ssl_server_certificate_configuration([pair], root_certificates=material.roots)
+
+
+def _prepare_socket(path: Path) -> None:
+    """Make the directory of a unix socket, and refuse a path on which somebody answers: grpc would take it over."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=_SOCKET_DIRECTORY_MODE)
+    if (owner := path.parent.stat().st_uid) not in {os.geteuid(), _ROOT}:
+        raise ConfigurationError(
+            f"{path.parent} belongs to user {owner}, who could take the place of this server; set another --address"
+        )
+    with closing(socket.socket(socket.AF_UNIX)) as probe:
+        if probe.connect_ex(str(path)) == 0:
+            raise ConfigurationError(f"another server listens on unix:{path}; stop it or set another --address")

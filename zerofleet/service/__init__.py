@@ -1,0 +1,1 @@
+"""Life of a service process: settings, start, readiness, drain, logs and certificates."""

@@ -1,0 +1,235 @@
+"""Life of a service process: start, ready, drain, exit code.
+
+    def main() -> int:
+        return run_service(serve, load_settings(TrainerSettings, sys.argv[1:]))
+
+    async def serve(service: Service) -> None:
+        server = await start(...)                      # anything raised before `ready` is a failed start
+        service.on_drain("intake", server.stop)        # run in this order when the process is asked to end
+        service.on_drain("flush", store.flush)
+        service.ready(address)
+        await server.wait_for_end()                    # or: await service.until_stopping(work())
+
+SIGTERM or SIGINT: readiness turns false at once, `service.stopping` is set, the drains run one after another, then
+`serve` gets what is left of the grace time to return. A second signal, or the end of the grace time, cancels.
+
+Exit codes: 0 ended as asked; 2 could not start (one line on standard error says why); 1 failed later or did not drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any
+
+import structlog
+
+from games.errors import GameError
+from zerofleet.errors import ZerofleetError
+from zerofleet.rpc.security.credentials import plain
+from zerofleet.service import logs
+from zerofleet.service.probes import Answer, ProbeServer
+from zerofleet.service.settings import ServiceSettings
+from zerofleet.storage.files import atomic_publish
+from zerofleet.telemetry import metrics, tracing
+
+__all__ = ["EXIT_FAILED", "EXIT_OK", "EXIT_REFUSED", "Drain", "Service", "run_service", "serve_until_drained"]
+
+EXIT_OK, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+log = structlog.get_logger()
+
+Drain = Callable[[], Awaitable[None]]
+
+
+class Service:
+    """What a running service tells its process: that it is ready, and what to do before the end."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        self.stopping = asyncio.Event()
+        """Set when the process was asked to end."""
+        self.metrics_port = 0
+        self.was_ready = False
+        self._is_ready = False
+        self._drains: list[tuple[str, Drain]] = []
+
+    @property
+    def name(self) -> str:
+        """Name of the service."""
+        return self.settings.SERVICE
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether /readyz answers 200."""
+        return self._is_ready and not self.stopping.is_set()
+
+    def ready(self, address: str = "") -> None:
+        """Say that the service takes work at `address`: /readyz turns 200 and the announce file is written."""
+        self._is_ready = self.was_ready = True
+        if self.settings.announce is not None:
+            says = {"service": self.name, "pid": os.getpid(), "address": address, "metrics_port": self.metrics_port}
+            self.settings.announce.parent.mkdir(parents=True, exist_ok=True)
+            atomic_publish(self.settings.announce, json.dumps(says))
+        log.info("service.ready", address=address, metrics_port=self.metrics_port)
+
+    def not_ready(self, reason: str) -> None:
+        """Turn /readyz 503 until `ready` is called again; the process goes on."""
+        self._is_ready = False
+        log.info("service.not_ready", reason=reason)
+
+    def on_drain(self, name: str, drain: Drain) -> None:
+        """Register what to do before the end. Drains run in the order of registration, each to its end."""
+        self._drains.append((name, drain))
+
+    async def until_stopping(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` until it ends or the process is asked to end, whichever is first; then it is cancelled.
+
+        Raises what `work` raises. Cancellation: `work` is cancelled.
+        """
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(work)
+            stop = group.create_task(self.stopping.wait())
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            task.cancel()
+            stop.cancel()
+
+    async def drain(self) -> None:
+        """Run the registered drains in order. One that fails is logged and the others still run.
+
+        Cancellation: the drain under way is cancelled, later ones do not run.
+        """
+        for name, drain in self._drains:
+            began = time.monotonic()
+            try:
+                await drain()
+            except Exception:
+                log.exception("service.drain_failed", drain=name)
+                continue
+            log.info("service.drained", drain=name, seconds=round(time.monotonic() - began, 3))
+
+
+def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
+    """Run a service process to its end and return the exit code (see the module)."""
+    logs.configure(settings.log_level, settings.log_format, settings.SERVICE)
+    if settings.parent_pid and not _end_with(settings.parent_pid):
+        return EXIT_FAILED
+    code = asyncio.run(serve_until_drained(main, settings))
+    tracing.close()
+    gc.freeze()  # what lives now is left to the kernel: collecting a process with torch in it takes over a second
+    return code
+
+
+async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
+    """Do what `run_service` does inside a running event loop: signals, probes, drains; returns the exit code.
+
+    Cancellation: `main` is cancelled, drains do not run.
+    """
+    service = Service(settings)
+    code = EXIT_OK
+    try:
+        tracing.configure(service.name, settings.trace_sample)
+        probes = ProbeServer(_paths(service), tokens={"/metrics": plain(settings.metrics_token)})
+        await probes.start(settings.metrics_host, settings.metrics_port)
+        service.metrics_port = probes.port
+        try:
+            code = await _run_to_end(service, main)
+        finally:
+            await probes.aclose()
+            if settings.announce is not None:
+                settings.announce.unlink(missing_ok=True)
+    except Exception as error:
+        code = _failed(service, error)
+    log.info("service.ended", exit_code=code)
+    return code
+
+
+async def _run_to_end(service: Service, main: Callable[[Service], Awaitable[None]]) -> int:
+    """Run `main`, drain when it ends or a signal comes; return the exit code."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        work = group.create_task(_awaited(main(service)))
+        ask = group.create_task(service.stopping.wait())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _on_signal, service, number, work)
+        try:
+            await asyncio.wait({work, ask}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and work.exception() is not None:
+                ask.cancel()
+                return EXIT_FAILED  # the group raises the exception
+            return await _drain_within_grace(service, work)
+        finally:
+            ask.cancel()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+async def _awaited(awaitable: Awaitable[None]) -> None:
+    await awaitable
+
+
+async def _drain_within_grace(service: Service, work: asyncio.Task[None]) -> int:
+    asked = service.stopping.is_set()
+    service.stopping.set()
+    try:
+        async with asyncio.timeout(service.settings.grace_s):
+            await service.drain()
+            await asyncio.wait({work})
+    except TimeoutError:
+        log.error("service.grace_exceeded", grace_s=service.settings.grace_s)
+        work.cancel()
+        return EXIT_FAILED
+    return EXIT_FAILED if work.cancelled() and asked else EXIT_OK
+
+
+def _on_signal(service: Service, number: signal.Signals, work: asyncio.Task[None]) -> None:
+    log.info("service.signal", signal=number.name, again=service.stopping.is_set())
+    if service.stopping.is_set():
+        work.cancel()
+    service.stopping.set()
+
+
+def _failed(service: Service, error: Exception) -> int:
+    """Report what ended the service; return the exit code."""
+    causes = list(_leaves(error))
+    expected = all(isinstance(cause, ZerofleetError | GameError) for cause in causes)
+    if not expected:
+        log.error("service.failed", exc_info=error)
+    for cause in causes:
+        sys.stderr.write(f"{service.name}: {cause if expected else type(cause).__name__ + ': ' + str(cause)}\n")
+    return EXIT_REFUSED if expected and not service.was_ready else EXIT_FAILED
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _paths(service: Service) -> dict[str, Callable[[], Answer]]:
+    def readiness() -> Answer:
+        if service.is_ready:
+            return Answer(200, b"ready\n")
+        return Answer(503, b"draining\n" if service.stopping.is_set() else b"not ready\n")
+
+    return {
+        "/metrics": lambda: Answer(200, metrics.exposition(service.name), metrics.CONTENT_TYPE),
+        "/livez": lambda: Answer(200, b"alive\n"),
+        "/readyz": readiness,
+    }
+
+
+def _end_with(parent_pid: int) -> bool:
+    """Ask the kernel for SIGTERM when the parent dies; return whether it still lives."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return os.getppid() == parent_pid

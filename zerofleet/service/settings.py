@@ -1,0 +1,306 @@
+"""Settings: one frozen object a service, and where each of its values came from.
+
+A value is taken from the first of these that names it:
+
+    command line         --search.simulations 200        (or --search.simulations=200)
+    secret file          ZEROFLEET_TOKEN_FILE=/run/secrets/token
+    environment          ZEROFLEET_SEARCH__SIMULATIONS=200
+    preset               the parts a service lists in `PRESET_PARTS`
+    run directory        paths and addresses that follow from `run_dir`
+    default
+
+`--print-config` shows every effective value with its source; secrets are masked, passwords in addresses too. Nothing else
+reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+import games
+from games.core import Game
+from games.errors import GameError
+from zerofleet.errors import ConfigurationError, ZerofleetError
+from zerofleet.presets import preset
+from zerofleet.presets.tables import deep_merge
+from zerofleet.rpc.security.tls import Tls
+from zerofleet.service.settings_sources import from_arguments, from_environment, leaf_names, secret_files, wants
+from zerofleet.storage.model_store import ModelStore, open_model_store
+from zerofleet.storage.model_store.cache import DEFAULT_CACHE_BYTES
+from zerofleet.storage.model_store.location import StoreSetting
+from zerofleet.storage.run_paths import RunPaths
+
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "LogFormat",
+    "ServiceSettings",
+    "StoreSettings",
+    "describe",
+    "inherited_environment",
+    "load_settings",
+    "open_run_store",
+    "read_settings",
+]
+
+ENVIRONMENT_PREFIX = "ZEROFLEET_"
+
+LogFormat = Literal["auto", "json", "console"]
+_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")  # user:password@ of an address
+_MASKED = r"\1********\2"
+
+Settings = TypeVar("Settings", bound="ServiceSettings")
+Tree = dict[str, Any]
+
+
+def _none_if_empty(value: Any) -> Any:
+    return None if value == "" else value  # an empty variable is one that is not set
+
+
+class ServiceSettings(BaseSettings):
+    """What every service can be told. Built directly, it reads no environment: `load_settings` does."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        validate_default=False,
+    )
+
+    SERVICE: ClassVar[str] = "service"
+    """Name of the service in logs, announce files and metrics."""
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = ()
+    """Fields that take their values from the part of the same name of the preset."""
+
+    run_dir: Path = Path("run")
+    """Directory of the run: models, games, sockets, logs; services on one machine share it."""
+    game: str = "connect_four"
+    """Name of the game."""
+    game_parameters: dict[str, str] = Field(default_factory=dict)
+    """Parameters of the game that differ from their defaults, such as `--game-parameters.columns 25`."""
+    preset: str = "laptop"
+    """Numbers that fit together: tiny, laptop or gpu."""
+    metrics_host: str = "127.0.0.1"
+    """Address on which /metrics, /livez and /readyz listen; a container sets 0.0.0.0."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Port of /metrics, /livez and /readyz; 0 takes a free one, which the announce file names."""
+    metrics_token: SecretStr | None = None
+    """Secret that /metrics asks for as `Authorization: Bearer`; without one whoever reaches the port may read it. The probes
+    never ask."""
+    announce: Path | None = None
+    """File this service writes when it is ready: JSON with pid, address and metrics_port."""
+    tls_ca: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
+    """Certificates (PEM) of the authorities that this service trusts. With them connections over the network are encrypted,
+    and a server wants a certificate of each client."""
+    tls_identity: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
+    """Who this service is: a directory with tls.crt and tls.key, or a certificate (PEM) with its key beside it as .key. A
+    server with it is reached encrypted. Unix sockets stay plain."""
+    grace_s: float = Field(default=20.0, gt=0)
+    """Seconds from SIGTERM until what has not drained is abandoned; keep the platform's own limit above it."""
+    parent_pid: int = Field(default=0, ge=0)
+    """Process with which this one ends, as if it had got SIGTERM; 0 for none. `zerofleet run` sets it."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is logged."""
+    log_format: LogFormat = "auto"
+    """json for machines, console for people, auto: console on a terminal and json elsewhere."""
+    trace_sample: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of the games whose traces workers begin; needs the extra `traces`. Any value above 0 has the other services go on
+    with those, and 0 records nothing. The OTEL_* variables say where traces are sent."""
+
+    @classmethod
+    def settings_customise_sources(cls, settings_cls: type[BaseSettings], *_: Any, **sources: Any) -> tuple[Any, ...]:
+        """Keep only the constructor's arguments: layers are merged by `read_settings`, which knows where each came from."""
+        return (sources["init_settings"],)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset_and_run_directory(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return deep_merge(_derived(cls, values), _preset_parts(cls, values), values)
+
+    @property
+    def tls(self) -> Tls:
+        """How this service secures its connections."""
+        return Tls(self.tls_ca, self.tls_identity)
+
+    def build_game(self) -> Game:
+        """Return the game; raises `GameError` naming what exists."""
+        return games.core.make(self.game, **self.game_parameters)
+
+
+class StoreSettings(ServiceSettings):
+    """What a service that uses the model store can be told besides."""
+
+    model_store: StoreSetting
+    """Directory of the models, or s3://bucket/prefix in an object store, which the AWS_ variables say how to reach. What
+    lies there is code that runs: let nobody write it but trainer and gatekeeper."""
+    model_cache: Path
+    """Directory for local copies of models that lie in an object store."""
+    model_cache_bytes: int = Field(default=DEFAULT_CACHE_BYTES, ge=1)
+    """Size of all local copies together above which those used longest ago are removed."""
+
+    def open_store(self) -> ModelStore:
+        """Return the model store; see `open_model_store`."""
+        return open_model_store(self.model_store, cache=self.model_cache, cache_bytes=self.model_cache_bytes)
+
+
+def load_settings(cls: type[Settings], arguments: Sequence[str]) -> Settings:
+    """Return the settings of a service process, as `argparse` would: help and errors end the process.
+
+    `--help` and `--print-config` print and exit with 0; anything wrong prints one line and exits with 2.
+    """
+    try:
+        if wants(arguments, "--help", "-h"):
+            sys.stdout.write(_help(cls))
+            raise SystemExit(0)
+        settings, origins = read_settings(cls, [a for a in arguments if a != "--print-config"], os.environ)
+    except (ZerofleetError, GameError) as error:
+        sys.stderr.write(f"{cls.SERVICE}: {error}\n")
+        raise SystemExit(2) from None
+    if wants(arguments, "--print-config"):
+        sys.stdout.write(describe(settings, origins))
+        raise SystemExit(0)
+    return settings
+
+
+def read_settings(
+    cls: type[Settings], arguments: Sequence[str], environment: Mapping[str, str]
+) -> tuple[Settings, dict[str, str]]:
+    """Return the settings and, by dotted name, where each value came from.
+
+    Raises `ConfigurationError` naming the value, what was got and what was wanted; `GameError` for an unknown game.
+    """
+    layers = {
+        "environment": from_environment(cls, environment),
+        "secret file": from_environment(cls, secret_files(cls, environment)),
+        "command line": from_arguments(cls, arguments),
+    }
+    given = deep_merge(*layers.values())
+    try:
+        settings = cls(**given)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(cls, error, layers)) from error
+    origins = {name: "default" for name, _ in _leaves(settings)}
+    origins |= dict.fromkeys(_names(_derived(cls, given)), "run directory")
+    origins |= dict.fromkeys(_names(_preset_parts(cls, given)), f"preset {settings.preset}")
+    for source, values in layers.items():
+        origins |= dict.fromkeys(_names(values), source)
+    return settings, origins
+
+
+def open_run_store(paths: RunPaths) -> ModelStore:
+    """Return the model store that the services of a run use when they are started in this environment."""
+    return read_settings(StoreSettings, ["--run-dir", str(paths.root)], os.environ)[0].open_store()
+
+
+def describe(settings: ServiceSettings, origins: Mapping[str, str]) -> str:
+    """Return a table of every effective value and where it came from; secrets are masked."""
+    rows = [(name, _text(value), origins.get(name, "default")) for name, value in _leaves(settings)]
+    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    lines = [f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip() for name, value, origin in rows]
+    return "\n".join(lines) + "\n"
+
+
+def inherited_environment() -> dict[str, str]:
+    """Return the environment of this process, for a process it starts."""
+    return dict(os.environ)
+
+
+def _derived(cls: type[ServiceSettings], values: Tree) -> Tree:
+    """Return the fields of `cls` that follow from the run directory."""
+    paths = RunPaths(Path(values.get("run_dir", "run")))
+    own = {"inference_server": paths.inference_address, "gatekeeper": paths.gatekeeper_address}
+    known = {
+        "model_store": paths.models,
+        "model_cache": paths.model_cache,
+        "stream_url": paths.stream_url,
+        "inference_address": paths.inference_address,
+        "gatekeeper_address": paths.gatekeeper_address,
+        "address": own.get(cls.SERVICE),
+    }
+    return {name: value for name, value in known.items() if name in cls.model_fields and value is not None}
+
+
+def _preset_parts(cls: type[ServiceSettings], values: Tree) -> Tree:
+    """Return the parts of the preset that `cls` asks for, as nested plain values."""
+    if not cls.PRESET_PARTS:
+        return {}
+    parameters = values.get("game_parameters") or {}
+    game = games.core.make(str(values.get("game", _default(cls, "game"))), **parameters)
+    chosen = preset(game, str(values.get("preset", _default(cls, "preset"))))
+    return {part: getattr(chosen, part).model_dump() for part in cls.PRESET_PARTS}
+
+
+def _default(cls: type[ServiceSettings], name: str) -> Any:
+    return cls.model_fields[name].get_default(call_default_factory=True)
+
+
+def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted names and values of everything that is not itself a group of settings."""
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif isinstance(value, dict) and value:
+            yield from ((f"{prefix}{name}.{key}", entry) for key, entry in value.items())
+        else:
+            yield prefix + name, value
+
+
+def _names(tree: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted names of a tree of plain values."""
+    if isinstance(tree, BaseModel):
+        tree = {name: getattr(tree, name) for name in type(tree).model_fields}
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            yield from _names(value, f"{prefix}.{name}" if prefix else name)
+    else:
+        yield prefix
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return "********" if value.get_secret_value() else ""
+    if isinstance(value, dict) and not value:
+        return ""
+    return "" if value is None else _PASSWORD.sub(_MASKED, str(value))
+
+
+def _explain(cls: type[ServiceSettings], error: ValidationError, layers: Mapping[str, Tree]) -> str:
+    """Return what is wrong with each value: which, what was got, what was wanted, and where it was set."""
+    secrets = set(leaf_names(cls, secrets_only=True))
+    lines = []
+    for fault in error.errors(include_url=False):
+        name = ".".join(str(part) for part in fault["loc"])
+        text = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] not in {"missing", "value_error"}:
+            text += f", got {'a secret' if name in secrets else _PASSWORD.sub(_MASKED, repr(fault['input']))}"
+        source = next((s for s in reversed(list(layers)) if name in set(_names(layers[s]))), None)
+        lines.append((f"setting {name}: " if name else "") + text + (f" (from the {source})" if source else ""))
+    return "; ".join(lines) + "; --help lists the settings"
+
+
+def _help(cls: type[ServiceSettings]) -> str:
+    about = (cls.__doc__ or "").strip().split("\n", maxsplit=1)[0]
+    lines = [f"usage: python -m {cls.SERVICE} [--print-config] [--NAME VALUE ...]", "", about, ""]
+    for name, field in cls.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        text = " ".join((field.description or "").split())
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            option += ".NAME"
+            text = f"{text} NAME is one of {', '.join(kind.model_fields)}.".strip()
+        lines += [f"  {option}", *textwrap.wrap(text, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+    lines += ["", f"The environment knows the same names: {ENVIRONMENT_PREFIX}GAME, {ENVIRONMENT_PREFIX}SEARCH__SIMULATIONS."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,122 @@
+"""Where settings come from as text: the environment, files of secrets and the command line.
+
+All three speak of a value by its path through the groups: `search.simulations` is `ZEROFLEET_SEARCH__SIMULATIONS` in
+the environment and `--search.simulations` (or `--search__simulations`) on the command line. One parser turns the text
+of each into values, so a list or a path is written the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsError
+
+from zerofleet.errors import ConfigurationError
+
+__all__ = ["from_arguments", "from_environment", "leaf_names", "secret_files", "wants"]
+
+_FILE_SUFFIX = "_FILE"
+
+
+def from_environment(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values that environment variables give to fields of `cls`; variables of other services are passed over.
+
+    Raises `ConfigurationError` when a list or group is not JSON.
+    """
+    try:
+        return dict(_TextSource(cls, variables)())
+    except SettingsError as error:
+        raise ConfigurationError(f"{error}: {error.__cause__}; lists and groups are written as JSON") from error
+
+
+def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, str]:
+    """Return, as variables, the content of the files that `<SECRET>_FILE` variables name.
+
+    Only fields of type `SecretStr` may come from a file. Raises `ConfigurationError` when a file cannot be read.
+    """
+    found = {}
+    for name in leaf_names(cls, secrets_only=True):
+        variable = _variable(cls, name)
+        path = variables.get(variable + _FILE_SUFFIX)
+        if path:
+            try:
+                found[variable] = Path(path).read_text().strip()
+            except OSError as error:
+                raise ConfigurationError(f"{variable}{_FILE_SUFFIX}={path} cannot be read: {error.strerror}") from error
+    return found
+
+
+def from_arguments(cls: type[BaseSettings], arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the values given on a command line of `--name value` and `--name=value`.
+
+    Raises `ConfigurationError` for an unknown name (with the nearest known one) or a missing value.
+    """
+    variables = {}
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith("--"):
+            raise ConfigurationError(f"unexpected argument {argument!r}; settings are given as --name value")
+        option, equals, value = argument[2:].partition("=")
+        name = option.replace("-", "_").replace("__", ".")
+        _check_known(cls, name, argument)
+        if not equals:
+            following = next(rest, None)
+            if following is None:
+                raise ConfigurationError(f"--{option} needs a value")
+            value = following
+        variables[_variable(cls, name)] = value
+    return from_environment(cls, variables)
+
+
+def wants(arguments: Sequence[str], *flags: str) -> bool:
+    """Return whether one of the flags stands on the command line."""
+    return any(argument in flags for argument in arguments)
+
+
+def leaf_names(cls: type[BaseModel], prefix: str = "", *, secrets_only: bool = False) -> Iterator[str]:
+    """Yield the dotted name of every value of a settings class, groups opened."""
+    for name, field in cls.model_fields.items():
+        kinds = _kinds(field.annotation)
+        groups = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
+        for group in groups:
+            yield from leaf_names(group, f"{prefix}{name}.", secrets_only=secrets_only)
+        if not groups and (not secrets_only or SecretStr in kinds):
+            yield prefix + name
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the annotation alone."""
+    union = typing.get_origin(annotation) in {typing.Union, types.UnionType}
+    return typing.get_args(annotation) if union else (annotation,)
+
+
+def _check_known(cls: type[BaseSettings], name: str, argument: str) -> None:
+    known = list(leaf_names(cls))
+    first = name.split(".", maxsplit=1)[0]
+    of_a_mapping = first in cls.model_fields and typing.get_origin(cls.model_fields[first].annotation) is dict
+    if name in known or of_a_mapping or name in cls.model_fields:
+        return
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the settings"
+    raise ConfigurationError(f"no setting is called {argument.partition('=')[0]}; {hint}")
+
+
+def _variable(cls: type[BaseSettings], name: str) -> str:
+    return str(cls.model_config.get("env_prefix", "")) + name.replace(".", "__").upper()
+
+
+class _TextSource(EnvSettingsSource):
+    """pydantic's reader of environment variables, over a given mapping."""
+
+    def __init__(self, cls: type[BaseSettings], variables: Mapping[str, str]) -> None:
+        self._variables = {name.lower(): value for name, value in variables.items()}
+        super().__init__(cls)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return self._variables

@@ -1,9 +1,0 @@
-"""Perfect play of Connect Four: solver, opening book, and positions to try them on."""
-
-from __future__ import annotations
-
-from zerofleet.solver.book import Book, load_book, save_book, shipped_book
-from zerofleet.solver.building import Built, build_book
-from zerofleet.solver.connect_four import ScoredMoves, Solver, fits
-
-__all__ = ["Book", "Built", "ScoredMoves", "Solver", "build_book", "fits", "load_book", "save_book", "shipped_book"]

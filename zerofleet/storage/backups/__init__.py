@@ -1,0 +1,7 @@
+"""Backups of a run directory: taken while the run goes on, verified by hash, restored whole or not at all."""
+
+from zerofleet.storage.backups.contents import BackupContents, list_backups, verify_backup
+from zerofleet.storage.backups.restore import restore_backup
+from zerofleet.storage.backups.save import save_backup
+
+__all__ = ["BackupContents", "list_backups", "restore_backup", "save_backup", "verify_backup"]

@@ -1,0 +1,78 @@
+"""What a backup is: a directory with the files of a run, and last of all the list of them.
+
+<backups>/20261121T131440123Z/backup.json    every file with size and sha256; written when all others are on disk
+<backups>/20261121T131440123Z/files/...      the files under their names in the run directory
+<backups>/.20261121T131440123Z.tmp/          a backup in the making, or what a killed one has left; nobody reads it
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from zerofleet.contracts.manifests import StoredFile, parse
+from zerofleet.contracts.model_checks import describe_file
+from zerofleet.errors import CorruptModel, RunDirectoryError, VersionSkew
+
+__all__ = ["CONTENTS_FILE", "FILES", "SCHEMA", "BackupContents", "list_backups", "read_contents", "verify_backup"]
+
+SCHEMA = 1
+CONTENTS_FILE = "backup.json"
+FILES = "files"
+_NAME = re.compile(r"\d{8}T\d{9}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class BackupContents:
+    """The list of what a backup holds."""
+
+    created_at_ms: int
+    """When the first file was read, in milliseconds since 1970."""
+    source: str
+    """The run directory it was taken of."""
+    files: dict[str, StoredFile]
+    """By path in the run directory, with slashes."""
+    schema: int = SCHEMA
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+
+def list_backups(directory: Path) -> list[Path]:
+    """Return the complete backups in `directory`, oldest first."""
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and (path / CONTENTS_FILE).is_file())
+
+
+def read_contents(backup: Path) -> BackupContents:
+    """Read the list of a backup. Raises `RunDirectoryError` when it is none, is damaged, or names files outside of a run."""
+    path = backup / CONTENTS_FILE
+    try:
+        contents = parse(BackupContents, path.read_bytes(), where=str(path), schemas=[SCHEMA])
+    except OSError as error:
+        raise RunDirectoryError(f"{backup} is no complete backup ({error}); name one that has a {CONTENTS_FILE}") from error
+    except (CorruptModel, VersionSkew) as error:
+        raise RunDirectoryError(f"{error}; take another backup") from error
+    for name in contents.files:
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts or not place.parts:
+            raise RunDirectoryError(f"{path} names {name!r}, which is no file of a run; it was not written by Zerofleet")
+    return contents
+
+
+def verify_backup(backup: Path) -> BackupContents:
+    """Compare every file of a backup with its hash; raises `RunDirectoryError` naming the first that differs."""
+    contents = read_contents(backup)
+    for name, stored in contents.files.items():
+        path = backup / FILES / name
+        try:
+            found = describe_file(path)
+        except OSError as error:
+            raise RunDirectoryError(f"{path} cannot be read: {error}; take another backup") from error
+        if found != stored:
+            raise RunDirectoryError(f"{path} is not what was backed up (its sha256 differs); take another backup")
+    return contents

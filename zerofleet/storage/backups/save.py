@@ -1,0 +1,168 @@
+"""Takes a backup of a run that goes on.
+
+What is copied is what a restored run needs, in an order in which nothing it names is missing (`order`). Files that only
+grow are copied to the length they have when their turn comes, a SQLite file by SQLite itself. A backup is visible when it
+is complete and on disk; a killed one leaves a directory ending in `.tmp`, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic_core import to_json
+
+from zerofleet.contracts.manifests import StoredFile
+from zerofleet.contracts.model_checks import describe_file
+from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, list_backups
+from zerofleet.storage.backups.order import files_of_run, versions_of_run
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock
+
+__all__ = ["copy_file", "save_backup", "sync_tree"]
+
+_CHUNK_BYTES = 1 << 20
+_LINES = {".jsonl", ".csv"}  # only whole lines of these count
+
+
+def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
+    """Copy the run in `root` into a new backup in `directory` and return its path; then leave the newest `keep`, 0 for all.
+
+    `root` may be a part of a run, such as the trainer's volume alone. Raises `RunDirectoryError` when there is nothing of a
+    run in it, `Unavailable` when another backup is being taken there, the disk refuses, or a file went away under the copy:
+    then nothing is visible, and it may be tried again.
+    """
+    if not root.is_dir():
+        raise RunDirectoryError(f"{root} is no directory; name a run directory")
+    if directory.resolve().is_relative_to(root.resolve()):
+        raise RunDirectoryError(f"{directory} lies in {root}, so a backup would hold the ones before it; name a place outside")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _alone(directory):
+            backup = _take(root, directory)
+            for old in list_backups(directory)[: -keep or None] if keep else ():
+                _remove(old)
+    except (OSError, sqlite3.Error) as error:
+        raise Unavailable(f"the backup of {root} failed: {error}; nothing is left of it, try again") from error
+    return backup
+
+
+def _take(root: Path, directory: Path) -> Path:
+    now = datetime.now(UTC)
+    name = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03}Z"
+    staging = directory / f".{name}{TEMPORARY_SUFFIX}"
+    staging.mkdir()
+    try:
+        files = _copy_run(root, staging / FILES)
+        if not files:
+            raise RunDirectoryError(f"{root} holds nothing of a run; name a run directory or one composed of its parts")
+        contents = BackupContents(int(now.timestamp() * 1000), str(root.resolve()), files)
+        sync_tree(staging)
+        atomic_publish(staging / CONTENTS_FILE, to_json(asdict(contents), indent=1) + b"\n")
+        crash_point("backup_before_rename")
+        staging.rename(directory / name)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    sync_directory(directory)
+    return directory / name
+
+
+def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
+    """Copy every file in order and return what was copied."""
+    copied: dict[str, StoredFile] = {}
+
+    def copy(path: Path) -> None:
+        name = path.relative_to(root).as_posix()
+        copied[name] = _copy_one(path, target / name)
+        crash_point("backup_after_file")
+
+    for path in files_of_run(root):
+        try:
+            copy(path)
+        except FileNotFoundError:
+            # A file of games may be dropped when its index is there: that is all a restored run asks of it.
+            if path.suffix != ".games" or path.with_suffix(".index").relative_to(root).as_posix() not in copied:
+                raise
+    for version, files in versions_of_run(root):
+        try:
+            for path in files:
+                copy(path)
+        except FileNotFoundError:
+            if not version.name.isdecimal():
+                raise
+            # It was pruned meanwhile, so nothing that was copied before names it.
+            for name in [name for name in copied if (root / name).is_relative_to(version)]:
+                del copied[name]
+            shutil.rmtree(target / version.relative_to(root), ignore_errors=True)
+    return copied
+
+
+def _copy_one(source: Path, target: Path) -> StoredFile:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".db":
+        address = f"{source.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as original, closing(sqlite3.connect(target)) as copy:
+            original.backup(copy)
+        return describe_file(target)
+    return copy_file(source, target, whole_lines=source.suffix in _LINES)
+
+
+def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> StoredFile:
+    """Copy a file to the length it has now, or to its last whole line; return what the copy holds."""
+    digest = hashlib.sha256()
+    with source.open("rb") as original, target.open("xb") as copy:
+        left = os.fstat(original.fileno()).st_size
+        if whole_lines:
+            left = _end_of_lines(original.fileno(), left)
+        while left > 0 and (chunk := original.read(min(_CHUNK_BYTES, left))):
+            digest.update(chunk)
+            copy.write(chunk)
+            left -= len(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+        return StoredFile(digest.hexdigest(), copy.tell())
+
+
+def _end_of_lines(descriptor: int, size: int) -> int:
+    """Return how many of the first `size` bytes are whole lines."""
+    end = size
+    while end > 0:
+        begin = max(0, end - _CHUNK_BYTES)
+        place = os.pread(descriptor, end - begin, begin).rfind(b"\n")
+        if place >= 0:
+            return begin + place + 1
+        end = begin
+    return 0
+
+
+def sync_tree(root: Path) -> None:
+    """Make every name below `root` durable."""
+    for folder, _, _ in os.walk(root):
+        sync_directory(Path(folder))
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Hold the right to write in a directory of backups, and sweep away what a killed process has left there."""
+    with (directory / ".lock").open("ab") as lock:
+        if not try_lock(lock):
+            raise Unavailable(f"another backup is being taken in {directory}; wait for it to end")
+        for left in directory.glob(f".*{TEMPORARY_SUFFIX}"):
+            shutil.rmtree(left)
+        yield
+
+
+def _remove(backup: Path) -> None:
+    doomed = backup.with_name(f".{backup.name}{TEMPORARY_SUFFIX}")
+    backup.rename(doomed)
+    with suppress(OSError):  # the next one sweeps
+        shutil.rmtree(doomed)

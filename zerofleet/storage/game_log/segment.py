@@ -1,0 +1,166 @@
+"""One open file of a game log: where its entries begin, reading them, adding to them durably."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.files import sync_directory
+from zerofleet.storage.game_log import format as layout
+from zerofleet.storage.game_log.format import LOST, LoggedGame, Table
+
+__all__ = ["Segment"]
+
+
+class Segment:
+    """A file of a game log. A full one has its entries in a stored table; the last one grows.
+
+    `offsets` and `uids` hold one element an entry, counted from `first_index`; a lost entry is `LOST` and zeros. A file
+    that grows has them in 24 bytes a game.
+    """
+
+    def __init__(self, path: Path, first_index: int, descriptor: int | None, table: Table | None) -> None:
+        self.path = path
+        self.first_index = first_index
+        self.descriptor = descriptor  # None when the file was dropped and only its table is left
+        self.end = layout.HEADER.size  # bytes known to hold whole entries; of a file that grows
+        self.broken = False
+        self.full = table is not None
+        self.offsets: np.ndarray | array[int] = array("Q") if table is None else table.offsets
+        self.uids: np.ndarray | bytearray = bytearray() if table is None else table.uids
+
+    @classmethod
+    def create(cls, path: Path, first_index: int) -> Segment:
+        """Make a new, empty file, durably."""
+        with path.open("xb") as file:
+            file.write(layout.pack_header(first_index))
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
+        return cls(path, first_index, os.open(path, os.O_RDWR), None)
+
+    @classmethod
+    def open(cls, path: Path, expected_index: int, *, writable: bool, table: Table | None) -> Segment:
+        """Open a file, whose entries are known from `table` or will be by `read_tail`.
+
+        `expected_index` stands in for a header that was not written in full. Raises `RunDirectoryError` when the file is
+        foreign, or gone and nothing is known of it.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
+        except FileNotFoundError:
+            if table is None:
+                raise RunDirectoryError(f"{path} is gone or its index is damaged; which games it held cannot be told") from None
+            return cls(path, table.first_index, None, table)
+        header = os.pread(descriptor, layout.HEADER.size, 0)
+        try:
+            first_index = layout.read_header(path, header) if len(header) == layout.HEADER.size else expected_index
+        except RunDirectoryError:
+            os.close(descriptor)
+            raise
+        return cls(path, first_index, descriptor, table)
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    @property
+    def next_index(self) -> int:
+        """Number of the game after the last one here."""
+        return self.first_index + len(self.offsets)
+
+    def read_tail(self) -> list[tuple[bytes, int]]:
+        """Take in the whole entries that are not known yet; return (uid, number) of each."""
+        if self.full or self.descriptor is None:
+            return []
+        data, base = _read_from(self.descriptor, self.end), self.end
+        found = []
+        for entry in layout.walk(data, offset=0, next_index=self.next_index):
+            self._note(entry.number, entry.uid, base + entry.offset)
+            self.end = base + entry.end
+            found.append((entry.uid, entry.number))
+        return found
+
+    def _note(self, number: int, uid: bytes, offset: int) -> None:
+        assert isinstance(self.offsets, array) and isinstance(self.uids, bytearray)  # noqa: PT018, S101  (only these grow)
+        lost = number - self.next_index
+        self.uids += bytes(layout.UID_DTYPE.itemsize * lost) + uid
+        self.offsets.extend([LOST] * lost + [offset])
+
+    def append(self, games: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add games, (uid, payload) each; on disk when it returns, or not there at all (`OSError`)."""
+        blobs = [layout.pack_entry(self.next_index + i, uid, payload) for i, (uid, payload) in enumerate(games)]
+        self._write(b"".join(blobs))
+        for (uid, _), blob in zip(games, blobs, strict=True):
+            offset = self.end
+            self.end += len(blob)
+            self._note(self.next_index, uid, offset)
+
+    def _write(self, blob: bytes) -> None:
+        assert self.descriptor is not None  # noqa: S101  (the last file is never dropped)
+        if self.broken:
+            raise RunDirectoryError(f"an earlier write to {self.path} failed half-way; close the log and open it again")
+        written = 0
+        try:
+            while written < len(blob):
+                written += os.pwrite(self.descriptor, blob[written:], self.end + written)
+        except OSError:
+            self.broken = True
+            os.ftruncate(self.descriptor, self.end)
+            self.broken = False
+            raise
+        crash_point("game_log_after_write_before_sync")
+        self.broken = True  # a sync that failed once may claim success the next time, with the data gone
+        os.fsync(self.descriptor)
+        self.broken = False
+        crash_point("game_log_after_sync")
+
+    def seal(self) -> None:
+        """Store the table of a full file, and let the kernel hold it instead of this process."""
+        uids = np.frombuffer(bytes(self.uids), dtype=layout.UID_DTYPE)
+        table = Table(self.first_index, np.array(self.offsets, dtype=np.uint64), uids)
+        path = self.path.with_suffix(".index")
+        table.save(path)
+        stored = Table.load(path) or table
+        self.offsets, self.uids, self.full = stored.offsets, stored.uids, True
+
+    def repair(self) -> int:
+        """Cut off what stands behind the last whole entry, complete a torn header; return how many bytes were cut."""
+        assert self.descriptor is not None  # noqa: S101  (the last file is never dropped)
+        size = os.fstat(self.descriptor).st_size
+        if size < layout.HEADER.size:
+            os.pwrite(self.descriptor, layout.pack_header(self.first_index), 0)
+        os.ftruncate(self.descriptor, self.end)
+        os.fsync(self.descriptor)
+        return max(size - self.end, 0)
+
+    def get(self, number: int) -> LoggedGame:
+        """Return a game of this file; raises `RecordRejected("checksum")` when the disk changed it."""
+        assert self.descriptor is not None  # noqa: S101  (the log refuses numbers of dropped files)
+        place = number - self.first_index
+        offset = int(self.offsets[place])
+        if offset == LOST:
+            raise RecordRejected("checksum", f"{self.path}: game {number} was damaged on disk; it is skipped")
+        following = int(self.offsets[place + 1]) if place + 1 < len(self.offsets) else LOST
+        if following == LOST:
+            head = os.pread(self.descriptor, layout.ENTRY.size, offset)
+            length = layout.ENTRY.unpack(head)[1] if len(head) == layout.ENTRY.size else 0
+            following = min(offset + layout.ENTRY.size + length, os.fstat(self.descriptor).st_size)
+        return layout.unpack_entry(self.path, number, os.pread(self.descriptor, following - offset, offset))
+
+
+def _read_from(descriptor: int, offset: int) -> bytes:
+    """Return the bytes of a file from `offset` to its present end."""
+    parts = []
+    while chunk := os.pread(descriptor, 1 << 24, offset):
+        parts.append(chunk)
+        offset += len(chunk)
+    return b"".join(parts)

@@ -1,0 +1,66 @@
+"""Which games a log holds: uid to number, in 24 bytes a game.
+
+A dictionary would take about 200 bytes a game, 2 GB for ten million. Only the latest few thousand games stand in one; all
+others stand in sorted arrays, each more than twice as long as the next, so a game is moved a few times at most.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zerofleet.storage.game_log.format import UID_DTYPE
+
+__all__ = ["UidIndex"]
+
+RECENT_GAMES = 4096
+
+_Run = tuple[np.ndarray, np.ndarray]  # keys S16 [n], sorted, and the number of each, int64 [n]
+
+
+class UidIndex:
+    """A growing map from uid (16 bytes) to the number of a game."""
+
+    def __init__(self) -> None:
+        # One object, so that a reader in another thread sees each game in its old place or in its new one.
+        self._runs: tuple[_Run, ...] = ()
+        self._recent: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return sum(len(keys) for keys, _ in self._runs) + len(self._recent)
+
+    def add(self, uid: bytes, number: int) -> None:
+        """Note one game."""
+        self._recent[uid] = number
+        if len(self._recent) >= RECENT_GAMES:
+            self.seal()
+
+    def find(self, uid: bytes) -> int | None:
+        """Return the number of a game, or None."""
+        recent = self._recent.get(uid)
+        if recent is not None:
+            return recent
+        key = np.bytes_(uid)
+        for keys, numbers in self._runs:
+            at = int(np.searchsorted(keys, key))
+            # numpy drops zero bytes at the end of an element when it hands one out.
+            if at < len(keys) and keys[at].ljust(16, b"\0") == uid:
+                return int(numbers[at])
+        return None
+
+    def seal(self, uids: np.ndarray | None = None, numbers: np.ndarray | None = None) -> None:
+        """Move the games added one by one to sorted arrays, together with `uids` S16 [n] and `numbers` int64 [n]."""
+        keys = np.array(list(self._recent), dtype=UID_DTYPE)
+        values = np.array(list(self._recent.values()), dtype=np.int64)
+        if uids is not None and numbers is not None:
+            keys, values = np.concatenate([keys, uids]), np.concatenate([values, numbers])
+        keys, first = np.unique(keys, return_index=True)
+        run, runs = (keys, values[first]), list(self._runs)
+        while runs and len(runs[-1][0]) <= 2 * len(run[0]):
+            run = _merged(runs.pop(), run)
+        self._runs = (*runs, run)
+        self._recent = {}
+
+
+def _merged(older: _Run, newer: _Run) -> _Run:
+    at = np.searchsorted(older[0], newer[0])
+    return np.insert(older[0], at, newer[0]), np.insert(older[1], at, newer[1])

@@ -1,0 +1,133 @@
+"""Append-only journals: a header and lines of JSON in one file, each line on disk before it counts.
+
+A process that is killed leaves at most a last line cut short. Nobody was told of it: it is not read, and the next line
+replaces it. The same holds for part of a line left by a full disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from zerofleet.errors import RunDirectoryError
+from zerofleet.storage.files import atomic_publish, sync_directory, try_lock, whole_lines
+
+__all__ = ["Journal"]
+
+Line = TypeVar("Line")
+
+
+class Journal(Generic[Line]):
+    """A file of lines of one type below a header. For one process, one thread at a time."""
+
+    def __init__(
+        self,
+        path: Path,
+        lines: TypeAdapter[Line],
+        *,
+        header: bytes,
+        check_header: Callable[[bytes], None],
+        remedy: str,
+        sync: bool = True,
+    ) -> None:
+        """Touch nothing yet.
+
+        Args:
+            path: The file.
+            lines: Serialises and validates lines.
+            header: First line of a new file, without its line end.
+            check_header: Raises `RunDirectoryError` for the first line of a file that is not to be continued.
+            remedy: What to do about a damaged line; the end of the error's text.
+            sync: Wait for the disk at each append, not only at `close`.
+        """
+        self.path = path
+        self.dropped_bytes = 0
+        """Size of the line cut short that the last `read` found."""
+        self._lines = lines
+        self._header = header
+        self._check_header = check_header
+        self._remedy = remedy
+        self._sync = sync
+        self._size_bytes: int | None = None  # of the whole lines; None before they were read
+        self._locked: IO[bytes] | None = None
+
+    def open(self, *, in_use: str) -> list[Line]:
+        """Lock the file until `close`, begin it if it is missing or empty, and return its lines; see `read`.
+
+        Raises `RunDirectoryError` with the text `in_use` when another process has locked it; `OSError` when the disk refuses.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._locked = self.path.open("ab")
+        try:
+            if not try_lock(self._locked):
+                raise RunDirectoryError(in_use)
+            lines = self.read()
+            if not self._size_bytes:
+                self.append()
+            sync_directory(self.path.parent)
+        except BaseException:
+            self._locked.close()
+            raise
+        return lines
+
+    def read(self) -> list[Line]:
+        """Return the lines below the header, oldest first; none for a missing file.
+
+        Raises `RunDirectoryError` when a line is damaged, or what `check_header` raises.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            content = b""
+        whole = whole_lines(content)
+        texts = whole.splitlines()
+        if texts:
+            self._check_header(texts[0])
+        lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2)]
+        self._size_bytes = len(whole)
+        self.dropped_bytes = len(content) - len(whole)
+        return lines
+
+    def append(self, *lines: Line) -> None:
+        """Add lines, to an existing file. Raises `OSError` when the disk refuses; then nothing is added."""
+        if self._size_bytes is None:
+            self.read()
+        size_bytes = self._size_bytes or 0
+        content = self._dump(lines, header=not size_bytes)
+        with self.path.open("r+b") as file:
+            file.truncate(size_bytes)
+            file.seek(size_bytes)
+            file.write(content)
+            file.flush()
+            if self._sync:
+                os.fsync(file.fileno())
+        self._size_bytes = size_bytes + len(content)
+
+    def rewrite(self, lines: Iterable[Line]) -> None:
+        """Replace the file, whole or not at all, by the header and these lines. Not for a locked one. Raises `OSError`."""
+        content = self._dump(lines, header=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_publish(self.path, content)
+        self._size_bytes = len(content)
+
+    def close(self) -> None:
+        """Put everything on disk and unlock the file. Calling it twice is harmless."""
+        if self._locked is not None and not self._locked.closed:
+            os.fsync(self._locked.fileno())
+            self._locked.close()
+
+    def parse(self, text: bytes, number: int = 1) -> Line:
+        """Return a line from its text. Raises `RunDirectoryError` naming the file and the number of the line."""
+        try:
+            return self._lines.validate_json(text)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]["msg"]
+            raise RunDirectoryError(f"{self.path} line {number} cannot be read ({fault}); {self._remedy}") from error
+
+    def _dump(self, lines: Iterable[Line], *, header: bool) -> bytes:
+        texts = [self._header] if header else []
+        return b"".join(text + b"\n" for text in [*texts, *map(self._lines.dump_json, lines)])

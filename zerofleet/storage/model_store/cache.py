@@ -1,0 +1,100 @@
+"""Local copies of versions that lie in an object store: complete, bounded, shared by processes.
+
+A copy is filled under a temporary name and renamed when it has been checked, so what has its name is whole. Its name tells
+which content it is, so a copy never grows old. The copies used longest ago go when all together exceed the bound, but none
+that was used within the last minutes: somebody may be loading it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.storage.files import TEMPORARY_SUFFIX
+
+__all__ = ["DEFAULT_CACHE_BYTES", "ModelCache"]
+
+DEFAULT_CACHE_BYTES = 4 << 30
+IN_USE_S = 600.0
+ABANDONED_S = 86_400.0
+_ATTEMPTS = 3
+
+
+class ModelCache:
+    """A directory of copies, of `max_bytes` together."""
+
+    def __init__(self, root: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self.root = root
+        self._max_bytes = max_bytes
+
+    def directory(self, name: str, fill: Callable[[Path], None]) -> Path:
+        """Return the copy of that name, made by `fill` when there is none; what `fill` raises leaves nothing behind.
+
+        Raises `Unavailable` when the disk refuses, `ConfigurationError` when the cache belongs to another user.
+        """
+        found = self.root / name
+        try:
+            self._open()
+            for _ in range(_ATTEMPTS):
+                with suppress(FileNotFoundError):  # not there, or another process prunes it this moment
+                    os.utime(found)
+                    return found
+                self._make(found, fill)
+                self._prune(keep=found)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot keep a copy of a model in {self.root}: {error}; make room or set another cache"
+            ) from error
+        return found
+
+    def discard(self, copy: Path) -> None:
+        """Remove a copy."""
+        doomed = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+        with suppress(FileNotFoundError):
+            copy.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def _open(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.root.stat().st_uid != os.getuid():
+            raise ConfigurationError(
+                f"{self.root} belongs to another user, who could change models that run here; set ZEROFLEET_MODEL_CACHE to a"
+                " directory of your own"
+            )
+
+    def _make(self, found: Path, fill: Callable[[Path], None]) -> None:
+        staging = found.with_name(f".{found.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+        staging.mkdir()
+        try:
+            fill(staging)
+            try:
+                staging.rename(found)
+            except OSError:
+                if not found.is_dir():  # else another process was quicker, with the same content
+                    raise
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _prune(self, *, keep: Path) -> None:
+        """Remove copies until the rest fits, and what died half-way long ago."""
+        now_s, copies = time.time(), []
+        for entry in self.root.iterdir():
+            with suppress(FileNotFoundError, NotADirectoryError):
+                used_at_s = entry.stat().st_mtime
+                if not entry.name.endswith(TEMPORARY_SUFFIX):
+                    copies.append((used_at_s, sum(file.stat().st_size for file in entry.iterdir()), entry))
+                elif now_s - used_at_s > ABANDONED_S:
+                    shutil.rmtree(entry, ignore_errors=True)
+        excess = sum(size for _, size, _ in copies) - self._max_bytes
+        for used_at_s, size, entry in sorted(copies):
+            if excess <= 0 or now_s - used_at_s < IN_USE_S:
+                return
+            if entry != keep:
+                self.discard(entry)
+                excess -= size

@@ -1,0 +1,290 @@
+"""Model store in a directory: versions are directories that appear whole, beside the pointer to the champion.
+
+    <root>/<model>/config.pbtxt               for Triton: the store is a model repository as it stands
+    <root>/<model>/<version>/                 model.pt, weights.safetensors, model.py, manifest.json
+    <root>/<model>/champion.json              written by the gatekeeper alone
+    <root>/<model>/champion_history.jsonl     every champion so far
+    <root>/<model>/.last_version              the highest number ever given out
+    <root>/<model>/.<version>.tmp             a version in the making; readers pass over it
+
+A version is published by rename after its files are on disk, so what can be listed is complete. Numbers grow and are never
+given twice, not even after a version was deleted or a publisher died.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from games.core import Game
+from zerofleet.contracts import model_checks
+from zerofleet.contracts.manifests import Champion, Manifest, parse, require_game, to_json
+from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
+from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock, whole_lines
+from zerofleet.storage.model_store import base
+
+__all__ = ["DirectoryStore"]
+
+_FAULTS_OF_A_VERSION = {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryStore:
+    """A directory of models; see `ModelStore`. Instances hold no state."""
+
+    root: Path
+    max_file_bytes: int = base.MAX_FILE_BYTES
+
+    @property
+    def location(self) -> str:
+        """See `ModelStore`."""
+        return str(self.root)
+
+    def models(self) -> list[str]:
+        """See `ModelStore`."""
+        if not self.root.is_dir():
+            return []
+        return sorted(entry.name for entry in self.root.iterdir() if is_model_name(entry.name) and entry.is_dir())
+
+    def versions(self, model: str) -> list[int]:
+        """See `ModelStore`."""
+        directory = self._model_directory(model)
+        if not directory.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in directory.iterdir() if is_version(entry.name) and entry.is_dir())
+
+    def directory(self, model: str, version: int) -> Path:
+        """See `ModelStore`."""
+        found = self._model_directory(model) / str(version)
+        if not (is_version(str(version)) and found.is_dir()):
+            raise base.no_such_version(model, version, self.versions(model))
+        return found
+
+    def config(self, model: str) -> str | None:
+        """See `ModelStore`."""
+        return _read_text(self._model_directory(model) / "config.pbtxt")
+
+    def manifest(self, model: str, version: int) -> Manifest:
+        """See `ModelStore`."""
+        return self._read_manifest(model, version)[0]
+
+    def manifest_sha256(self, model: str, version: int) -> str:
+        """See `ModelStore`."""
+        return self._read_manifest(model, version)[1]
+
+    def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
+        """See `ModelStore`."""
+        manifest = self.manifest(model, version)
+        if game is not None:
+            require_game(manifest, game)
+        with self._reading(model, version):
+            model_checks.check_files(self.directory(model, version), manifest, max_bytes=self.max_file_bytes)
+        return manifest
+
+    def publish(self, model: str, files: Mapping[str, bytes | Path], manifest: Manifest, *, config: str | None = None) -> int:
+        """See `ModelStore`."""
+        base.require_file_names(files)
+        try:
+            if (same := self._same_weights(model, files)) is not None:
+                return same
+            with self._staging(model) as (version, staging):
+                return self._write(staging, files, replace(manifest, model=model, version=version), config)
+        except OSError as error:
+            raise Unavailable(f"cannot store a version of {model} in {self.root}: {error}; nothing was changed") from error
+
+    def delete(self, model: str, version: int) -> None:
+        """See `ModelStore`."""
+        directory = self.directory(model, version)
+        champion = self.champion(model)
+        if champion is not None and champion.version == version:
+            raise InvalidRequest(f"version {version} of {model} is the champion; promote another one before deleting it")
+        doomed = directory.with_name(f".{version}.deleted{TEMPORARY_SUFFIX}")
+        directory.rename(doomed)
+        sync_directory(doomed.parent)
+        shutil.rmtree(doomed)
+
+    def champion(self, model: str) -> Champion | None:
+        """See `ModelStore`."""
+        path = self._model_directory(model) / "champion.json"
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        return parse(Champion, text, where=str(path))
+
+    def history(self, model: str) -> list[Champion]:
+        """See `ModelStore`."""
+        found = [parse(Champion, line, where="champion_history.jsonl") for line in self._history_lines(model)]
+        return base.with_present(found, self.champion(model))
+
+    def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
+        """See `ModelStore`."""
+        self.verify(model, version)
+        with self._lock(model, "champion"):
+            base.require_leader(model, self.champion(model), epoch=epoch, after=after)
+            self._repair_history(model)
+            sha256 = self.manifest_sha256(model, version)
+            champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason)
+            crash_point("store_before_champion")
+            try:
+                atomic_publish(self._model_directory(model) / "champion.json", to_json(champion))
+                crash_point("store_after_champion_before_history")
+                self._append_history(model, champion)
+            except OSError as error:
+                raise Unavailable(f"cannot write the champion of {model} in {self.root}: {error}") from error
+        return champion
+
+    def _model_directory(self, model: str) -> Path:
+        return self.root / require_model_name(model)
+
+    @contextmanager
+    def _reading(self, model: str, version: int) -> Iterator[None]:
+        """Turn `OSError` into `CorruptModel` where this version alone cannot be read, else into `Unavailable`."""
+        try:
+            yield
+        except OSError as error:
+            where = f"{self.root}/{model}/{version}"
+            if error.errno in _FAULTS_OF_A_VERSION and os.access(self._model_directory(model), os.R_OK | os.X_OK):
+                raise CorruptModel(
+                    f"{where} cannot be read ({error}); correct its permissions or publish the model again"
+                ) from error
+            raise Unavailable(f"cannot read {where}: {error}; is the disk well? try again") from error
+
+    def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
+        with self._reading(model, version):
+            directory = self.directory(model, version)
+            if directory.is_symlink():
+                raise CorruptModel(f"{directory} is a link; a version must be a directory of the store itself")
+            path = directory / MANIFEST_FILE
+            model_checks.require_plain_file(path, max_bytes=base.MAX_MANIFEST_BYTES)
+            text = path.read_bytes()
+        manifest = base.read_manifest(text, model, version, where=str(path))
+        return manifest, hashlib.sha256(text).hexdigest()
+
+    def _same_weights(self, model: str, files: Mapping[str, bytes | Path]) -> int | None:
+        """Return an intact version whose weights file has the same content: a repeated publication."""
+        weights = files.get(WEIGHTS_FILE)
+        if weights is None:
+            return None
+        content = weights if isinstance(weights, bytes) else weights.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        for version in reversed(self.versions(model)):
+            with suppress(CorruptModel, ModelNotFound):
+                stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
+                if stored is not None and stored.sha256 == sha256:
+                    return self.verify(model, version).version
+        return None
+
+    @contextmanager
+    def _staging(self, model: str) -> Iterator[tuple[int, Path]]:
+        """Give out the next number and a directory to fill, held by a lock so that nobody sweeps it away."""
+        home = self._model_directory(model)
+        home.mkdir(parents=True, exist_ok=True)
+        with self._lock(model, "publish"):
+            self._sweep(home)
+            version = self._next_version(model)
+            atomic_publish(home / ".last_version", f"{version}\n")
+            staging = home / f".{version}{TEMPORARY_SUFFIX}"
+            staging.mkdir()
+            descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield version, staging
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def _write(self, staging: Path, files: Mapping[str, bytes | Path], manifest: Manifest, config: str | None) -> int:
+        """Fill `staging` durably, then make it visible under its number."""
+        for name, content in files.items():
+            with (staging / name).open("xb") as out:
+                _copy(content, out)
+        crash_point("store_after_files_before_manifest")
+        stored = {name: model_checks.describe_file(staging / name) for name in sorted(files)}
+        with (staging / MANIFEST_FILE).open("xb") as out:
+            _copy(to_json(replace(manifest, files=stored)), out)
+        sync_directory(staging)
+        home = staging.parent
+        if config is not None and _read_text(home / "config.pbtxt") != config:
+            atomic_publish(home / "config.pbtxt", config)
+        crash_point("store_after_manifest_before_rename")
+        staging.rename(home / str(manifest.version))
+        sync_directory(home)
+        crash_point("store_after_rename")
+        return manifest.version
+
+    def _next_version(self, model: str) -> int:
+        counter = _read_text(self._model_directory(model) / ".last_version") or "0"
+        highest = max([0, *self.versions(model)])
+        return max(highest, int(counter) if counter.strip().isdigit() else 0) + 1
+
+    @staticmethod
+    def _sweep(home: Path) -> None:
+        """Remove what dead publishers left: unfinished versions that no living process holds locked."""
+        for staging in home.glob(f".*{TEMPORARY_SUFFIX}"):
+            try:
+                descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
+            except (FileNotFoundError, NotADirectoryError):  # a living publisher has given it its number meanwhile
+                continue
+            try:
+                if try_lock(descriptor):
+                    shutil.rmtree(staging, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _lock(self, model: str, purpose: str) -> Iterator[None]:
+        """Hold a lock between processes; it ends with its holder, however that one ends."""
+        with (self._model_directory(model) / f".{purpose}.lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _history_lines(self, model: str) -> list[bytes]:
+        """Return the complete lines of the history; a crash may have left a part of one at its end."""
+        try:
+            text = (self._model_directory(model) / "champion_history.jsonl").read_bytes()
+        except FileNotFoundError:
+            return []
+        return whole_lines(text).splitlines()
+
+    def _repair_history(self, model: str) -> None:
+        """Write the history as it should be, when a crash cut a line short or left the pointer ahead of it."""
+        path = self._model_directory(model) / "champion_history.jsonl"
+        wanted = b"".join(to_json(champion, indent=None) for champion in self.history(model))
+        if wanted != (path.read_bytes() if path.exists() else b""):
+            atomic_publish(path, wanted)
+
+    def _append_history(self, model: str, champion: Champion) -> None:
+        with (self._model_directory(model) / "champion_history.jsonl").open("ab") as file:
+            _copy(to_json(champion, indent=None), file)
+
+
+def _copy(content: bytes | Path, out: IO[bytes]) -> None:
+    if isinstance(content, bytes):
+        out.write(content)
+    else:
+        with content.open("rb") as source:
+            shutil.copyfileobj(source, out)
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None

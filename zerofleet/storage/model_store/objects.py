@@ -1,0 +1,320 @@
+"""Model store in an object store: the manifest is written last, the champion by a conditional write.
+
+    <prefix>/<model>/config.pbtxt               for Triton: the prefix is a model repository as it stands
+    <prefix>/<model>/<version>/                 model.pt, weights.safetensors, model.py, and manifest.json when complete
+    <prefix>/<model>/champion.json              written by the gatekeeper alone, over the pointer that it has read
+    <prefix>/<model>/champion_history.jsonl     every champion so far
+    <prefix>/<model>/.last_version              the highest number ever given out
+    <prefix>/<model>/.conditions                shows that the server heeds conditions
+
+A version is there when its manifest is. There are no locks: a number is taken, and a pointer replaced, on the condition
+that it still is what was read, and of two who try the same the server lets one. Files are copied to a local cache, checked
+and loaded from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from games.core import Game
+from zerofleet.contracts import model_checks
+from zerofleet.contracts.manifests import Champion, Manifest, StoredFile, parse, require_game, to_json
+from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
+from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.files import whole_lines
+from zerofleet.storage.model_store import base
+from zerofleet.storage.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
+from zerofleet.storage.model_store.cache import ModelCache
+
+__all__ = ["ObjectStore"]
+
+UPLOAD_LIMIT_S = 3_600.0
+"""Longest time between the first file of a version and its manifest; a publisher that takes longer gives up."""
+ABANDONED_S = 86_400.0
+"""Age at which files without a manifest are removed: their publisher is long dead."""
+_MAX_POINTER_BYTES = 1 << 20
+_MAX_HISTORY_BYTES = 64 << 20
+_NUMBER_ATTEMPTS = 50
+_NUMBER_PAUSE_S = 0.1
+
+
+class ObjectStore:
+    """Models below `s3://bucket/prefix`; see `ModelStore`."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        cache: ModelCache,
+        *,
+        max_file_bytes: int = base.MAX_FILE_BYTES,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._bucket = bucket
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._cache = cache
+        self._max_file_bytes = max_file_bytes
+        self._weights: dict[tuple[str, str], str] = {}  # key and etag of a manifest -> sha256 of the weights it names
+
+    @property
+    def location(self) -> str:
+        """See `ModelStore`."""
+        return self._bucket.url
+
+    def models(self) -> list[str]:
+        """See `ModelStore`."""
+        return sorted(name for name in self._bucket.folders() if is_model_name(name))
+
+    def versions(self, model: str) -> list[int]:
+        """See `ModelStore`."""
+        return sorted(_manifests(self._objects(model)))
+
+    def directory(self, model: str, version: int) -> Path:
+        """See `ModelStore`. A new copy has been checked; one of an earlier time was, and `verify` does it again.
+
+        Also raises `CorruptModel`, `VersionSkew` and `Unavailable`.
+        """
+        listed = self._version_objects(model, version)
+        told = "\n".join([self.location, *(f"{one.key} {one.etag} {one.size}" for one in listed)])
+        name = f"{model}-{version}-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+        return self._cache.directory(name, lambda directory: self._download(model, version, listed, directory))
+
+    def config(self, model: str) -> str | None:
+        """See `ModelStore`."""
+        found = self._bucket.read(f"{require_model_name(model)}/config.pbtxt", max_bytes=_MAX_POINTER_BYTES)
+        return None if found is None else found.data.decode(errors="replace")
+
+    def manifest(self, model: str, version: int) -> Manifest:
+        """See `ModelStore`."""
+        return self._read_manifest(model, version)[0]
+
+    def manifest_sha256(self, model: str, version: int) -> str:
+        """See `ModelStore`."""
+        return self._read_manifest(model, version)[1]
+
+    def verify(self, model: str, version: int, *, game: Game | None = None) -> Manifest:
+        """See `ModelStore`."""
+        manifest = self.manifest(model, version)
+        if game is not None:
+            require_game(manifest, game)
+        copy = self.directory(model, version)
+        try:
+            try:
+                model_checks.check_files(copy, manifest, max_bytes=self._max_file_bytes)
+            except CorruptModel:  # the copy was damaged here, or the version has changed there
+                self._cache.discard(copy)
+                model_checks.check_files(self.directory(model, version), manifest, max_bytes=self._max_file_bytes)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot read the copy {copy} of {self.location}/{model}/{version}: {error}; try again"
+            ) from error
+        return manifest
+
+    def publish(self, model: str, files: Mapping[str, bytes | Path], manifest: Manifest, *, config: str | None = None) -> int:
+        """See `ModelStore`."""
+        base.require_file_names(files)
+        try:
+            stored = {name: _describe(content) for name, content in sorted(files.items())}
+        except OSError as error:
+            raise Unavailable(f"cannot read what is to be stored of {model}: {error}; nothing was changed") from error
+        found = self._objects(model)
+        if (same := self._same_weights(model, stored, found)) is not None:
+            return same
+        self._bucket.require_conditions(f"{model}/.conditions")
+        self._sweep(found)
+        version = self._take_number(model, found)
+        began_s = time.monotonic()
+        for name, content in files.items():
+            self._bucket.write(f"{model}/{version}/{name}", content)
+            crash_point("store_between_objects")
+        if config is not None and self.config(model) != config:
+            self._bucket.write(f"{model}/config.pbtxt", config.encode())
+        crash_point("store_after_files_before_manifest")
+        if time.monotonic() - began_s > UPLOAD_LIMIT_S:
+            raise Unavailable(f"version {version} of {model} took too long to store in {self.location}; it is left out")
+        complete = to_json(replace(manifest, model=model, version=version, files=stored))
+        try:
+            self._bucket.create(f"{model}/{version}/{MANIFEST_FILE}", complete)
+        except ChangedMeanwhileError as error:
+            raise Unavailable(f"version {version} of {model} is there already; was .last_version removed? try again") from error
+        crash_point("store_after_manifest")
+        return version
+
+    def delete(self, model: str, version: int) -> None:
+        """See `ModelStore`."""
+        listed = self._version_objects(model, version)
+        champion = self.champion(model)
+        if champion is not None and champion.version == version:
+            raise InvalidRequest(f"version {version} of {model} is the champion; promote another one before deleting it")
+        self._bucket.remove(f"{model}/{version}/{MANIFEST_FILE}")
+        for one in listed:
+            self._bucket.remove(one.key)
+
+    def champion(self, model: str) -> Champion | None:
+        """See `ModelStore`."""
+        return self._pointer(model)[0]
+
+    def history(self, model: str) -> list[Champion]:
+        """See `ModelStore`."""
+        present = self.champion(model)  # read first: whatever came before it has its line
+        return base.with_present(self._history(model)[0], present)
+
+    def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
+        """See `ModelStore`. Of two writers who read the same pointer the server lets one; the other gets `StaleEpoch`."""
+        self.verify(model, version)
+        self._bucket.require_conditions(f"{model}/.conditions")
+        present, former = self._pointer(model)
+        base.require_leader(model, present, epoch=epoch, after=after)
+        lines, history = self._history(model)
+        if (complete := base.with_present(lines, present)) != lines or (history and whole_lines(history.data) != history.data):
+            history = self._write_history(model, complete, history)
+        champion = Champion(model, version, epoch, self.manifest_sha256(model, version), time.time_ns() // 1_000_000, reason)
+        crash_point("store_before_champion")
+        try:
+            self._bucket.replace(f"{model}/champion.json", to_json(champion), former)
+        except ChangedMeanwhileError as error:
+            raise StaleEpoch(
+                f"champion of {model} was replaced while epoch {epoch} was written: another holder leads"
+            ) from error
+        crash_point("store_after_champion_before_history")
+        with suppress(StaleEpoch):  # a successor has been here, and has added this champion's line before its own
+            self._write_history(model, [*complete, champion], history)
+        return champion
+
+    def _objects(self, model: str) -> list[Listed]:
+        return self._bucket.listing(f"{require_model_name(model)}/")
+
+    def _version_objects(self, model: str, version: int) -> list[Listed]:
+        """Return the objects of a version; raises `ModelNotFound` when its manifest is not among them."""
+        prefix = f"{require_model_name(model)}/{version}/"
+        listed = self._bucket.listing(prefix) if is_version(str(version)) else []
+        if not any(one.key == prefix + MANIFEST_FILE for one in listed):
+            raise base.no_such_version(model, version, self.versions(model))
+        return listed
+
+    def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
+        where = f"{self.location}/{require_model_name(model)}/{version}/{MANIFEST_FILE}"
+        found = None
+        if is_version(str(version)):
+            found = self._bucket.read(f"{model}/{version}/{MANIFEST_FILE}", max_bytes=base.MAX_MANIFEST_BYTES)
+        if found is None:
+            raise base.no_such_version(model, version, self.versions(model))
+        if len(found.data) > base.MAX_MANIFEST_BYTES:
+            raise CorruptModel(f"{where} has more than {base.MAX_MANIFEST_BYTES} bytes")
+        return base.read_manifest(found.data, model, version, where=where), hashlib.sha256(found.data).hexdigest()
+
+    def _download(self, model: str, version: int, listed: Sequence[Listed], directory: Path) -> None:
+        """Copy the objects of a version and check them; what arrived damaged is fetched once more."""
+        where = f"{self.location}/{model}/{version}"
+        manifest = self.manifest(model, version)
+        prefix = f"{model}/{version}/"
+        model_checks.require_contents(manifest, where=f"{where}/{MANIFEST_FILE}")
+        for one in listed:
+            if one.key.removeprefix(prefix) not in {*manifest.files, MANIFEST_FILE}:
+                raise CorruptModel(f"{where} holds {one.key.removeprefix(prefix)}, which the manifest does not name; remove it")
+            if one.size > self._max_file_bytes:
+                raise CorruptModel(f"{one.key} has {one.size} bytes, at most {self._max_file_bytes} are allowed")
+        for last in (False, True):
+            try:
+                for one in listed:
+                    path = directory / one.key.removeprefix(prefix)
+                    path.unlink(missing_ok=True)
+                    self._bucket.download(one, path)
+                model_checks.check_files(directory, manifest, max_bytes=self._max_file_bytes)
+            except ChangedMeanwhileError as error:
+                raise Unavailable(f"{where} changes while it is read; try again") from error
+            except CorruptModel as error:
+                if last:
+                    raise type(error)(f"{where} is corrupt: {error}".replace(str(directory), where)) from error
+            else:
+                return
+
+    def _same_weights(self, model: str, files: Mapping[str, StoredFile], found: Sequence[Listed]) -> int | None:
+        """Return an intact version whose weights file has the same content: a repeated publication."""
+        weights = files.get(WEIGHTS_FILE)
+        if weights is None:
+            return None
+        for version, listed in sorted(_manifests(found).items(), reverse=True):
+            with suppress(CorruptModel, ModelNotFound):
+                if self._weights_of(model, version, listed) == weights.sha256:
+                    return self.verify(model, version).version
+        return None
+
+    def _weights_of(self, model: str, version: int, manifest: Listed) -> str:
+        """Return the hash of a version's weights; each manifest is read once."""
+        known = (manifest.key, manifest.etag)
+        if known not in self._weights:
+            stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
+            self._weights[known] = "" if stored is None else stored.sha256
+        return self._weights[known]
+
+    def _sweep(self, found: Sequence[Listed]) -> None:
+        """Remove what dead publishers and cut-off deletions left: old files of versions without a manifest."""
+        complete, now_s = set(_manifests(found)), time.time()
+        for one in found:
+            version = _version(one)
+            if version and version not in complete and now_s - one.modified_at_s > ABANDONED_S:
+                self._bucket.remove(one.key)
+
+    def _take_number(self, model: str, found: Sequence[Listed]) -> int:
+        """Give out the next number, to one publisher only."""
+        highest = max((_version(one) for one in found), default=0)
+        key = f"{model}/.last_version"
+        backoff = Backoff(_NUMBER_PAUSE_S, _NUMBER_PAUSE_S, rng=self._rng, least_share=0.0)
+        for _ in range(_NUMBER_ATTEMPTS):
+            counter = self._bucket.read(key, max_bytes=64)
+            text = counter.data.decode(errors="replace").strip() if counter else ""
+            number = max(highest, int(text) if is_version(text) else 0) + 1
+            try:
+                self._bucket.replace(key, f"{number}\n".encode(), counter)
+            except ChangedMeanwhileError:
+                time.sleep(backoff.next_s())
+                continue
+            return number
+        raise Unavailable(f"too many publishers of {model} at once in {self.location}; nothing was changed, try again")
+
+    def _pointer(self, model: str) -> tuple[Champion | None, Content | None]:
+        key = f"{require_model_name(model)}/champion.json"
+        found = self._bucket.read(key, max_bytes=_MAX_POINTER_BYTES)
+        return (None if found is None else parse(Champion, found.data, where=f"{self.location}/{key}")), found
+
+    def _history(self, model: str) -> tuple[list[Champion], Content | None]:
+        key = f"{require_model_name(model)}/champion_history.jsonl"
+        found = self._bucket.read(key, max_bytes=_MAX_HISTORY_BYTES)
+        lines = whole_lines(found.data).splitlines() if found else []
+        return [parse(Champion, line, where=f"{self.location}/{key}") for line in lines], found
+
+    def _write_history(self, model: str, history: Sequence[Champion], former: Content | None) -> Content:
+        """Write the history over the one that was read; raises `StaleEpoch` when another gatekeeper has written it."""
+        key = f"{model}/champion_history.jsonl"
+        text = b"".join(to_json(champion, indent=None) for champion in history)
+        try:
+            etag = self._bucket.replace(key, text, former)
+        except ChangedMeanwhileError as error:
+            raise StaleEpoch(f"the history of {model}'s champions was written by another holder, who leads") from error
+        return Content(text, etag)
+
+
+def _version(listed: Listed) -> int:
+    """Return the version that an object is a file of, 0 for none."""
+    parts = listed.key.split("/")
+    return int(parts[1]) if len(parts) > 2 and is_version(parts[1]) else 0
+
+
+def _manifests(found: Sequence[Listed]) -> dict[int, Listed]:
+    """Return the manifests among objects, by version."""
+    return {_version(one): one for one in found if _version(one) and one.key.split("/")[2:] == [MANIFEST_FILE]}
+
+
+def _describe(content: bytes | Path) -> StoredFile:
+    if isinstance(content, bytes):
+        return StoredFile(hashlib.sha256(content).hexdigest(), len(content))
+    return model_checks.describe_file(content)

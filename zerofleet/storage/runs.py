@@ -1,0 +1,226 @@
+"""A run: one directory that holds everything, one supervisor at a time.
+
+`run.json` says which game, parameters and preset the run is of. Opening it for another game is refused, so that
+networks and games of different rules never meet. The lock is the kernel's (flock): it ends with its process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from games.core import make
+from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
+from zerofleet.storage.files import atomic_publish, try_lock
+from zerofleet.storage.run_paths import RunPaths
+
+__all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", "read_header", "require_run"]
+
+RUN_SCHEMA = 1
+SEED_END = 1 << 63  # what every service takes, and an experiment file can hold
+_PRIVATE = 0o700
+_OF_NO_RUN = {"lock", "lost+found"}  # what an empty directory may hold; the second is the file system's, on a new volume
+
+
+class RunHeader(BaseModel):
+    """What `run.json` says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=None)
+
+    schema_version: int = Field(default=RUN_SCHEMA, alias="schema")
+    game: str
+    parameters: dict[str, str]
+    """Parameters that differ from the game's defaults, as text."""
+    rules_version: int
+    preset: str
+    seed: int = Field(ge=0, lt=SEED_END)
+    """From which the seed of every game is derived."""
+    created_at: datetime
+
+
+class RunDirectory:
+    """An open run directory; closing it lets another process use it. Usable in `with`."""
+
+    def __init__(self, paths: RunPaths, header: RunHeader, lock: int, *, is_new: bool) -> None:
+        self.paths = paths
+        self.header = header
+        self.is_new = is_new
+        self._lock: int | None = lock
+
+    @classmethod
+    def create_or_open(
+        cls, root: Path, game: str, parameters: Mapping[str, str], *, preset: str | None = None, seed: int | None = None
+    ) -> Self:
+        """Open the run at `root`, or make it there when the directory is absent or empty, and lock it.
+
+        An existing run keeps its seed; `preset` None or another seed than stored never change it. Raises
+        `RunDirectoryError` when the directory is in use, is no run, or is a run of another game or version;
+        `ConfigurationError` for a seed out of range; `GameError` for an unknown game; `OSError` when the disk refuses.
+        """
+        if seed is not None:
+            check_seed(seed)
+        paths = RunPaths(root)
+        is_new = not paths.header.exists()
+        if is_new:
+            _check_empty(root)
+        root.mkdir(parents=True, exist_ok=True)
+        lock = _take_lock(paths)
+        try:
+            wanted = _new_header(game, parameters, preset or "laptop", seed)
+            if paths.header.exists():
+                header = _check_same(root, read_header(root), wanted, preset)
+            else:
+                header = wanted
+                _publish(paths, header)
+            for directory in (paths.models, paths.replay, paths.gatekeeper, paths.logs, paths.metrics, paths.services):
+                directory.mkdir(exist_ok=True)
+            _make_private(paths.sockets)
+        except BaseException:
+            os.close(lock)
+            raise
+        return cls(paths, header, lock, is_new=is_new)
+
+    def close(self) -> None:
+        """Give the directory back. Calling it twice is harmless."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def check_seed(seed: int) -> None:
+    """Raise `ConfigurationError` unless every service takes the seed of a run."""
+    if not 0 <= seed < SEED_END:
+        raise ConfigurationError(f"a seed of {seed} is out of range; give one from 0 to 2^63 - 1, or none to have it drawn")
+
+
+def _make_private(directory: Path) -> None:
+    """Make the directory of the sockets, or close it to everybody else: whoever reaches a socket may call what it serves."""
+    directory.mkdir(mode=_PRIVATE, exist_ok=True)
+    found = directory.lstat()
+    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+        raise RunDirectoryError(f"{directory} is not a directory of this user's (owner {found.st_uid}); remove it")
+    directory.chmod(_PRIVATE)
+
+
+def read_header(root: Path) -> RunHeader:
+    """Return what `run.json` in `root` says, without locking.
+
+    Raises `RunDirectoryError` when it is absent, unreadable or of another schema.
+    """
+    path = RunPaths(root).header
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunDirectoryError(f"{root} is not a run directory: it has no run.json; name the directory of a run") from None
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error}; restore it or start a new run elsewhere") from error
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != RUN_SCHEMA:
+        raise RunDirectoryError(
+            f"{root} was written by another version of Zerofleet: run.json has schema {schema}, this one reads {RUN_SCHEMA}; "
+            "use that version, or another --run-dir"
+        )
+    try:
+        return RunHeader.model_validate(content)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise RunDirectoryError(f"{path}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}; restore the file") from error
+
+
+def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset: str) -> RunHeader:
+    """Return the header of the run that a service keeps its part of in `root`; write it where there is none yet.
+
+    For services that are started one by one, each with a volume of its own. Raises `RunDirectoryError` when the directory
+    holds a run of another game or version, `Unavailable` when the disk refuses.
+    """
+    paths = RunPaths(root)
+    wanted = _new_header(game, parameters, preset, None)
+    if paths.header.exists():
+        return _check_same(root, read_header(root), wanted, None)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _publish(paths, wanted)
+    except OSError as error:
+        raise Unavailable(f"cannot write {paths.header}: {error}") from error
+    return wanted
+
+
+def _publish(paths: RunPaths, header: RunHeader) -> None:
+    atomic_publish(paths.header, header.model_dump_json(by_alias=True, indent=2) + "\n")
+
+
+def _new_header(game: str, parameters: Mapping[str, str], preset: str, seed: int | None) -> RunHeader:
+    built = make(game, **parameters)
+    defaults = make(game)._asdict()
+    changed = {name: str(value) for name, value in built._asdict().items() if value != defaults[name]}
+    return RunHeader(
+        schema=RUN_SCHEMA,
+        game=game,
+        parameters=changed,
+        rules_version=built.spec().rules_version,
+        preset=preset,
+        seed=secrets.randbits(48) if seed is None else seed,
+        created_at=datetime.now(UTC),
+    )
+
+
+def _check_same(root: Path, stored: RunHeader, wanted: RunHeader, preset: str | None) -> RunHeader:
+    if (stored.game, stored.parameters) != (wanted.game, wanted.parameters):
+        raise RunDirectoryError(
+            f"{root} is a run of {_title(stored)}, not of {_title(wanted)}; choose another --run-dir, or run {_title(stored)}"
+        )
+    if stored.rules_version != wanted.rules_version:
+        raise RunDirectoryError(
+            f"{root} was made with rules version {stored.rules_version} of {stored.game}, this program has "
+            f"{wanted.rules_version}; its games and models do not fit, choose another --run-dir"
+        )
+    if preset is not None and stored.preset != preset:
+        raise RunDirectoryError(
+            f"{root} was begun with --preset {stored.preset}, not {preset}; continue it with --preset {stored.preset}, "
+            "or choose another --run-dir"
+        )
+    return stored
+
+
+def _title(header: RunHeader) -> str:
+    return " ".join([header.game, *(f"{name}={value}" for name, value in header.parameters.items())])
+
+
+def _check_empty(root: Path) -> None:
+    if root.exists() and not root.is_dir():
+        raise RunDirectoryError(f"{root} is a file; --run-dir takes a directory")
+    if root.is_dir() and any(entry.name not in _OF_NO_RUN and not _is_empty_folder(entry) for entry in root.iterdir()):
+        raise RunDirectoryError(f"{root} is not empty and is no run directory (no run.json); choose another --run-dir")
+
+
+def _is_empty_folder(path: Path) -> bool:
+    """Where another volume is mounted, there is one before the run."""
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+def _take_lock(paths: RunPaths) -> int:
+    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    if not try_lock(descriptor):
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise RunDirectoryError(
+            f"{paths.root} is in use by process {holder or 'unknown'}; stop that run first, or choose another --run-dir"
+        )
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor

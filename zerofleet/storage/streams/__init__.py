@@ -1,0 +1,72 @@
+"""Game streams: finished games on their way from the workers to the trainer, at least once each.
+
+    stream = open_stream("sqlite:///run/games.db", name="games")
+    stream = open_stream("rediss://worker@redis:6379/0?password_file=/run/secrets/redis&high_water=5000", name="games")
+
+`GameStream` in `base` is the contract; SQLite, Redis and a fake in memory keep it, held to it by one test suite.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import ValidationError
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.storage.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    POISON,
+    DeadLetter,
+    Delivery,
+    GameStream,
+    StreamSettings,
+    StreamStats,
+)
+from zerofleet.storage.streams.memory import MemoryStream
+from zerofleet.storage.streams.redis import RedisStream
+from zerofleet.storage.streams.sqlite import SqliteStream
+
+__all__ = [
+    "DEAD_PAYLOAD_BYTES",
+    "POISON",
+    "DeadLetter",
+    "Delivery",
+    "GameStream",
+    "MemoryStream",
+    "RedisStream",
+    "SqliteStream",
+    "StreamSettings",
+    "StreamStats",
+    "open_stream",
+]
+
+_SQLITE = "sqlite:///"
+_REDIS_SCHEMES = ("redis", "rediss", "unix")
+
+
+def open_stream(url: str, *, name: str) -> GameStream:
+    """Return the stream `name` of the store at `url`, whose query may hold any field of `StreamSettings`.
+
+    `sqlite:///relative/file.db`, `sqlite:////absolute/file.db`, `redis://`, `rediss://` (TLS) or `unix:///path.sock`
+    (Redis on a unix socket; `?db=1` too). Nothing is connected yet. Raises `ConfigurationError`.
+    """
+    parts = urlsplit(url)
+    if not name or not all(character.isalnum() or character in "._-" for character in name):
+        raise ConfigurationError(f"stream name {name!r} must be of letters, digits, '.', '_' and '-'")
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    database = query.pop("db", None) if parts.scheme == "unix" else None
+    try:
+        settings = StreamSettings.model_validate(query)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
+        raise ConfigurationError(f"stream address, part after '?': {problems}") from None
+    address = url.partition("?")[0]
+    if address.startswith(_SQLITE) and len(address) > len(_SQLITE):
+        return SqliteStream(Path(address.removeprefix(_SQLITE)), name=name, settings=settings)
+    if parts.scheme in _REDIS_SCHEMES and address != f"{parts.scheme}://":
+        return RedisStream(address if database is None else f"{address}?db={database}", name=name, settings=settings)
+    raise ConfigurationError(
+        f"stream address begins with {parts.scheme or url[:10]!r}; want sqlite:///FILE, redis://HOST:PORT/DB, rediss://... or "
+        "unix:///SOCKET"
+    )

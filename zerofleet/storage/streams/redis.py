@@ -1,0 +1,375 @@
+"""A game stream in Redis: a stream with one consumer group, by redis-py's asyncio client.
+
+    games         the entries: fields `uid`, `payload`, and `traceparent` of a game that is traced; one consumer group,
+                  created at id 0
+    games:dead    dead letters: `reason`, `deliveries`, `uid`, the beginning of `payload`, and `bytes`, the length of the
+                  whole entry's values or of its payload; the oldest go beyond `dead_limit`
+
+Nothing else is trimmed: XTRIM and MAXLEN would take unread and pending entries. An acknowledged entry is deleted. It needs
+Redis 6.2; run it with `appendonly yes` and `maxmemory-policy noeviction`, or a restart loses what it had accepted. While
+Redis is away calls try again with backoff and jitter, and say so in the log once.
+
+Rights: a worker needs
+~games +ping +xadd +xlen
+and a trainer
+~games ~games:dead +ping +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time
+
+PING is the client's own look at a connection that was idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+from redis import exceptions as failures
+
+from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable, ZerofleetError
+from zerofleet.rpc.backoff import Backoff
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    MAX_REASON_CHARACTERS,
+    MAX_UID_CHARACTERS,
+    POISON,
+    DeadLetter,
+    Delivery,
+    StreamSettings,
+    StreamStats,
+    require_publishable,
+)
+from zerofleet.storage.streams.redis_client import connect, shown_address
+from zerofleet.telemetry import metrics, tracing
+
+__all__ = ["RedisStream"]
+
+Result = TypeVar("Result")
+
+BLOCK_LIMIT_S = 2.0
+"""Longest single blocking read: well below the socket's timeout, and idle entries are looked for in between."""
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
+PAGE = 1000  # ids a command
+MALFORMED = "malformed"
+"""Reason of a dead letter that somebody else wrote into the stream without `uid` and `payload`."""
+
+# Entry out of the stream and its beginning among the dead, in one step and at most once. A Redis without memory refuses XADD
+# as the first write of a script, and not after one that frees some: XDEL and XACK come first. Should XADD be refused all the
+# same the letter is lost, as a bad game that cannot be buried would come back for ever. Other fields than ours are dropped.
+# KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit, characters of a uid, bytes of a payload.
+# Returns the uid and why there is no letter (empty when there is); nil when the entry was gone.
+BURY = """
+local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
+redis.call('XDEL', KEYS[1], ARGV[1])
+redis.call('XACK', KEYS[1], ARGV[2], ARGV[1])
+if #found == 0 then return nil end
+local fields, uid, payload, bytes = found[1][2], '', nil, 0
+for i = 1, #fields, 2 do
+    bytes = bytes + #fields[i + 1]
+    if fields[i] == 'uid' then uid = string.sub(fields[i + 1], 1, ARGV[6]) end
+    if fields[i] == 'payload' then payload = fields[i + 1] end
+end
+local letter = redis.pcall('XADD', KEYS[2], 'MAXLEN', ARGV[5], '*', 'reason', ARGV[3], 'deliveries', ARGV[4], 'uid', uid,
+    'payload', string.sub(payload or '', 1, ARGV[7]), 'bytes', payload and #payload or bytes)
+return {uid, type(letter) == 'table' and letter.err or ''}
+"""
+
+AWAY = (
+    failures.ConnectionError,
+    failures.TimeoutError,
+    failures.OutOfMemoryError,  # full, with noeviction: the trainer makes room
+    failures.ReadOnlyError,  # a replica, during a failover
+    failures.ClusterDownError,
+    failures.TryAgainError,
+    OSError,
+)
+REFUSED = (
+    failures.AuthenticationError,
+    failures.AuthenticationWrongNumberOfArgsError,
+    failures.AuthorizationError,
+    failures.NoPermissionError,
+)
+AWAY_TEXTS = ("MISCONF", "NOREPLICAS", "UNBLOCKED")  # e.g. its disk is full
+
+log = structlog.get_logger(__name__)
+
+
+class RedisStream:
+    """See `GameStream`. Nothing is connected until the first call."""
+
+    def __init__(
+        self, url: str, *, name: str, settings: StreamSettings | None = None, rng: random.Random | None = None
+    ) -> None:
+        """Raises `ConfigurationError` when the address or a file it names cannot be used."""
+        self._settings = settings or StreamSettings()
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._address = shown_address(url)
+        # redis-py's types leave open which protocol and decoding a reply has; here it is always RESP2 and bytes.
+        self._client: Any = connect(url, self._settings, read_timeout_s=BLOCK_LIMIT_S + 5.0)
+        self._key, self._dead_key = name, f"{name}:dead"
+        self._group = self._settings.group
+        self._away = False
+        self._met: set[str] = set()  # consumers whose leftovers of an earlier process were taken over
+        self._held: set[str] = set()  # ids delivered to our caller and not acknowledged
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    async def publish(self, uid: str, payload: bytes) -> None:
+        """See `GameStream.publish`. A retry after a lost answer may add the game a second time."""
+        require_publishable(uid, payload)
+        while await self._length() >= self._settings.high_water:  # noqa: ASYNC110  (Redis wakes nobody when XLEN falls)
+            await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
+        crash_point("stream_before_publish")
+        entry: dict[str, str | bytes] = {"uid": uid, "payload": payload}
+        if traceparent := tracing.traceparent():
+            entry[tracing.HEADER] = traceparent
+        await self._retrying(lambda: self._client.xadd(self._key, entry))
+        crash_point("stream_after_publish")
+
+    async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
+        """See `GameStream.consume`. While Redis is away this waits as if the stream were empty."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + block_s
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
+        while True:
+            left_s = max(deadline_s - loop.time(), 0.0)
+            try:
+                deliveries = await self._consume_once(consumer, limit, left_s)
+            except Unavailable:
+                self._met.discard(consumer)  # an answer may be lost on the way: its entries are pending with us
+                await asyncio.sleep(min(left_s, backoff.next_s()))
+                deliveries = []
+            except asyncio.CancelledError:
+                self._met.discard(consumer)
+                raise
+            if deliveries or left_s == 0.0:
+                self._held.update(delivery.entry_id for delivery in deliveries)
+                crash_point("stream_after_claim")
+                return deliveries
+
+    async def acknowledge(self, entry_ids: Sequence[str]) -> None:
+        """See `GameStream.acknowledge`."""
+        for start in range(0, len(entry_ids), PAGE):
+            ids = entry_ids[start : start + PAGE]
+            crash_point("stream_before_acknowledge")
+            await self._retrying(partial(self._remove, ids))
+            crash_point("stream_after_acknowledge")
+            self._held.difference_update(ids)
+
+    async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
+        """See `GameStream.dead_letter`."""
+        await self._retrying(lambda: self._bury(delivery.entry_id, reason, delivery.deliveries))
+        self._held.discard(delivery.entry_id)
+
+    async def stats(self) -> StreamStats:
+        """See `GameStream.stats`."""
+        return await self._retrying(self._stats)
+
+    async def dead(self, limit: int = 100) -> list[DeadLetter]:
+        """See `GameStream.dead`."""
+        rows = await self._retrying(lambda: self._client.xrevrange(self._dead_key, count=limit))
+        return [_dead_letter(entry_id, fields) for entry_id, fields in rows]
+
+    async def aclose(self) -> None:
+        """See `GameStream.aclose`. Closing twice is harmless. Cancellation: connections may stay open a moment."""
+        await self._client.aclose()
+
+    # -- consuming -------------------------------------------------------------------------------------------------
+
+    async def _consume_once(self, consumer: str, limit: int, block_s: float) -> list[Delivery]:
+        """Return what was left behind, or else what is new, waiting up to `block_s` or `BLOCK_LIMIT_S` for it."""
+        if deliveries := await self._translating(lambda: self._take_left(consumer, limit)):
+            return deliveries
+        block_ms = int(1000 * min(block_s, BLOCK_LIMIT_S, self._settings.idle_s))
+        rows = await self._translating(lambda: self._read_new(consumer, limit, block_ms))
+        return await self._translating(lambda: self._deliver(rows, dict.fromkeys(_ids(rows), 1)))
+
+    async def _read_new(self, consumer: str, limit: int, block_ms: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        # BLOCK 0 would wait for ever.
+        reply = await self._client.xreadgroup(self._group, consumer, {self._key: ">"}, count=limit, block=block_ms or None)
+        return [row for _, rows in reply or () for row in rows]
+
+    async def _take_left(self, consumer: str, limit: int) -> list[Delivery]:
+        """Claim entries that an earlier process of this name left, and those that lie idle with anybody."""
+        if consumer not in self._met:
+            if own := await self._pending_of(consumer, limit):
+                return await self._claim(consumer, own, min_idle_ms=0)
+            self._met.add(consumer)
+        idle_ms = int(1000 * self._settings.idle_s)
+        idle = await self._client.xpending_range(self._key, self._group, "-", "+", limit, idle=idle_ms)
+        return await self._claim(consumer, idle, min_idle_ms=idle_ms)
+
+    async def _pending_of(self, consumer: str, limit: int) -> list[dict[str, Any]]:
+        """Return up to `limit` entries pending under this name that our caller does not hold."""
+        found: list[dict[str, Any]] = []
+        first = "-"
+        while len(found) < limit:
+            page = await self._client.xpending_range(self._key, self._group, first, "+", PAGE, consumername=consumer)
+            found += [row for row in page if row["message_id"].decode() not in self._held]
+            if len(page) < PAGE:
+                break
+            first = f"({page[-1]['message_id'].decode()}"
+        return found[:limit]
+
+    async def _claim(self, consumer: str, pending: list[dict[str, Any]], *, min_idle_ms: int) -> list[Delivery]:
+        """Take pending entries over, unless somebody else just did; bury those delivered too often."""
+        counts = {}
+        for row in pending:
+            if row["times_delivered"] >= self._settings.max_deliveries:
+                await self._bury(row["message_id"].decode(), POISON, row["times_delivered"])
+            else:
+                counts[row["message_id"].decode()] = row["times_delivered"] + 1
+        if not counts:
+            return []
+        rows = await self._client.xclaim(self._key, self._group, consumer, min_idle_ms, list(counts))
+        return await self._deliver(rows, counts)
+
+    async def _deliver(self, rows: list[tuple[bytes, dict[bytes, bytes]]], counts: dict[str, int]) -> list[Delivery]:
+        deliveries = []
+        for raw_id, fields in rows:
+            entry_id = raw_id.decode()
+            uid, payload = fields.get(b"uid"), fields.get(b"payload")
+            if uid is None or payload is None or not uid.isascii():
+                await self._bury(entry_id, MALFORMED, counts[entry_id])
+                continue
+            parent = tracing.readable(fields.get(tracing.HEADER.encode()))
+            deliveries.append(Delivery(entry_id, uid.decode(), payload, counts[entry_id], parent))
+        return deliveries
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    async def _length(self) -> int:
+        length: int = await self._retrying(lambda: self._client.xlen(self._key))
+        return length
+
+    async def _remove(self, entry_ids: Sequence[str]) -> None:
+        # No MULTI: inside one, a Redis without memory refuses even the commands that would free some. XDEL goes first, as
+        # a pending entry that is gone is dropped when it is claimed, while one acknowledged and not deleted stays for ever.
+        async with self._client.pipeline(transaction=False) as commands:
+            commands.xdel(self._key, *entry_ids)
+            commands.xack(self._key, self._group, *entry_ids)
+            await commands.execute()
+
+    async def _bury(self, entry_id: str, reason: str, deliveries: int) -> None:
+        kept = (self._settings.dead_limit, MAX_UID_CHARACTERS, DEAD_PAYLOAD_BYTES)
+        arguments = (entry_id, self._group, reason[:MAX_REASON_CHARACTERS], deliveries, *kept)
+        found: list[bytes] | None = await self._client.eval(BURY, 2, self._key, self._dead_key, *arguments)
+        if found is None:
+            return
+        uid, refusal = (text.decode(errors="replace") for text in found)
+        if reason in (POISON, MALFORMED):  # of any other reason our caller knows more
+            log.error("stream.dead_letter", game_uid=uid, reason=reason, deliveries=deliveries)
+        if refusal:
+            metrics.DEAD_LETTERS_LOST.inc()
+            log.error("stream.dead_letter_lost", game_uid=uid, reason=reason, error=refusal)
+
+    async def _stats(self) -> StreamStats:
+        async with self._client.pipeline(transaction=False) as commands:
+            commands.xlen(self._key)
+            commands.xlen(self._dead_key)
+            commands.time()
+            commands.xpending(self._key, self._group)
+            length, dead, (now_s, now_us), summary = await commands.execute(raise_on_error=False)
+        for answer in (length, dead):
+            if isinstance(answer, Exception):
+                raise answer
+        if isinstance(summary, Exception):
+            if not _is_missing_group(summary):
+                raise summary
+            return StreamStats(length, 0, dead, 0.0)  # nobody has consumed yet; a look does not make the group
+        oldest_s = 0.0
+        if summary["pending"]:
+            published_ms = int(summary["min"].partition(b"-")[0])  # the first half of an entry's id
+            oldest_s = max(now_s + now_us / 1e6 - published_ms / 1e3, 0.0)
+        return StreamStats(length, summary["pending"], dead, oldest_s)
+
+    async def _make_group(self) -> None:
+        try:
+            await self._client.xgroup_create(self._key, self._group, id="0", mkstream=True)
+        except failures.ResponseError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise
+
+    # -- trouble ---------------------------------------------------------------------------------------------------
+
+    async def _retrying(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Call until Redis answers or `retry_for_s` has passed; then raises `Unavailable`."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._settings.retry_for_s
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
+        while True:
+            try:
+                return await self._translating(call)
+            except Unavailable:
+                if loop.time() >= deadline_s:
+                    raise
+            await backoff.pause()
+
+    async def _translating(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Call once, with Redis's errors turned into ours; a missing consumer group is made."""
+        try:
+            try:
+                result = await _heeding_cancellation(call)
+            except failures.ResponseError as error:
+                if not _is_missing_group(error):
+                    raise
+                await self._make_group()
+                result = await _heeding_cancellation(call)
+        except (failures.RedisError, OSError) as error:
+            raise self._in_our_words(error) from error
+        if self._away:
+            self._away = False
+            log.info("stream.back", address=self._address)
+        return result
+
+    def _in_our_words(self, error: Exception) -> ZerofleetError:
+        # What happens while connecting arrives wrapped in a ConnectionError.
+        cause = error.__cause__ if isinstance(error.__cause__, (*REFUSED, ConfigurationError)) else error
+        if isinstance(cause, ConfigurationError):
+            return cause
+        if isinstance(cause, REFUSED):
+            return PermissionRefused(f"Redis at {self._address} refuses this client: {cause}; check user and password")
+        if not isinstance(error, AWAY) and not str(error).startswith(AWAY_TEXTS):
+            return ConfigurationError(
+                f"Redis at {self._address}, key {self._key!r}: {error}; want Redis 6.2 or newer and a key of our own"
+            )
+        if not self._away:
+            self._away = True
+            log.warning("stream.away", address=self._address, error=str(error), why="trying again until it answers")
+        return Unavailable(f"Redis at {self._address} is away: {error}; is it running?")
+
+
+async def _heeding_cancellation(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Await `call`; raises `CancelledError` even if the client forgot that it was cancelled meanwhile.
+
+    redis-py sends by `asyncio.wait_for`, which in Python 3.11 drops a cancellation that arrives just when it is done
+    (python/cpython#86296). A publisher waiting for room would then wait on for ever.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0  # above 0 while a cancelled task cleans up
+    try:
+        return await call()
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
+
+
+def _is_missing_group(error: Exception) -> bool:
+    """Return whether the stream or its group is not there yet, or was lost in a restart."""
+    text = str(error)
+    return "NOGROUP" in text or "requires the key to exist" in text
+
+
+def _ids(rows: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[str]:
+    return [entry_id.decode() for entry_id, _ in rows]
+
+
+def _dead_letter(entry_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
+    uid, payload = fields.get(b"uid", b""), fields.get(b"payload", b"")
+    reason, count = fields.get(b"reason", b""), fields.get(b"deliveries", b"0")
+    size_bytes = int(fields.get(b"bytes", len(payload)))  # letters of before there was the field are whole
+    reason_text = reason.decode(errors="replace")
+    return DeadLetter(entry_id.decode(), uid.decode(errors="replace"), payload, reason_text, int(count), size_bytes)

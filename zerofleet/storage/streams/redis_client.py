@@ -1,0 +1,82 @@
+"""Connections to Redis: address, password from a file, TLS. Retries are the stream's business, not the client's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.storage.streams.base import StreamSettings
+
+__all__ = ["connect", "shown_address"]
+
+CONNECT_TIMEOUT_S = 5.0
+HEALTH_CHECK_S = 30
+
+
+def shown_address(url: str) -> str:
+    """Return the address as it may stand in a log: without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def connect(url: str, settings: StreamSettings, *, read_timeout_s: float) -> Redis:
+    """Return a client that connects at its first command. Raises `ConfigurationError`, naming what cannot be used."""
+    options: dict[str, Any] = {}
+    if settings.password_file is not None:
+        options["credential_provider"] = _PasswordFile(urlsplit(url).username, settings.password_file)
+        parts = urlsplit(url)
+        url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    for option, file in (
+        ("ssl_ca_certs", settings.tls_ca_file),
+        ("ssl_certfile", settings.tls_certificate_file),
+        ("ssl_keyfile", settings.tls_key_file),
+    ):
+        if file is None:
+            continue
+        if not url.startswith("rediss://"):
+            raise ConfigurationError(f"{file} is given for TLS, but the stream address is not rediss://")
+        if not file.is_file():
+            raise ConfigurationError(f"no such file for TLS: {file}")
+        options[option] = str(file)
+    try:
+        return Redis.from_url(
+            url,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=read_timeout_s,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            health_check_interval=HEALTH_CHECK_S,
+            **options,
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"stream address {shown_address(url)}: {error}") from error
+
+
+class _PasswordFile(CredentialProvider):
+    """User and password, the latter read from its file at every connect, so that it can be changed meanwhile."""
+
+    def __init__(self, user: str | None, path: Path) -> None:
+        self._user = unquote(user) if user else None
+        self._path = path
+        self._read()
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """Return (password,) or (user, password)."""
+        return (self._read(),) if self._user is None else (self._user, self._read())
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        """As `get_credentials`; the file is a few bytes. Cancellation: nothing happened."""
+        return self.get_credentials()
+
+    def _read(self) -> str:
+        try:
+            return self._path.read_text().strip()
+        except OSError as error:
+            raise ConfigurationError(f"password file {self._path}: {error.strerror}") from error

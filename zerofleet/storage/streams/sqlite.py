@@ -1,0 +1,324 @@
+"""A game stream in an SQLite file: the embedded default, for any number of processes on one machine.
+
+The file is in write-ahead mode, so a publisher and a consumer do not wait for each other's reads. What is committed
+survives a kill of any process; a power cut may take the last moments (`synchronous=NORMAL`), which costs a few games and
+never an acknowledged one, as those are on the trainer's disk. Every statement runs in one thread owned by the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.streams.base import (
+    DEAD_PAYLOAD_BYTES,
+    MAX_REASON_CHARACTERS,
+    POISON,
+    DeadLetter,
+    Delivery,
+    StreamSettings,
+    StreamStats,
+    require_publishable,
+)
+from zerofleet.telemetry import tracing
+
+__all__ = ["SqliteStream"]
+
+Result = TypeVar("Result")
+
+log = structlog.get_logger()
+
+SCHEMA_VERSION = 1
+BUSY_TIMEOUT_S = 10.0
+"""How long a statement waits for other processes' transactions, which take milliseconds."""
+LOCKED_PAUSE_S = 0.005
+
+SCHEMA = """
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    published_at_s REAL NOT NULL,
+    consumer TEXT,           -- NULL until delivered
+    handle TEXT,             -- which process of that consumer
+    delivered_at_s REAL,
+    deliveries INTEGER NOT NULL DEFAULT 0,
+    traceparent TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX new_entries ON entries (stream, id) WHERE consumer IS NULL;
+CREATE INDEX pending_entries ON entries (stream, id) WHERE consumer IS NOT NULL;
+CREATE TABLE dead_letters (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    deliveries INTEGER NOT NULL,
+    size_bytes INTEGER  -- of the whole game, of which payload is the beginning (NULL when it is all of it)
+);
+CREATE INDEX dead_by_stream ON dead_letters (stream, id);
+"""
+# Columns that older files lack. Adding one is no new version: older programs name the columns they use.
+ADDED_COLUMNS = (
+    ("entries", "traceparent", "ALTER TABLE entries ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''"),
+    ("dead_letters", "size_bytes", "ALTER TABLE dead_letters ADD COLUMN size_bytes INTEGER"),
+)
+
+PUBLISH = """
+INSERT INTO entries (stream, uid, payload, published_at_s, traceparent)
+SELECT :stream, :uid, :payload, :now, :traceparent WHERE (SELECT count(*) FROM entries WHERE stream = :stream) < :high_water
+"""
+SELECT_NEW = """
+SELECT id, uid, payload, deliveries, traceparent FROM entries
+WHERE stream = :stream AND consumer IS NULL ORDER BY id LIMIT :limit
+"""
+# Delivered and idle, or left by an earlier process of this name. A clock that was set back also makes an entry idle.
+SELECT_LEFT = """
+SELECT id, uid, payload, deliveries, traceparent FROM entries
+WHERE stream = :stream AND consumer IS NOT NULL
+    AND (delivered_at_s <= :now - :idle OR delivered_at_s > :now + 1 OR (consumer = :consumer AND handle <> :handle))
+ORDER BY id LIMIT :limit
+"""
+DELIVER = """
+UPDATE entries SET consumer = :consumer, handle = :handle, delivered_at_s = :now, deliveries = deliveries + 1 WHERE id = :id
+"""
+GIVE_BACK = """
+UPDATE entries SET consumer = NULL, handle = NULL, delivered_at_s = NULL, deliveries = deliveries - 1
+WHERE id = ? AND handle = ?
+"""
+DELETE = "DELETE FROM entries WHERE id = ? AND stream = ?"
+BURY = """
+INSERT INTO dead_letters (stream, uid, payload, reason, deliveries, size_bytes)
+SELECT stream, uid, substr(payload, 1, ?), ?, deliveries, length(payload) FROM entries WHERE id = ? AND stream = ?
+"""
+FORGET_OLD_DEAD = """
+DELETE FROM dead_letters WHERE stream = :stream
+    AND id <= (SELECT id FROM dead_letters WHERE stream = :stream ORDER BY id DESC LIMIT 1 OFFSET :kept)
+"""
+STATS = """
+SELECT count(*), count(consumer), min(CASE WHEN consumer IS NOT NULL THEN published_at_s END),
+    (SELECT count(*) FROM dead_letters WHERE stream = :stream)
+FROM entries WHERE stream = :stream
+"""
+DEAD = """
+SELECT id, uid, payload, reason, deliveries, coalesce(size_bytes, length(payload)) FROM dead_letters
+WHERE stream = ? ORDER BY id DESC LIMIT ?
+"""
+
+
+class SqliteStream:
+    """See `GameStream`. Opening is lazy: a bad file is told by the first call (`RunDirectoryError`)."""
+
+    def __init__(
+        self, path: Path, *, name: str, settings: StreamSettings | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path = path
+        self._name = name
+        self._settings = settings or StreamSettings()
+        self._clock = clock  # wall time, as several processes and restarts of the machine share it
+        self._handle = secrets.token_hex(8)
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stream-sqlite")
+        self._connection: sqlite3.Connection | None = None  # made and used in the executor's thread only
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    async def publish(self, uid: str, payload: bytes) -> None:
+        """See `GameStream.publish`."""
+        require_publishable(uid, payload)
+        entry = {"uid": uid, "payload": payload, "traceparent": tracing.traceparent()}
+        while not await self._run(lambda: self._insert(entry)):  # noqa: ASYNC110  (SQLite wakes no other process)
+            await asyncio.sleep(self._settings.poll_s)
+
+    async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
+        """See `GameStream.consume`. Cancellation: what was about to be returned is given back at once."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + block_s
+        while True:
+            deliveries = await self._run(lambda: self._claim(consumer, limit), undo=self._give_back)
+            left_s = deadline_s - loop.time()
+            if deliveries or left_s <= 0:
+                return deliveries
+            await asyncio.sleep(min(self._settings.poll_s, left_s))
+
+    async def acknowledge(self, entry_ids: Sequence[str]) -> None:
+        """See `GameStream.acknowledge`. Cancellation: all of them or none."""
+        if entry_ids:
+            await self._run(lambda: self._delete([int(entry_id) for entry_id in entry_ids]))
+
+    async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
+        """See `GameStream.dead_letter`."""
+        await self._run(lambda: self._bury(int(delivery.entry_id), reason))
+
+    async def stats(self) -> StreamStats:
+        """See `GameStream.stats`."""
+        return await self._run(self._stats)
+
+    async def dead(self, limit: int = 100) -> list[DeadLetter]:
+        """See `GameStream.dead`."""
+        return await self._run(lambda: self._dead(limit))
+
+    async def aclose(self) -> None:
+        """See `GameStream.aclose`. Closing twice is harmless. Cancellation: the file is closed a moment later."""
+        try:
+            await asyncio.wrap_future(self._executor.submit(self._close))
+        except RuntimeError:  # the executor is shut down: closed before
+            return
+        finally:
+            self._executor.shutdown(wait=False)
+
+    # -- one thread ------------------------------------------------------------------------------------------------
+
+    async def _run(self, work: Callable[[], Result], *, undo: Callable[[Result], None] | None = None) -> Result:
+        """Run `work` in the stream's thread; if the caller is cancelled meanwhile, follow it up with `undo`."""
+        future = self._executor.submit(self._guarded, work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if undo is not None and not future.cancel():
+                self._executor.submit(self._follow_up, future, undo)
+            raise
+
+    def _follow_up(self, done: Future[Result], undo: Callable[[Result], None]) -> None:
+        """Undo what a cancelled caller never got. If that fails too, the entries come back when they are idle."""
+        if done.exception() is None:
+            self._guarded(lambda: undo(done.result()))
+
+    def _guarded(self, work: Callable[[], Result]) -> Result:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:  # locked, disk full, directory gone: may pass
+            raise Unavailable(f"game stream {self._path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise RunDirectoryError(f"{self._path} is not a game stream or is damaged: {error}") from error
+
+    def _database(self) -> sqlite3.Connection:
+        if self._connection is None:
+            connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            try:
+                _prepare(connection, self._path)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _insert(self, entry: Mapping[str, object]) -> bool:
+        """Add an entry unless the stream is full; return whether it was added."""
+        crash_point("stream_before_publish")
+        values = self._common() | {**entry, "high_water": self._settings.high_water}
+        added = self._database().execute(PUBLISH, values).rowcount == 1
+        crash_point("stream_after_publish")
+        return added
+
+    def _common(self) -> dict[str, object]:
+        return {"stream": self._name, "now": self._clock(), "handle": self._handle}
+
+    def _claim(self, consumer: str, limit: int) -> list[Delivery]:
+        """Deliver what was left behind and then what is new; bury what was delivered too often."""
+        database = self._database()
+        where = self._common() | {"consumer": consumer, "idle": self._settings.idle_s, "limit": limit}
+        if not any(database.execute(query, where).fetchone() for query in (SELECT_LEFT, SELECT_NEW)):
+            return []  # without taking the write lock: whoever waits comes here every `poll_s`
+        deliveries: list[Delivery] = []
+        with _Transaction(database):
+            for query in (SELECT_LEFT, SELECT_NEW):
+                rows = database.execute(query, where | {"limit": limit - len(deliveries)}).fetchall()
+                for entry_id, uid, payload, count, traceparent in rows:
+                    if count >= self._settings.max_deliveries:
+                        self._bury_in_transaction(database, entry_id, POISON)
+                        log.error("stream.dead_letter", game_uid=uid, reason=POISON, deliveries=count)
+                        continue
+                    database.execute(DELIVER, where | {"id": entry_id})
+                    deliveries.append(Delivery(str(entry_id), uid, payload, count + 1, tracing.readable(traceparent)))
+        crash_point("stream_after_claim")
+        return deliveries
+
+    def _give_back(self, deliveries: list[Delivery]) -> None:
+        with _Transaction(self._database()):
+            self._database().executemany(GIVE_BACK, [(int(delivery.entry_id), self._handle) for delivery in deliveries])
+
+    def _delete(self, entry_ids: list[int]) -> None:
+        crash_point("stream_before_acknowledge")
+        with _Transaction(self._database()):
+            self._database().executemany(DELETE, [(entry_id, self._name) for entry_id in entry_ids])
+        crash_point("stream_after_acknowledge")
+
+    def _bury(self, entry_id: int, reason: str) -> None:
+        with _Transaction(self._database()):
+            self._bury_in_transaction(self._database(), entry_id, reason)
+
+    def _bury_in_transaction(self, database: sqlite3.Connection, entry_id: int, reason: str) -> None:
+        database.execute(BURY, (DEAD_PAYLOAD_BYTES, reason[:MAX_REASON_CHARACTERS], entry_id, self._name))
+        crash_point("stream_between_bury_and_delete")
+        database.execute(DELETE, (entry_id, self._name))
+        database.execute(FORGET_OLD_DEAD, {"stream": self._name, "kept": self._settings.dead_limit})
+
+    def _stats(self) -> StreamStats:
+        length, pending, oldest_s, dead = self._database().execute(STATS, {"stream": self._name}).fetchone()
+        return StreamStats(length, pending, dead, 0.0 if oldest_s is None else max(self._clock() - oldest_s, 0.0))
+
+    def _dead(self, limit: int) -> list[DeadLetter]:
+        rows = self._database().execute(DEAD, (self._name, limit)).fetchall()
+        return [DeadLetter(str(entry_id), *fields) for entry_id, *fields in rows]
+
+
+class _Transaction:
+    """Several statements as one: all of them happen, or none."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._database.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch the file to write-ahead logging. While another does just that SQLite refuses at once, whatever its timeout."""
+    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline_s:
+                raise
+            time.sleep(LOCKED_PAUSE_S)
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables in a new file; refuse a file that is not a stream or of another version."""
+    _log_ahead(connection)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    with _Transaction(connection):  # two processes may open a new file at once
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == SCHEMA_VERSION:
+            for table, column, statement in ADDED_COLUMNS:
+                if column not in {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
+                    connection.execute(statement)
+            return
+        if version != 0 or connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+            raise RunDirectoryError(
+                f"{path} is of version {version} or is not a game stream; this program reads {SCHEMA_VERSION}"
+            )
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

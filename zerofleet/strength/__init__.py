@@ -1,0 +1,1 @@
+"""Strength of players: matches, tournaments, ladders, ratings, accuracy and their charts."""

@@ -1,0 +1,295 @@
+"""Accuracy: how often a player's move keeps the value that perfect play gives a position.
+
+    positions = random_positions(game, count=500, seed=0)
+    chosen = await chooser(positions)                       # the player's move in each
+    graded = grade(yardstick(game), game, positions, [chosen])
+
+A move keeps the value if the position stays won, drawn or lost as it was. Where every move does, the position says nothing
+about the player; such positions are counted apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, cast
+
+import numpy as np
+
+from games import core
+from games.connect_four import ConnectFour
+from games.core import Game, State
+from games.positions import legal, new_state, replay
+from zerofleet.agents import Agent
+from zerofleet.agents.exact.perfect import PerfectAgent
+from zerofleet.agents.exact.solver import Solver, fits, shipped_book
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.search import SearchSettings, search_positions
+from zerofleet.strength.matches import Opening, draw_openings
+from zerofleet.strength.ratings import wilson
+
+__all__ = [
+    "Chooser",
+    "GradedMove",
+    "Position",
+    "Share",
+    "Tally",
+    "Yardstick",
+    "agent_chooser",
+    "grade",
+    "model_chooser",
+    "random_positions",
+    "self_play_positions",
+    "tally",
+    "yardstick",
+]
+
+POOL = 4  # random games played for each position wanted: enough that late plies are not empty
+PER_GAME = 4  # positions wanted of each game of a player against itself: they resemble each other
+TABLE_BITS = 24  # 128 MB: positions of one game have much in common
+OPENING_PLIES = range(2, 7)  # random plies before such a game; longer ones where there are too few short ones
+
+Position: TypeAlias = tuple[int, ...]
+"""The moves that lead there from the start."""
+
+Chooser: TypeAlias = Callable[[Sequence[Position]], Awaitable[list[int]]]
+"""Returns a player's move in each position."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradedMove:
+    """Grade of one move in one position."""
+
+    ply: int
+    """Moves played before."""
+    kept: bool
+    """Whether the position is worth the same to the player after the move as before."""
+    lost: float
+    """How much less the move scores than the best, in units of the yardstick."""
+    decides: bool
+    """Whether some legal move does not keep the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many of so many, and the 95 % interval (Wilson) of what share that is; no share of none."""
+
+    count: int
+    of: int
+    share: float | None
+    low: float
+    high: float
+
+    @classmethod
+    def counted(cls, count: int, of: int) -> Share:
+        """Return the share of a count."""
+        return cls(count, of, count / of if of else None, *wilson(count, of))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Totals of the graded moves of some plies."""
+
+    first_ply: int
+    last_ply: int
+    kept: Share
+    """Of all positions."""
+    decided: Share
+    """Of the positions in which the moves are not all worth the same."""
+    mean_lost: float | None
+    """Mean score lost a move, over all positions."""
+
+
+class Yardstick(Protocol):
+    """Perfect play of one game."""
+
+    unit: str
+    """What `lost` counts."""
+
+    def keeping(self, state: State) -> list[int]:
+        """Return the actions that keep the value of a position; raises `InvalidRequest`."""
+        ...
+
+    def lost(self, state: State, action: int) -> float:
+        """Return how much less a move scores than the best; raises `InvalidRequest`."""
+        ...
+
+
+class _SolverYardstick:
+    """Connect Four: scores count moves until the end."""
+
+    unit = "stones"
+
+    def __init__(self, game: ConnectFour) -> None:
+        self._solver = Solver(game, book=shipped_book(game), table=TABLE_BITS)
+
+    def keeping(self, state: State) -> list[int]:
+        actions: list[int] = self._solver.keeping(state).actions.tolist()
+        return actions
+
+    def lost(self, state: State, action: int) -> float:
+        return float(self._solver.lost(state, action))
+
+
+class _SmallYardstick:
+    """Any game of which every position can be remembered."""
+
+    unit = "points"
+
+    def __init__(self, game: Game) -> None:
+        self._agent = PerfectAgent(game)
+
+    def keeping(self, state: State) -> list[int]:
+        actions: list[int] = self._agent.analyse(state).best().tolist()
+        return actions
+
+    def lost(self, state: State, action: int) -> float:
+        found = self._agent.analyse(state)
+        return float(found.values.max() - found.values[found.actions == action][0])
+
+
+def yardstick(game: Game) -> Yardstick:
+    """Return perfect play of a game; raises `InvalidRequest` for one that cannot be solved."""
+    return _SolverYardstick(cast("ConnectFour", game)) if fits(game) else _SmallYardstick(game)
+
+
+def grade(
+    perfect: Yardstick,
+    game: Game,
+    positions: Sequence[Position],
+    chosen: Sequence[Sequence[int]],
+    *,
+    progress: Callable[[], None] = lambda: None,
+) -> list[list[GradedMove]]:
+    """Return the graded moves of several players, one list a player.
+
+    Args:
+        perfect: Yardstick of the game.
+        game: The rules.
+        positions: In each of them somebody is to move.
+        chosen: For each player its move in each position.
+        progress: Called after each position.
+
+    Raises:
+        InvalidRequest: A position cannot be solved.
+    """
+    graded: list[list[GradedMove]] = [[] for _ in chosen]
+    for i, position in enumerate(positions):
+        state = replay(game, position)
+        keeping = perfect.keeping(state)
+        decides = len(keeping) < len(legal(game, state))
+        lost = {action: perfect.lost(state, action) for action in {moves[i] for moves in chosen}}
+        for moves, found in zip(chosen, graded, strict=True):
+            found.append(GradedMove(len(position), moves[i] in keeping, lost[moves[i]], decides))
+        progress()
+    return graded
+
+
+def tally(graded: Sequence[GradedMove], *, plies: int = 1) -> list[Tally]:
+    """Return the totals of graded moves in bands of so many plies, without empty ones."""
+    bands: dict[int, list[GradedMove]] = {}
+    for move in graded:
+        bands.setdefault(move.ply // plies, []).append(move)
+    return [_tally(bands[band], band * plies, (band + 1) * plies - 1) for band in sorted(bands)]
+
+
+def _tally(graded: Sequence[GradedMove], first: int, last: int) -> Tally:
+    deciding = [move for move in graded if move.decides]
+    return Tally(
+        first,
+        last,
+        Share.counted(sum(move.kept for move in graded), len(graded)),
+        Share.counted(sum(move.kept for move in deciding), len(deciding)),
+        sum(move.lost for move in graded) / len(graded) if graded else None,
+    )
+
+
+def random_positions(game: Game, *, count: int, seed: int, first_ply: int = 0) -> list[Position]:
+    """Return up to `count` different positions of random games, as evenly over the plies from `first_ply` on as there are any.
+
+    The same arguments give the same positions.
+    """
+    rng = np.random.default_rng([seed, count])
+
+    def game_of_random_moves() -> list[int]:
+        state, moves = new_state(game), []
+        while actions := legal(game, state):
+            moves.append(actions[int(rng.integers(len(actions)))])
+            core.play(game, state, moves[-1])
+        return moves
+
+    pool = POOL * count
+    return _spread(game, (game_of_random_moves() for _ in range(pool)), count, rng, [first_ply] * pool)
+
+
+async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed: int, first_ply: int = 0) -> list[Position]:
+    """Return up to `count` different positions of games that a player plays against itself from random openings.
+
+    As evenly over the plies from `first_ply` on as there are any, those of the openings left out. Raises what the
+    chooser raises. Cancellation: nothing is kept.
+    """
+    wanted = -(-count // PER_GAME)
+    openings = [opening.moves for plies in OPENING_PLIES for opening in _some(game, plies, seed, wanted)][:wanted]
+    moves = [list(opening) for opening in openings]
+    going = [i for i, played in enumerate(moves) if legal(game, replay(game, played))]
+    while going:
+        for i, action in zip(going, await chooser([tuple(moves[i]) for i in going]), strict=True):
+            moves[i].append(action)
+        going = [i for i in going if legal(game, replay(game, moves[i]))]
+    first = [max(first_ply, len(opening)) for opening in openings]
+    return _spread(game, moves, count, np.random.default_rng([seed, count]), first)
+
+
+def _some(game: Game, plies: int, seed: int, most: int) -> list[Opening]:
+    """Return up to `most` openings of so many plies."""
+    return list(itertools.islice(draw_openings(game, plies=plies, seed=seed), most))
+
+
+def _spread(
+    game: Game, played: Iterable[Sequence[int]], count: int, rng: np.random.Generator, first: Sequence[int]
+) -> list[Position]:
+    """Return up to `count` different positions of some games from their `first` ply on, taken from each ply in turn."""
+    plies: dict[int, list[Position]] = {}
+    seen: set[int] = set()
+    for number, moves in enumerate(played):
+        state = new_state(game)
+        for ply, action in enumerate(moves):
+            key = int(core.key(game, state))
+            if key not in seen and ply >= first[number]:
+                seen.add(key)
+                plies.setdefault(ply, []).append(tuple(moves[:ply]))
+            core.play(game, state, action)
+    for found in plies.values():
+        rng.shuffle(found)
+    chosen: list[Position] = []
+    while len(chosen) < count and any(plies.values()):
+        chosen += [found.pop() for _, found in sorted(plies.items()) if found]
+    return sorted(chosen[:count], key=len)
+
+
+def agent_chooser(game: Game, agent: Agent, *, seed: int) -> Chooser:
+    """Return how an agent chooses; its luck in a position depends on the seed and the position."""
+
+    def choose_all(positions: Sequence[Position]) -> list[int]:
+        return [
+            agent.choose(game, replay(game, position), np.random.default_rng([seed, len(position), *position])).action
+            for position in positions
+        ]
+
+    async def choose(positions: Sequence[Position]) -> list[int]:
+        return await asyncio.to_thread(choose_all, positions)
+
+    return choose
+
+
+def model_chooser(game: Game, evaluator: Evaluator, *, version: int, simulations: int, seed: int) -> Chooser:
+    """Return how a model chooses: the most visited move of a search without noise, or without one its likeliest move."""
+    settings = SearchSettings.for_play(game.spec(), simulations)
+
+    async def choose(positions: Sequence[Position]) -> list[int]:
+        found = await search_positions(game, evaluator, positions, settings=settings, version=version, seed=seed)
+        return [analysis.best_action for analysis in found]
+
+    return choose

@@ -1,0 +1,207 @@
+"""Charts of ratings: who stands where, and how the champions of a run climbed; SVG or PNG by the name of the file.
+
+Drawn by matplotlib without a display and without its global state of figures, so also in threads one after the other. Equal
+numbers give equal SVG files byte for byte: nothing in them depends on the time, the process or the machine's fonts.
+matplotlib is imported when the first chart is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zerofleet.errors import InvalidRequest
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.ratings import Rating
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["SUFFIXES", "LadderPoint", "ladder_chart", "rating_chart", "require_drawable"]
+
+SUFFIXES = (".svg", ".png")
+"""Kinds of file a chart can be."""
+
+DOTS_PER_INCH = 150
+CHAMPION, RUNG, FAINT, INK = "#0b6e99", "#c0562b", "#d9dde1", "#2b2f33"  # told apart by the colour-blind, and in grey
+LABEL_POINTS = 9.0
+LABEL_SPACING = 1.35  # of a label's height, between the baselines of two
+MARGINS_IN = (0.3, 0.75, 0.55, 0.4)  # right, left, bottom, top: fixed, so that only the numbers shape the picture
+LETTER_IN = 0.075  # width of an average letter of a label
+PLOT_WIDTH_IN = 5.6
+PLOT_HEIGHT_IN = 4.4
+ROW_IN = 0.26
+
+
+@dataclass(frozen=True, slots=True)
+class LadderPoint:
+    """A champion on the curve."""
+
+    at: float
+    """Where it stands on the horizontal axis: its version, or hours since the run began."""
+    rating: Rating
+
+
+def require_drawable(path: Path) -> None:
+    """Raise `InvalidRequest` for a file name that says neither SVG nor PNG; worth asking before hours of play."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidRequest(f"{path} cannot be drawn: its name must end in {' or '.join(SUFFIXES)}")
+
+
+def rating_chart(ratings: Sequence[Rating], *, title: str, path: Path) -> None:
+    """Draw a dot and its 95 % interval for each player, the strongest on top, with the numbers at the right.
+
+    Raises `InvalidRequest` for another kind of file than SVG or PNG or without ratings; `OSError` when the disk refuses.
+    """
+    require_drawable(path)
+    if not ratings:
+        raise InvalidRequest("there is nothing to draw: no player has been rated yet")
+    ranked = sorted(ratings, key=lambda rating: (rating.elo, rating.name))
+    numbers = [_numbers(rating) for rating in ranked]
+    longest = max(len(rating.name) for rating in ranked)
+    with _axes(path, height_in=ROW_IN * (len(ranked) + 0.4), left=longest, right=max(map(len, numbers))) as axes:
+        for row, (rating, text) in enumerate(zip(ranked, numbers, strict=True)):
+            colour = _colour(rating)
+            axes.plot([rating.low, rating.high], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt")
+            axes.plot([rating.elo], [row], "o", color=colour, markersize=5.5)
+            axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=LABEL_POINTS, color=INK)
+        axes.set_yticks(range(len(ranked)), [rating.name for rating in ranked])
+        axes.set_ylim(-0.7, len(ranked) - 0.3)
+        axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.7)
+        axes.set_xlabel("Elo, with its 95 % interval")
+        _finish(axes, title)
+
+
+def ladder_chart(
+    champions: Sequence[LadderPoint], rungs: Sequence[Rating], *, title: str, path: Path, x_label: str = "model version"
+) -> None:
+    """Draw the curve of the champions' Elo in its band of 95 %, and a labelled line for each classical rung.
+
+    Raises as `rating_chart` does.
+    """
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  (as in `_axes`)
+
+    require_drawable(path)
+    if not champions and not rungs:
+        raise InvalidRequest("there is nothing to draw: no champion and no rung has been rated yet")
+    points = sorted(champions, key=lambda point: point.at)
+    names = [f"{rung.name}  {_elo(rung.elo)}" for rung in rungs]
+    with _axes(path, height_in=PLOT_HEIGHT_IN, left=6, right=max(map(len, names), default=0)) as axes:
+        at, elo = [point.at for point in points], [point.rating.elo for point in points]
+        lows, highs = [point.rating.low for point in points], [point.rating.high for point in points]
+        axes.fill_between(at, lows, highs, color=CHAMPION, alpha=0.18, linewidth=0.0)
+        axes.errorbar(at, elo, yerr=_lengths(points), fmt="none", ecolor=CHAMPION, elinewidth=0.8, alpha=0.6)
+        axes.plot(at, elo, "o-", color=CHAMPION, markersize=4.5, linewidth=1.6)
+        for rung in rungs:
+            axes.axhline(rung.elo, color=RUNG, linewidth=1.0, linestyle=(0, (5, 3)))
+        axes.set_ylim(*_range([*elo, *lows, *highs, *(rung.elo for rung in rungs)]))
+        axes.grid(visible=True, color=FAINT, linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=all(float(place).is_integer() for place in at)))
+        axes.set_xlabel(x_label)
+        axes.set_ylabel("Elo, with its 95 % interval")
+        _label_at_right(axes, [rung.elo for rung in rungs], names)
+        _finish(axes, title)
+
+
+@contextmanager
+def _axes(path: Path, *, height_in: float, left: int, right: int) -> Iterator[Axes]:
+    """Yield axes with room for labels of `left` and `right` letters beside them; saved to `path` when the block is left."""
+    import matplotlib  # noqa: PLC0415  (slow to import, and most commands draw nothing)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    margin_right, margin_left, bottom, top = MARGINS_IN
+    margin_right += right * LETTER_IN
+    margin_left = max(margin_left, 0.2 + left * LETTER_IN)
+    width, height = margin_left + PLOT_WIDTH_IN + margin_right, bottom + height_in + top
+    # `None` for the date and a fixed salt for the identifiers: the same numbers draw the same file.
+    with matplotlib.rc_context({"svg.hashsalt": "zerofleet", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH)
+        FigureCanvasAgg(figure)
+        yield figure.add_axes((margin_left / width, bottom / height, PLOT_WIDTH_IN / width, height_in / height))
+        drawn = io.BytesIO()
+        kind = path.suffix.lower().removeprefix(".")
+        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    atomic_publish(path, drawn.getvalue())
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=11.0, color=INK)
+    axes.tick_params(labelsize=LABEL_POINTS, colors=INK, length=3.0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str]) -> None:
+    """Write a text beside each height, moved apart where they would overlap, with a thin line to where it belongs."""
+    low, high = axes.get_ylim()
+    height_points = axes.bbox.height * 72.0 / DOTS_PER_INCH
+    gap = LABEL_SPACING * LABEL_POINTS / height_points * (high - low)
+    order = sorted(range(len(elos)), key=lambda index: elos[index])
+    for index, place in zip(order, _apart([elos[index] for index in order], gap), strict=True):
+        axes.annotate(
+            texts[index],
+            xy=(1.0, elos[index]),
+            xytext=(1.025, place),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords=axes.get_yaxis_transform(),
+            va="center",
+            fontsize=LABEL_POINTS,
+            color=RUNG,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": RUNG,
+                "linewidth": 0.6,
+                "shrinkA": 0.0,
+                "shrinkB": 0.0,
+                "relpos": (0.0, 0.5),
+            },
+        )
+
+
+def _apart(places: Sequence[float], gap: float) -> list[float]:
+    """Return places at least `gap` apart, in the same ascending order and as near to the given ones as that allows.
+
+    Neighbours that are too close become a block around their common middle; blocks that touch are joined.
+    """
+    blocks: list[tuple[float, int]] = []  # middle, members
+    for place in places:
+        middle, members = place, 1
+        while blocks and middle - 0.5 * (members - 1) * gap < blocks[-1][0] + (0.5 * (blocks[-1][1] - 1) + 1.0) * gap:
+            before, count = blocks.pop()
+            middle = (middle * members + before * count) / (members + count)
+            members += count
+        blocks.append((middle, members))
+    return [middle + (i - 0.5 * (members - 1)) * gap for middle, members in blocks for i in range(members)]
+
+
+def _lengths(points: Sequence[LadderPoint]) -> list[list[float]]:
+    """Return the lengths of the intervals below and above the dots, [2, N]."""
+    ratings = [point.rating for point in points]
+    return [[rating.elo - rating.low for rating in ratings], [rating.high - rating.elo for rating in ratings]]
+
+
+def _numbers(rating: Rating) -> str:
+    if rating.low == rating.high:
+        return _elo(rating.elo)  # the anchor, about which there is no doubt
+    return f"{_elo(rating.elo)}  ({_elo(rating.low)} to {_elo(rating.high)})"
+
+
+def _elo(elo: float) -> str:
+    return f"{elo:+.0f}" if round(elo) else "0"
+
+
+def _range(elos: Sequence[float]) -> tuple[float, float]:
+    low, high = min(elos), max(elos)
+    margin = max(0.05 * (high - low), 10.0)
+    return low - margin, high + margin
+
+
+def _colour(rating: Rating) -> str:
+    return CHAMPION if rating.name.partition(":")[0] in {"model", "champion"} else RUNG

@@ -1,0 +1,156 @@
+"""The book of a ladder: every game that `zerofleet ladder` has played for a run, so that none is played twice.
+
+A journal below the run directory. Its header names the model; a match is written before its first game, and a game when it
+has ended. One process writes at a time; the run itself never looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from games.core import Game
+from zerofleet.errors import RunDirectoryError
+from zerofleet.storage.journal import Journal
+from zerofleet.strength.ladders.evidence import evidence
+from zerofleet.strength.ladders.plan import Match
+from zerofleet.strength.ladders.rungs import ANCHOR
+from zerofleet.strength.matches import GameResult, Scoreboard
+from zerofleet.strength.ratings import Placement, Rating, Tally, rate
+
+__all__ = ["FILE", "LadderBook"]
+
+FILE = "ladder/games.jsonl"
+"""Below the run directory."""
+
+SCHEMA = 1
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Begun(_Line):
+    line: Literal["ladder"] = "ladder"
+    schema_version: int = SCHEMA
+    model: str
+
+
+class _Arranged(_Line):
+    line: Literal["match"] = "match"
+    first: str
+    second: str
+    simulations: int
+    opening_plies: int
+    seed: int
+
+
+class _Ended(_Line):
+    line: Literal["game"] = "game"
+    match_id: str
+    group: int
+    seating: tuple[int, ...]
+    players: tuple[str, ...]
+    moves: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+_LINES: TypeAdapter[_Begun | _Arranged | _Ended] = TypeAdapter(
+    Annotated[_Begun | _Arranged | _Ended, Field(discriminator="line")]
+)
+
+
+class LadderBook:
+    """The open book of a run's ladder; usable in `with`."""
+
+    def __init__(self, root: Path, game: Game, *, model: str) -> None:
+        """Open the book of the run at `root`, or begin it.
+
+        Raises `RunDirectoryError` when another process has it open, or it is damaged or of another model; `OSError` when
+        the disk refuses.
+        """
+        self.path = root / FILE
+        self._game = game
+        self._model = model
+        self._known: dict[Match, list[GameResult]] = {}
+        self._by_id: dict[str, Match] = {}
+        self._boards: dict[Match, Scoreboard] = {}
+        self._journal = Journal(
+            self.path,
+            _LINES,
+            header=_LINES.dump_json(_Begun(model=model)),
+            check_header=self._require_own,
+            remedy="restore the file, or move it away to play anew",
+            sync=False,
+        )
+        for line in self._journal.open(
+            in_use=f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended"
+        ):
+            self._restore(line)
+
+    def board(self, match: Match, groups: int) -> Scoreboard:
+        """Return the board of a match for so many groups at least, with all that is known of it."""
+        known = self._known.get(match, ())
+        wanted = max([groups, *(result.group + 1 for result in known)])
+        board = self._boards.get(match)
+        if board is None or board.terms.max_groups < wanted:
+            board = Scoreboard(match.terms(self._game, wanted))
+            for result in known:
+                board.record(result)
+            self._boards[match] = board
+        return board
+
+    def record(self, match: Match, result: GameResult) -> None:
+        """Put a game into the book and on its board. Raises `RecordRejected`, `OSError`."""
+        if not self._boards[match].is_new(result):
+            return
+        if match not in self._known:
+            self._arrange(match)
+            self._journal.append(_Arranged(**asdict(match)))
+        ended = {name: value for name, value in asdict(result).items() if name in _Ended.model_fields}
+        self._journal.append(_Ended(**ended))
+        self._known[match].append(result)
+        self._boards[match].record(result)
+
+    def matches(self, *, simulations: int, opening_plies: int) -> list[Match]:
+        """Return the matches that can be rated together: whose models searched as much, from openings of that length."""
+        return [m for m in self._known if m.opening_plies == opening_plies and m.simulations in {0, simulations}]
+
+    def ratings(self, matches: Iterable[Match]) -> list[Rating]:
+        """Return the ratings by all games of these matches, strongest first, the anchor at 0."""
+        results: list[Tally | Placement] = []
+        for match in matches:
+            results += evidence(self.board(match, 1))
+        return rate(results, anchor=ANCHOR)
+
+    def close(self) -> None:
+        """Put what was written on the disk and let others open the book. Calling it twice is harmless."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _restore(self, line: _Begun | _Arranged | _Ended) -> None:
+        if isinstance(line, _Arranged):
+            self._arrange(Match(**line.model_dump(exclude={"line"})))
+        elif isinstance(line, _Ended) and line.match_id in self._by_id:
+            self._known[self._by_id[line.match_id]].append(GameResult(**line.model_dump(exclude={"line"})))
+
+    def _require_own(self, text: bytes) -> None:
+        first = self._journal.parse(text)
+        if not isinstance(first, _Begun) or first.schema_version != SCHEMA:
+            raise RunDirectoryError(f"{self.path} was written by another version of Zerofleet; move it away to begin anew")
+        if first.model != self._model:
+            raise RunDirectoryError(f"{self.path} is the ladder of {first.model}, not of {self._model}; move it away")
+
+    def _arrange(self, match: Match) -> None:
+        self._known.setdefault(match, [])
+        self._by_id[match.match_id] = match

@@ -1,0 +1,87 @@
+"""Openings as text: one a line in the game's notation.
+
+    # two plies of Connect Four
+    d1 d2
+    d1,e1           # commas do as well
+    -               the start
+    @17 c3-c4       the moves after the deal with seed 17
+
+A line without `@` has its place among the openings as its seed, from 0. What stands after `#` is for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from games import core, positions
+from games.core import Game
+from games.errors import IllegalMove
+from zerofleet.errors import InvalidRequest
+from zerofleet.search.block import LAST_SEED
+from zerofleet.strength.matches.openings import Opening, position_key
+
+__all__ = ["opening_line", "read_openings"]
+
+_START = "-"
+_SEED = "@"
+
+
+def read_openings(game: Game, path: Path) -> tuple[Opening, ...]:
+    """Return the openings of a file, in order.
+
+    Raises `InvalidRequest` that names the line for moves that are not legal, for an opening that ends the game, and for one
+    that leads where an earlier one does; also for a file that cannot be read or holds none.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"openings cannot be read from {path}: {error}") from error
+    found: list[Opening] = []
+    seen: dict[int, int] = {}
+    for number, words in _said(lines):
+        try:
+            opening = _read(game, words, seed=len(found))
+        except (InvalidRequest, IllegalMove) as error:
+            raise InvalidRequest(f"{path} line {number}: {error}") from error
+        key = position_key(game, opening)
+        if key in seen:
+            raise InvalidRequest(f"{path} line {number} leads to the same position as line {seen[key]}; remove one of them")
+        seen[key] = number
+        found.append(opening)
+    if not found:
+        raise InvalidRequest(f"{path} holds no opening; write one a line, or make a file with `zerofleet openings`")
+    return tuple(found)
+
+
+def opening_line(game: Game, opening: Opening) -> str:
+    """Return the line that `read_openings` takes for an opening; raises `IllegalMove`.
+
+    The seed is part of it only where it decides something: what is dealt, or what players who must not be guessed draw.
+    """
+    names = positions.move_names(game, opening.moves, opening.seed) or [_START]
+    dealt = np.any(positions.new_state(game, opening.seed) != positions.new_state(game))
+    seeded = dealt or game.spec().information != "perfect"
+    return " ".join([f"{_SEED}{opening.seed}", *names] if seeded else names)
+
+
+def _said(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of each line that says something."""
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if words:
+            yield number, words
+
+
+def _read(game: Game, words: list[str], *, seed: int) -> Opening:
+    if words[0].startswith(_SEED):
+        number = words[0].removeprefix(_SEED)
+        if not (number.isascii() and number.isdigit() and int(number) <= LAST_SEED):
+            raise InvalidRequest(f"{words[0]!r} is no seed; write {_SEED} and a number from 0 to 2^63 - 1")
+        seed, words = int(number), words[1:]
+    moves = [] if words == [_START] else positions.read_moves(game, " ".join(words), seed)
+    if core.is_over(game, positions.replay(game, moves, seed)):
+        raise InvalidRequest("the opening ends the game; nothing is left to play")
+    return Opening(seed, tuple(moves))

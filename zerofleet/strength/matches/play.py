@@ -1,0 +1,200 @@
+"""Playing the games of matches: many at once in one search block, models by search and agents in threads of their own.
+
+    async for pairing, result in play_games(game, scoreboard.open_pairings(), evaluator, slots=128, simulations=64):
+        scoreboard.record(result)
+
+Pairings are taken when a slot is free, not before, so whoever stops reading starts no further game. Games of several
+matches may be played together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from games import core, positions
+from games.core import Game, GameSpec
+from zerofleet.agents import Agent, AgentMaker, Evaluate
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
+from zerofleet.strength.matches.agent_pool import AgentPool, Question, seen_by_mover
+from zerofleet.strength.matches.effort import Effort
+from zerofleet.strength.matches.scoreboard import GameResult
+from zerofleet.strength.matches.terms import Pairing
+
+__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover", "usable_cores", "waiting_for"]
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSettings:
+    """How games are played."""
+
+    simulations: int = 64
+    """Visits of each move of a model."""
+    slots: int = 128
+    """Games at once; more make larger requests, fewer waste less when the match ends early."""
+    cache_positions: int = 1 << 14
+    """Evaluation cache: the two games of a pair share many positions."""
+    before_step: Callable[[], Awaitable[None]] | None = None
+    """Awaited before each step: lets others go first. The time it takes is not counted by anybody, and no agent thinks
+    meanwhile."""
+    agent_threads: int = field(default_factory=usable_cores)
+    """Agents that think at once; results are the same whatever it is."""
+
+    def search(self, spec: GameSpec) -> SearchSettings:
+        """Return the search settings: no noise, the most visited move, no resignation.
+
+        Where moves are secret and nothing is searched, they are drawn from the policy: the likeliest one could be guessed.
+        """
+        changes: dict[str, object] = {"cache_positions": self.cache_positions}
+        if spec.information == "simultaneous" and self.simulations == 0:
+            changes |= {"temperature": 1.0, "temperature_end": 1.0}
+        return SearchSettings.for_match(spec, self.simulations).model_copy(update=changes)
+
+
+@dataclass(slots=True)
+class _Table:
+    """A game under way."""
+
+    pairing: Pairing
+    luck: np.random.Generator
+    efforts: list[Effort]
+    """By player; agents' moves so far."""
+    search_s: float = 0.0
+    """Its share of the time of all steps of the search."""
+
+
+async def play_games(
+    game: Game,
+    pairings: Iterator[Pairing],
+    evaluator: Evaluator,
+    *,
+    settings: MatchSettings,
+    make_agent: AgentMaker,
+) -> AsyncGenerator[GameResult]:
+    """Play every pairing and yield the results as games end.
+
+    Raises what the evaluator and the agents raise; games under way are then lost, play their pairings again.
+    Cancellation: likewise. The iterator reads `pairings` between awaits only.
+    """
+    search = settings.search(game.spec())
+    await asyncio.to_thread(_warm_up, cast("Hashable", game), search)
+    block = SearchBlock(game, search, slots=settings.slots)
+    tables: dict[int, _Table] = {}
+    async with AgentPool(game, make_agent, waiting_for(evaluator), threads=settings.agent_threads) as agents:
+        while True:
+            for slot in block.idle():
+                pairing = next(pairings, None)
+                if pairing is None:
+                    break
+                tables[slot] = _seat(block, slot, pairing)
+            if not tables:
+                return
+            if settings.before_step is not None:
+                await settings.before_step()
+            await _move(block, tables, agents, evaluator, together=settings.before_step is not None)
+            for slot in block.finished():
+                yield _result(tables.pop(slot), block.take(slot))
+
+
+def waiting_for(evaluator: Evaluator) -> Evaluate:
+    """Return how agents, which think in threads, ask an evaluator of the event loop that runs now."""
+    loop = asyncio.get_running_loop()
+
+    def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        return asyncio.run_coroutine_threadsafe(evaluator.evaluate(batch, version=version), loop).result()
+
+    return evaluate
+
+
+@functools.lru_cache(typed=True)
+def _warm_up(game: Any, settings: SearchSettings) -> None:
+    """Warm up games between a model and agents, once for each game: the event loop must not wait for the compiler."""
+    warm_up(game, settings, versions=[1, *[EXTERNAL] * (game.spec().num_players - 1)])
+
+
+def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:
+    versions = [EXTERNAL if player.version is None else player.version for player in pairing.players]
+    block.begin(slot, seed=pairing.opening.seed, versions=versions, opening=pairing.opening.moves)
+    return _Table(pairing, np.random.default_rng(pairing.seed), [Effort()] * (max(pairing.seating) + 1))
+
+
+async def _move(
+    block: SearchBlock, tables: dict[int, _Table], agents: AgentPool, evaluator: Evaluator, *, together: bool
+) -> None:
+    """Search every model's game one step while agents think, and play the agents' moves that are ready.
+
+    `together`: only when all are. Else an agent that thinks for long keeps no other game waiting.
+    """
+    asked = agents.asked
+    agents.ask([_question(block, slot, tables[slot]) for slot in block.waiting() if slot not in asked])
+    searching = block.searching()
+    if searching:
+        began_s = time.perf_counter()
+        await step(block, evaluator)
+        share_s = (time.perf_counter() - began_s) / len(searching)
+        for slot in searching:
+            tables[slot].search_s += share_s
+    wanted = len(agents.asked) if together else 0 if searching else 1
+    for slot, action, effort in await agents.answers(at_least=wanted):
+        table = tables[slot]
+        player = table.pairing.seating[core.to_move(block.game, block.state(slot))]
+        table.efforts[player] += effort
+        block.play(slot, action)
+
+
+def _question(block: SearchBlock, slot: int, table: _Table) -> Question:
+    state = block.state(slot)
+    return Question(slot, table.pairing.players[core.to_move(block.game, state)], state, table.luck)
+
+
+def _result(table: _Table, played: PlayedGame) -> GameResult:
+    pairing = table.pairing
+    return GameResult(
+        match_id=pairing.match_id,
+        group=pairing.group,
+        seating=pairing.seating,
+        players=tuple(player.name for player in pairing.players),
+        moves=tuple(int(move) for move in played.moves),
+        scores=played.scores,
+        efforts=_efforts(table, played),
+    )
+
+
+def _efforts(table: _Table, played: PlayedGame) -> tuple[Effort, ...]:
+    """Return what the moves of each player cost; the time of the searches is shared out by their visits.
+
+    A model need not search where only one move is legal.
+    """
+    efforts, pairing = list(table.efforts), table.pairing
+    if all(player.version is None for player in pairing.players):
+        return tuple(efforts)
+    visits = {move.ply: int(move.visits.sum()) for move in played.searched}
+    weight = sum(visits.values()) + len(visits)  # the root is evaluated too
+    for ply, seat in enumerate(_movers(played)):
+        if ply >= played.opening_plies and pairing.players[seat].version is not None:
+            nodes = visits.get(ply, 0)
+            time_s = table.search_s * (nodes + 1) / weight if ply in visits else 0.0
+            efforts[pairing.seating[seat]] += Effort(1, nodes, time_s)
+    return tuple(efforts)
+
+
+def _movers(played: PlayedGame) -> list[int]:
+    """Return the seat that moved at each ply."""
+    state, seats = positions.new_state(played.game, played.seed), []
+    for move in played.moves:
+        seats.append(core.to_move(played.game, state))
+        core.play(played.game, state, move)
+    return seats

@@ -1,0 +1,272 @@
+"""Scoreboard of a match: takes results in, refuses what does not belong, and says where the match stands.
+
+A result is folded in under its group and seating, so a second copy changes nothing, and whatever order results arrive in,
+the standing is the same. Every result is replayed with the rules: a game that was not played from its group's opening,
+or whose scores are not what the rules say, is refused. Groups count in the order in which they began, not in which they
+ended: short games end first, and a test that looked at those alone would be biased towards whoever wins quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from games import positions
+from games.errors import GameError
+from zerofleet.errors import RecordRejected
+from zerofleet.strength.matches.effort import Effort
+from zerofleet.strength.matches.openings import Opening
+from zerofleet.strength.matches.terms import MatchTerms, Pairing, points
+from zerofleet.strength.ratings import share_interval
+
+__all__ = ["GameResult", "Scoreboard", "SeatTally", "Standing"]
+
+DRAW_TOLERANCE = 1e-6  # scores are float32 sums
+
+
+@dataclass(frozen=True, slots=True)
+class GameResult:
+    """A finished game of a match, as whoever played it reports it."""
+
+    match_id: str
+    group: int
+    seating: tuple[int, ...]
+    players: tuple[str, ...]
+    """Names by seat."""
+    moves: tuple[int, ...]
+    """The opening included."""
+    scores: tuple[float, ...]
+    """By seat, in [-1, 1]."""
+    efforts: tuple[Effort, ...] = field(default=(), compare=False)
+    """By player, what its moves cost; empty where nobody noted it. The same game may take longer another time."""
+
+
+@dataclass(slots=True)
+class SeatTally:
+    """Games of the first player on some seats."""
+
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+    full_wins: int = 0
+    """Games in which it has the full score of 1 on a seat: six captures in Abalone, the first place among three."""
+    full_losses: int = 0
+    """Games in which another player has the full score."""
+    points: float = 0.0
+    """Sum of its shares of the games' points; where a win can be partial, more than wins and half the draws."""
+
+    def add(self, share: float, full: int) -> None:
+        """Count a game by the first player's share of its points, and whether it was a full win (1) or a full loss (-1)."""
+        if abs(share - 0.5) <= DRAW_TOLERANCE:
+            self.draws += 1
+        elif share > 0.5:
+            self.wins += 1
+        else:
+            self.losses += 1
+        self.full_wins += full > 0
+        self.full_losses += full < 0
+        self.points += share
+
+    @property
+    def games(self) -> int:
+        """Games counted."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def share(self) -> float:
+        """Share of the points of these games; one half without games."""
+        return self.points / self.games if self.games else 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a match stands, from the first player's point of view."""
+
+    group_scores: tuple[float, ...]
+    """Share of the points of each complete group, in the order the groups began."""
+    seats: dict[tuple[int, ...], SeatTally] = field(default_factory=dict)
+    """By seating, the games of those groups."""
+
+    @property
+    def groups(self) -> int:
+        """Complete groups counted."""
+        return len(self.group_scores)
+
+    @property
+    def games(self) -> int:
+        """Games of those groups."""
+        return self.total.games
+
+    @property
+    def total(self) -> SeatTally:
+        """Wins, draws and losses over all seatings."""
+        parts = self.seats.values()
+        return SeatTally(
+            wins=sum(t.wins for t in parts),
+            draws=sum(t.draws for t in parts),
+            losses=sum(t.losses for t in parts),
+            full_wins=sum(t.full_wins for t in parts),
+            full_losses=sum(t.full_losses for t in parts),
+            points=sum(t.points for t in parts),
+        )
+
+    @property
+    def share(self) -> float:
+        """Share of all points, in [0, 1]; one half before the first group."""
+        return float(np.mean(self.group_scores)) if self.group_scores else 0.5
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the share."""
+        return share_interval(np.array(self.group_scores))
+
+    @property
+    def pentanomial(self) -> tuple[int, int, int, int, int]:
+        """Groups by share of points: none, a quarter, half, three quarters, all (rounded in games with other scores)."""
+        counts = [0] * 5
+        for score in self.group_scores:
+            counts[round(score * 4)] += 1
+        return counts[0], counts[1], counts[2], counts[3], counts[4]
+
+
+class Scoreboard:
+    """Results of one match so far."""
+
+    def __init__(self, terms: MatchTerms) -> None:
+        self.terms = terms
+        self.refused = 0
+        """Results that did not belong."""
+        self.duplicates = 0
+        """Results that were known already."""
+        self.closed = False
+        self._seatings = terms.seatings
+        self._supply = terms.openings()
+        self._openings: list[Opening] = []
+        self._results: dict[tuple[int, tuple[int, ...]], GameResult] = {}
+        self._groups: list[tuple[tuple[float, int], ...]] = []
+        """First player's share of each game of the complete groups, and whether it was a full win (1) or a full loss (-1), in
+        the order of the seatings."""
+
+    def opening(self, group: int) -> Opening | None:
+        """Return the opening of a group, None past the last one."""
+        while len(self._openings) <= group:
+            following = next(self._supply, None)
+            if following is None:
+                return None
+            self._openings.append(following)
+        return self._openings[group]
+
+    def open_pairings(self) -> Iterator[Pairing]:
+        """Yield the games that have no result yet, group by group; what arrives meanwhile is taken into account."""
+        group = 0
+        while (opening := self.opening(group)) is not None:
+            for pairing in self.terms.pairings(group, opening):
+                if (group, pairing.seating) not in self._results:
+                    yield pairing
+            group += 1
+
+    def record(self, result: GameResult) -> bool:
+        """Take a result in; returns False when it was known already, and then nothing changes.
+
+        Raises `RecordRejected` with the reason for a result that does not belong to the match or is not true.
+        """
+        if not self.is_new(result):
+            self.duplicates += 1
+            return False
+        self._results[result.group, result.seating] = result
+        self._count_complete_groups()
+        return True
+
+    def is_new(self, result: GameResult) -> bool:
+        """Return whether `record` would take a result in, without doing so. Raises as `record` does."""
+        try:
+            self._require_honest(result)
+        except RecordRejected:
+            self.refused += 1
+            raise
+        return (result.group, result.seating) not in self._results
+
+    def close(self) -> None:
+        """End the match: results that come later are refused."""
+        self.closed = True
+
+    def results(self) -> list[GameResult]:
+        """Return all results, also those of groups that are not complete, in the order of arrival."""
+        return list(self._results.values())
+
+    def counted_results(self, groups: int | None = None) -> list[GameResult]:
+        """Return the results of the groups that count, or of the first `groups`, in the order of groups and seatings."""
+        counted = range(self.groups)[:groups]
+        return [self._results[group, seating] for group in counted for seating in self._seatings]
+
+    def efforts(self, groups: int | None = None) -> tuple[Effort, ...]:
+        """Return what the moves of each player cost in the results that `counted_results` returns."""
+        totals = [Effort()] * len(self.terms.players)
+        for result in self.counted_results(groups):
+            for player, effort in enumerate(result.efforts):
+                totals[player] += effort
+        return tuple(totals)
+
+    @property
+    def groups(self) -> int:
+        """Groups that count: complete ones, up to the first that is not."""
+        return len(self._groups)
+
+    def standing(self, groups: int | None = None) -> Standing:
+        """Return where the match stands, or stood after its first `groups` groups."""
+        counted = self._groups[:groups]
+        seats = {seating: SeatTally() for seating in self._seatings}
+        for games in counted:
+            for seating, (share, full) in zip(self._seatings, games, strict=True):
+                seats[seating].add(share, full)
+        return Standing(tuple(sum(share for share, _ in games) / len(games) for games in counted), seats)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every group there can be is complete."""
+        return self.opening(self.groups) is None
+
+    def _count_complete_groups(self) -> None:
+        while all((self.groups, seating) in self._results for seating in self._seatings):
+            results = [self._results[self.groups, seating] for seating in self._seatings]
+            self._groups.append(tuple((points(r.seating, r.scores), _full(r.seating, r.scores)) for r in results))
+
+    def _require_honest(self, result: GameResult) -> None:
+        terms = self.terms
+        if result.match_id != terms.match_id:
+            raise RecordRejected("foreign_match", f"result of match {result.match_id!r}, this is {terms.match_id!r}")
+        known = self._results.get((result.group, result.seating))
+        if known is not None and known != result:
+            raise RecordRejected("conflict", f"group {result.group}, seating {result.seating} has another result already")
+        if self.closed:
+            raise RecordRejected("finished_match", f"match {terms.match_id} is over; its results no longer change")
+        opening = self.opening(result.group) if 0 <= result.group < terms.max_groups else None
+        if opening is None:
+            raise RecordRejected("unknown_group", f"match {terms.match_id} has no group {result.group}")
+        if result.seating not in self._seatings:
+            raise RecordRejected("unknown_seating", f"nobody was to sit as {result.seating}; there is {self._seatings}")
+        wanted = tuple(terms.players[player].name for player in result.seating)
+        if result.players != wanted:
+            raise RecordRejected("wrong_seats", f"{', '.join(result.players)} played, {', '.join(wanted)} were to play")
+        if result.moves[: len(opening.moves)] != opening.moves:
+            raise RecordRejected("wrong_opening", f"group {result.group} begins with {opening.moves}, got {result.moves[:8]}")
+        _require_scores(terms, opening, result)
+
+
+def _full(seating: tuple[int, ...], scores: tuple[float, ...]) -> int:
+    """Return 1 if the first player has the full score on a seat, -1 if another has it, 0 if nobody has it."""
+    best = [player for player, score in zip(seating, scores, strict=True) if score >= 1.0 - DRAW_TOLERANCE]
+    return 0 if not best else 1 if 0 in best else -1
+
+
+def _require_scores(terms: MatchTerms, opening: Opening, result: GameResult) -> None:
+    """Replay the game; raises `RecordRejected` unless it is legal, over, and ended as the result says."""
+    try:
+        state = positions.replay(terms.game, result.moves, opening.seed)
+        scores = positions.final_scores(terms.game, state)
+    except GameError as error:
+        raise RecordRejected("illegal_game", f"group {result.group}: {error}") from error
+    if len(result.scores) != len(scores) or not np.allclose(result.scores, scores, atol=DRAW_TOLERANCE):
+        raise RecordRejected("wrong_result", f"group {result.group} says {result.scores}, the rules say {scores}")

@@ -1,0 +1,78 @@
+"""Confidence intervals for a share of points, and shares as Elo differences.
+
+`share_interval` is the one for matches: it takes groups of games with the same opening as its observations, so it counts
+what the evidence is worth, not how many games were played. `wilson` treats games as independent wins and losses; with
+draws it is wider than need be, never narrower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from zerofleet.strength.ratings.likelihood import histogram, misfit
+
+__all__ = ["CHI_SQUARE_95", "Z_95", "elo_from_share", "share_from_elo", "share_interval", "wilson"]
+
+Z_95 = 1.959963984540054  # normal quantile of 97.5 %
+CHI_SQUARE_95 = Z_95 * Z_95  # quantile of 95 % of chi square with one degree of freedom
+
+BISECTIONS = 30
+PRECISION = 1e-9
+
+
+def elo_from_share(share: float) -> float:
+    """Return the Elo difference at which `share` of the points is expected; infinite at 0 and 1."""
+    if share <= 0.0:
+        return -math.inf
+    if share >= 1.0:
+        return math.inf
+    return -400.0 * math.log10(1.0 / share - 1.0)
+
+
+def share_from_elo(elo: float) -> float:
+    """Return the expected share of points of a player who is `elo` stronger."""
+    return 1.0 / (1.0 + math.pow(10.0, -elo / 400.0))
+
+
+def wilson(points: float, games: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of independent games (Wilson 1927); (0, 1) without games."""
+    if games == 0:
+        return 0.0, 1.0
+    share = points / games
+    centre = share + CHI_SQUARE_95 / (2.0 * games)
+    half = Z_95 * math.sqrt(share * (1.0 - share) / games + CHI_SQUARE_95 / (4.0 * games * games))
+    scale = 1.0 + CHI_SQUARE_95 / games
+    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+
+
+def share_interval(group_scores: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of independent group scores (float [N], in [0, 1]); (0, 1) without groups.
+
+    All means that the likelihood ratio does not reject (Owen 1988): inside [0, 1] by construction, and honest where
+    every group ended alike (100 groups all won: 0.981 to 1).
+    """
+    if len(group_scores) == 0:
+        return 0.0, 1.0
+    counts, scores = histogram(group_scores)
+    mean = float(np.mean(group_scores))
+
+    def rejected(claim: float) -> bool:
+        return bool(2.0 * misfit(counts, scores, claim) > CHI_SQUARE_95)
+
+    return _edge(mean, 0.0, rejected), _edge(mean, 1.0, rejected)
+
+
+def _edge(inside: float, outside: float, rejected: Callable[[float], bool]) -> float:
+    """Return where `rejected` turns true between a mean that fits and the end of the range."""
+    if abs(inside - outside) < PRECISION:
+        return outside
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (inside + outside)
+        if rejected(middle):
+            outside = middle
+        else:
+            inside = middle
+    return outside

@@ -1,0 +1,74 @@
+"""The sequential test that decides promotion: GSPRT on pairs of games.
+
+After every pair the log-likelihood ratio of two claims is taken, "the candidate is `elo1` stronger" against "`elo0`
+stronger", each at its likeliest (see `likelihood`). The test ends when the ratio leaves (log beta / (1 - alpha),
+log (1 - beta) / alpha) (Wald 1945): a candidate worth `elo0` passes with probability alpha at most, one worth `elo1`
+fails with probability beta at most, both approximately and checked by simulation in the tests. Looking after each pair is
+what the test is made for; looking at a fixed-size test that way is not.
+
+Elo here is logistic: `elo` means an expected share of 1 / (1 + 10^(-elo/400)) of the points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.strength.ratings.intervals import share_from_elo
+from zerofleet.strength.ratings.likelihood import misfit
+
+__all__ = ["Sprt", "Verdict"]
+
+
+class Verdict(Enum):
+    """What the test says so far."""
+
+    CONTINUE = "continue"
+    STRONGER = "stronger"
+    """The ratio reached the upper bound: take `elo1`."""
+    NOT_STRONGER = "not stronger"
+    """The ratio reached the lower bound: take `elo0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sprt:
+    """A test of elo1 against elo0 with error probabilities alpha (a false pass) and beta (a false fail)."""
+
+    elo0: float
+    elo1: float
+    alpha: float = 0.05
+    beta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not self.elo0 < self.elo1:
+            raise ConfigurationError(f"the sequential test wants elo0 < elo1, got {self.elo0} and {self.elo1}")
+        if not (0.0 < self.alpha < 0.5 and 0.0 < self.beta < 0.5):
+            raise ConfigurationError(f"alpha and beta must lie in (0, 0.5), got {self.alpha} and {self.beta}")
+
+    @property
+    def lower(self) -> float:
+        """The bound at which the candidate fails."""
+        return math.log(self.beta / (1.0 - self.alpha))
+
+    @property
+    def upper(self) -> float:
+        """The bound at which the candidate passes."""
+        return math.log((1.0 - self.beta) / self.alpha)
+
+    def log_likelihood_ratio(self, counts: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return log L(elo1) / L(elo0) (float [...]) of histograms `counts` [..., K] over the group scores `scores` [K]."""
+        claim0, claim1 = share_from_elo(self.elo0), share_from_elo(self.elo1)
+        ratio: np.ndarray = misfit(counts, scores, claim0) - misfit(counts, scores, claim1)
+        return ratio
+
+    def verdict(self, log_likelihood_ratio: float) -> Verdict:
+        """Return what a ratio means."""
+        if log_likelihood_ratio >= self.upper:
+            return Verdict.STRONGER
+        if log_likelihood_ratio <= self.lower:
+            return Verdict.NOT_STRONGER
+        return Verdict.CONTINUE

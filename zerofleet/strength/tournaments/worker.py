@@ -1,0 +1,52 @@
+"""The process behind `ProcessWorker`: plays what its input says. See `zerofleet.strength.tournaments.workers`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from games.errors import GameError
+from zerofleet.agents import make_agent
+from zerofleet.errors import ZerofleetError
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.strength.tournaments.workers import LONGEST_LINE, PAIRINGS, REPLY, SETUP, LocalWorker, Reply
+
+__all__ = ["main"]
+
+
+async def main() -> None:
+    """Play until the input ends. Cancellation: games under way are lost."""
+    lines = asyncio.StreamReader(limit=LONGEST_LINE)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
+    setup = SETUP.validate_json(await lines.readline())
+    game = setup.made()
+    async with evaluating(setup.address, game) as evaluator:
+        worker = LocalWorker(game, evaluator, make_agent=make_agent, simulations=setup.simulations)
+        following = asyncio.create_task(lines.readline())
+        while line := await following:
+            following = asyncio.create_task(lines.readline())
+            playing = asyncio.create_task(_portion(worker, line))
+            await asyncio.wait({playing, following}, return_when=asyncio.FIRST_COMPLETED)
+            if not playing.done():  # the input has ended: nobody listens any more
+                os._exit(0)  # an agent may think for long, and a thread cannot be stopped
+            await playing
+
+
+async def _portion(worker: LocalWorker, line: bytes) -> None:
+    try:
+        async for result in worker.play(PAIRINGS.validate_json(line)):
+            _say(Reply(result=result))
+    except (ZerofleetError, GameError) as error:
+        _say(Reply(error=str(error)))
+    else:
+        _say(Reply())
+
+
+def _say(reply: Reply) -> None:
+    sys.stdout.buffer.write(REPLY.dump_json(reply) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

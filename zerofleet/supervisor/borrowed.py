@@ -1,0 +1,206 @@
+"""Borrowing a service of a run: the live one when the run is under way, else one started for the purpose.
+
+    async with served(paths, game) as address:           # an inference server with the champion
+        ...
+    async with evaluating(address, game) as evaluator:   # see zerofleet.evaluators.opening
+        ...
+    async with gatekept(paths, game) as address:         # a gatekeeper, for promotions
+
+A live service is the one whose announce file names a living process that answers. A service started here gets a private
+socket and a token of its own, logs to a temporary file, and ends with the `async with`, or with this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from games.core import Game
+from games.positions import parameters_text
+from zerofleet.contracts.naming import model_name
+from zerofleet.errors import ModelNotFound, Unavailable, ZerofleetError
+from zerofleet.evaluators.control import ModelControl
+from zerofleet.rpc.channels import open_channel
+from zerofleet.rpc.security.credentials import client_tls, client_token
+from zerofleet.service.settings import open_run_store
+from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
+
+__all__ = ["champion_version", "gatekept", "live_address", "served"]
+
+START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
+PROBE_TIMEOUT_S = 3.0
+STOP_TIMEOUT_S = 20.0
+LOG_LINES_SHOWN = 8
+EVERYWHERE = {"0.0.0.0", "[::]"}  # noqa: S104 - what is announced, not where we listen
+
+# A server that is about to listen is looked for many times a second; grpc's own backoff grows to minutes.
+_STARTING = (
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # also the limit of one connection attempt, which a busy machine may need
+    ("grpc.max_reconnect_backoff_ms", 100),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
+    """Return the version that the run's champion pointer names; raises `ModelNotFound` before the first promotion."""
+    paths, model = _paths(run), model_name(game)
+    champion = open_run_store(paths).champion(model)
+    if champion is None:
+        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; let the run go on, or name a version as model:N")
+    return champion.version
+
+
+def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
+    """Return the gRPC address a service of the run announces, None unless the process that wrote it is alive."""
+    try:
+        says = json.loads(_paths(run).announce(service).read_bytes())
+        process = psutil.Process(int(says["pid"]))
+        alive = process.status() != psutil.STATUS_ZOMBIE
+        return _as_reached(str(says["address"])) if alive else None
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        return None
+
+
+def _as_reached(address: str) -> str:
+    """Return an address of this machine as a client writes it: a server that listens everywhere is `localhost`."""
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in EVERYWHERE else address
+
+
+@contextlib.asynccontextmanager
+async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence[int] = ()) -> AsyncIterator[str]:
+    """Yield the address of an inference server that has `versions` of the game's model; none named: the champion.
+
+    The run's own server is used when it is up and has them all; it is never made to load anything, as that would cost the
+    run. Raises `ModelNotFound`, `CorruptModel`, `Unavailable`.
+    Cancellation: a server that was started is stopped.
+    """
+    paths, model = _paths(run), model_name(game)
+    wanted = sorted(set(versions)) or [champion_version(paths, game)]
+    store = open_run_store(paths)
+    for version in wanted:
+        await asyncio.to_thread(store.verify, model, version, game=game)
+    live = live_address(paths, "inference_server")
+    if live is not None and await _has(live, model, wanted):
+        yield live
+        return
+    async with _started("inference_server", paths, game) as (address, token):
+        async with ModelControl(address, token=token, store=store) as control:
+            await control.serve(model, wanted)
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def gatekept(run: RunPaths | RunDirectory, game: Game) -> AsyncIterator[str]:
+    """Yield the address of the run's gatekeeper, or of one started for the purpose.
+
+    Raises `Unavailable`. Cancellation: a gatekeeper that was started is stopped.
+    """
+    paths = _paths(run)
+    live = live_address(paths, "gatekeeper")
+    if live is not None:
+        yield live
+        return
+    async with _started("gatekeeper", paths, game) as (address, _):
+        yield address
+
+
+def _paths(run: RunPaths | RunDirectory) -> RunPaths:
+    return run.paths if isinstance(run, RunDirectory) else run
+
+
+async def _has(address: str, model: str, versions: Sequence[int]) -> bool:
+    """Return whether a server answers and has all those versions."""
+    try:
+        probe = ModelControl(address, token=client_token(), tls=client_tls(), timeout_s=PROBE_TIMEOUT_S)
+        async with asyncio.timeout(PROBE_TIMEOUT_S), probe as control:
+            return all([await control.ready(model, version) for version in versions])
+    except (TimeoutError, ZerofleetError):
+        return False
+
+
+@contextlib.asynccontextmanager
+async def _started(service: str, paths: RunPaths, game: Game) -> AsyncIterator[tuple[str, str]]:
+    """Start a service of the run as a child; yield its address and its token once it listens, and end it."""
+    with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
+        address, token = f"unix:{directory}/{service}.sock", secrets.token_hex(16)
+        arguments = [
+            *("--run-dir", str(paths.root.absolute()), "--game", game.spec().name, "--preset", read_header(paths.root).preset),
+            *("--address", address, "--parent-pid", str(os.getpid()), "--log-format", "console", "--grace-s", "10"),
+            *(f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()),
+        ]
+        log = Path(directory) / f"{service}.log"
+        with log.open("wb") as out:
+            # A session of its own: Ctrl-C at the terminal is for this process, which then ends the child in order.
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", service, *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                env=_environment(service, token),
+            )
+        try:
+            await _until_listening(service, address, process, log)
+            yield address, token
+        finally:
+            await _end(process)
+
+
+def _environment(service: str, token: str) -> dict[str, str]:
+    """Return what a service on a private socket is started with: an inference server has its own token and no others.
+
+    A gatekeeper presents this process's token to the inference server of the run.
+    """
+    own = {name: value for name, value in os.environ.items() if name not in {"ZEROFLEET_TOKENS", "ZEROFLEET_TOKENS_FILE"}}
+    if service == "inference_server":
+        own.pop("ZEROFLEET_TOKEN_FILE", None)
+        own["ZEROFLEET_TOKEN"] = token
+    return own
+
+
+async def _until_listening(service: str, address: str, process: asyncio.subprocess.Process, log: Path) -> None:
+    """Return when the child accepts connections; raises `Unavailable` with the end of its log when it does not."""
+    async with open_channel(address, _STARTING) as channel:
+        ready, died = asyncio.ensure_future(channel.channel_ready()), asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait({ready, died}, timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                return
+        finally:
+            ready.cancel()
+            died.cancel()
+    said = await asyncio.to_thread(_last_lines, log)
+    how = (
+        f"ended with {process.returncode}" if process.returncode is not None else f"did not listen for {START_TIMEOUT_S:.0f} s"
+    )
+    raise Unavailable(f"{service} could not be started: it {how}\n{said}".rstrip())
+
+
+def _last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-LOG_LINES_SHOWN:])
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask the child to end, and end it when it does not."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
