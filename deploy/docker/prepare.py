@@ -58,7 +58,7 @@ RIGHTS = {
     ),
     "probe": "-@all +ping",
 }
-"""Rights of each user of Redis; `zerofleet.storage.streams.redis` gives the reasons. PING is the client's check of an idle connection."""
+"""Rights of each user of Redis; `zerofleet.storage.streams.redis` gives the reasons. PING checks an idle connection."""
 
 
 def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
