@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -68,9 +69,15 @@ class ObjectServer:
 
 @pytest.fixture(scope="session")
 def _object_server() -> Iterator[ObjectServer]:
-    server = ObjectServer()
-    yield server
-    server.stop()
+    from botocore.loaders import JSONFileLoader  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:  # every session would read a megabyte about S3 again
+        patch.setattr(JSONFileLoader, "load_file", functools.cache(JSONFileLoader.load_file))
+        patch.setattr(JSONFileLoader, "__eq__", lambda one, other: type(one) is type(other), raising=False)
+        patch.setattr(JSONFileLoader, "__hash__", lambda one: hash(type(one)), raising=False)
+        server = ObjectServer()
+        yield server
+        server.stop()
 
 
 @pytest.fixture
