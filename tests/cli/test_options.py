@@ -7,8 +7,8 @@ import typer
 
 from games.core import make
 from zerofleet.cli.options import chosen_game, read_parameters
-from zerofleet.cli.runs import default_directory, find_run
 from zerofleet.errors import RunDirectoryError
+from zerofleet.storage.run_lookup import default_directory, find_run
 from zerofleet.storage.runs import RunDirectory, RunHeader
 
 

@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 PRESETS = ("tiny", "laptop", "gpu")
-DEFAULT_SIMULATIONS = 100
 
 
 def complete_game() -> list[str]:
@@ -97,10 +96,12 @@ def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
 
 
 def chosen_simulations(game: Game, given: int | None) -> int:
-    """Return how much a model searches for a move, unless it is said: not at all for what would then be guessed."""
+    """Return the simulations of a move of a model: those given, else the default of the game."""
     if given is not None:
         return given
-    return 0 if game.spec().information == "simultaneous" else DEFAULT_SIMULATIONS
+    from zerofleet.search.settings import default_simulations  # noqa: PLC0415  (as `complete_game`)
+
+    return default_simulations(game.spec())
 
 
 def chosen_game(name: str, settings: Sequence[str] | None) -> Game:

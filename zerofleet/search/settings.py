@@ -8,7 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from games.core import GameSpec
 
-__all__ = ["SearchSettings"]
+__all__ = ["SearchSettings", "default_simulations"]
+
+DEFAULT_SIMULATIONS = 100
+
+
+def default_simulations(spec: GameSpec) -> int:
+    """Return the simulations of a move where none are given: none where choices are simultaneous and could be guessed."""
+    return 0 if spec.information == "simultaneous" else DEFAULT_SIMULATIONS
+
 
 LEAVES_AT_ONCE = 8
 

@@ -18,11 +18,10 @@ from games.positions import legal, new_state
 from zerofleet.agents import Agent
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, chosen_game
-from zerofleet.cli.play.entrants import entrants, serving_agent
-from zerofleet.cli.play.opponents import is_model
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.play import seen_by_mover
+from zerofleet.supervisor.entrants import entrants, is_model, serving_agent
 
 __all__ = ["AgentFigures", "agent", "measure", "random_positions"]
 
@@ -119,7 +118,7 @@ async def _measure(request: _Request) -> AgentFigures:
     game = request.game
     if is_model(request.text):
         raise InvalidRequest(f"{request.text} is a model, no agent; take one that asks it, such as mcts:100,model=champion")
-    async with serving_agent(entrants([request.text], game, request.run_dir), game) as chooser:
+    async with serving_agent(entrants([request.text], game, request.run_dir, note=screen.note), game) as chooser:
         asked = {"positions": request.positions, "seed": request.seed}
         return await asyncio.to_thread(measure, game, chooser, seconds=request.seconds, **asked)
 

@@ -15,10 +15,8 @@ from games.core import Game
 from games.positions import parameters_text
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
-from zerofleet.cli.play.entrants import entrants, serving_agent
-from zerofleet.cli.play.opponents import is_model, version_of
-from zerofleet.cli.runs import find_run
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.storage.run_lookup import find_run
 from zerofleet.strength.accuracy import (
     Chooser,
     GradedMove,
@@ -35,6 +33,7 @@ from zerofleet.strength.accuracy import (
     yardstick,
 )
 from zerofleet.supervisor.borrowed import served
+from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of
 
 __all__ = ["accuracy"]
 
@@ -129,7 +128,9 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
                 for mode, budget in budgets.items()
             }
         else:
-            agent = await stack.enter_async_context(serving_agent(entrants([request.player], game, run_dir), game))
+            agent = await stack.enter_async_context(
+                serving_agent(entrants([request.player], game, run_dir, note=screen.note), game)
+            )
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
         *_, strongest = modes.values()
         sources = (

@@ -13,10 +13,10 @@ from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import available, draw
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.cli.play.game_view import WIDE_COLUMNS, list_table, render_game, summarise, view_moves
-from zerofleet.cli.runs import find_run
 from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.errors import InvalidRequest, RecordRejected
 from zerofleet.storage.game_log import GameLog, LoggedGame
+from zerofleet.storage.run_lookup import find_run
 
 __all__ = ["app", "find_game"]
 

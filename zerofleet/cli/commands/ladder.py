@@ -20,7 +20,6 @@ from games.positions import parameters_text
 from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
-from zerofleet.cli.runs import find_run
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ModelNotFound
@@ -29,6 +28,7 @@ from zerofleet.evaluators.opening import evaluating
 from zerofleet.presets import preset
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.charts import LadderPoint, ladder_chart, require_drawable
 from zerofleet.strength.ladders import LadderBook, LadderPlan, default_rungs, parse_rungs, spaced

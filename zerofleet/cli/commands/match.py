@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from games.core import Game
 from games.positions import parameters_text
-from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.commands.match_report import show_match
 from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
-from zerofleet.cli.play.entrants import Entrants, entrants, serving
 from zerofleet.errors import InvalidRequest
-from zerofleet.evaluators.opening import evaluating
 from zerofleet.strength.matches import (
     FixedGames,
-    GameResult,
     MatchOutcome,
-    MatchSettings,
     MatchTerms,
-    Opening,
     Player,
     Scoreboard,
     SequentialTest,
     StoppingRule,
-    play_match,
     read_openings,
-    seatings,
-    summarise,
 )
-from zerofleet.strength.matches.play import usable_cores
+from zerofleet.strength.matches.meeting import Met, meet, terms_of_games
 from zerofleet.strength.ratings import Sprt
+from zerofleet.supervisor.entrants import Entrants, entrants, serving
 
 __all__ = ["match"]
 
-SLOTS = 128  # games at once: large requests, and still many opponents' moves between two of them
-AGENT_SLOTS = 8  # for each core where no model is asked: more would only end later, when a test may have decided
 GAMES = 100
 MOST_GAMES_OF_A_TEST = 20_000  # by far more than a test of a difference worth finding takes
 
@@ -93,86 +79,36 @@ def match(
     game = chosen_game(game_name, parameters)
     test = None if sprt is None else _sprt(sprt, alpha, beta)
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
-    request = _Request(
-        game=game,
-        names=(first, second),
-        games=most,
-        simulations=chosen_simulations(game, simulations),
-        opening_plies=opening_plies,
-        openings=None if openings is None else read_openings(game, openings),
-        seed=seed,
-        control=control,
-        test=test,
-    )
-    played = asyncio.run(_play(request, run_dir))
-    summary = summarise(
-        played.board.terms, played.outcome.standing, played.board.counted_results(played.outcome.standing.groups)
-    )
+    budget = chosen_simulations(game, simulations)
+    lines = None if openings is None else read_openings(game, openings)
+    rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
+    chosen = entrants((first, second), game, run_dir, note=screen.note)
+    players = _opponents(chosen, control=control)
+    terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines)
+    met = asyncio.run(_play(terms, chosen, budget, rule))
+    summary = met.summary()
     if summary.games < most and test is None and not json:
         supply = f"{openings} holds" if openings else f"{game_name} offers"
         plies = "" if openings else f" of {opening_plies} plies"
         screen.note(f"{summary.games} games: {supply} {summary.openings} different openings{plies}")
     if not json:
-        show_match(summary, played.outcome if test else None)
+        show_match(summary, met.outcome if test else None)
         return
-    about = {"game": game_name, "parameters": parameters_text(game), "simulations": request.simulations, "seed": seed}
+    about = {"game": game_name, "parameters": parameters_text(game), "simulations": budget, "seed": seed}
     start = {"opening_plies": opening_plies, "openings_file": None if openings is None else str(openings)}
-    screen.emit_json({**about, **start, "sprt": _test_json(test, played.outcome), **asdict(summary)})
+    screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    game: Game
-    names: tuple[str, str]
-    games: int
-    simulations: int
-    opening_plies: int
-    openings: tuple[Opening, ...] | None
-    seed: int
-    control: bool
-    test: Sprt | None
+async def _play(terms: MatchTerms, chosen: Entrants, simulations: int, rule: StoppingRule) -> Met:
+    """Borrow an inference server if there is a model among the players, and play."""
+    label = f"{terms.players[0].name} against {terms.players[1].name}"
+    async with serving(chosen, terms.game) as address:
+        with screen.meter(label, terms.max_groups * terms.games_per_group) as meter:
 
-    @property
-    def max_groups(self) -> int:
-        return math.ceil(self.games / len(seatings(self.game.spec().num_players)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Played:
-    board: Scoreboard
-    outcome: MatchOutcome
-
-
-async def _play(request: _Request, run_dir: Path | None) -> _Played:
-    """Find the players, borrow an inference server if there is a model among them, and play."""
-    game = request.game
-    async with AsyncExitStack() as stack:
-        chosen = entrants(request.names, game, run_dir)
-        terms = MatchTerms(
-            match_id="match",
-            game=game,
-            players=_opponents(chosen, control=request.control),
-            seed=request.seed,
-            opening_plies=request.opening_plies,
-            max_groups=request.max_groups,
-            given_openings=request.openings,
-        )
-        address = await stack.enter_async_context(serving(chosen, game))
-        evaluator = await stack.enter_async_context(evaluating(address, game))
-        board = Scoreboard(terms)
-        rule: StoppingRule = FixedGames() if request.test is None else SequentialTest(request.test)
-        most = terms.max_groups * terms.games_per_group
-        slots = SLOTS if chosen.run is not None else AGENT_SLOTS * usable_cores()
-        settings = MatchSettings(simulations=request.simulations, slots=min(slots, most))
-        label = f"{terms.players[0].name} against {terms.players[1].name}"
-        with screen.meter(label, most) as meter:
-
-            async def record(result: GameResult) -> None:
-                board.record(result)
+            def progress(board: Scoreboard) -> None:
                 meter.advance(remark=_remark(board, rule))
 
-            outcome = await play_match(board, rule, evaluator, settings=settings, make_agent=make_agent, record=record)
-        return _Played(board, outcome)
+            return await meet(terms, address, simulations=simulations, rule=rule, progress=progress)
 
 
 def _opponents(chosen: Entrants, *, control: bool) -> tuple[Player, Player]:

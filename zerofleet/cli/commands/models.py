@@ -14,7 +14,6 @@ import typer
 from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
-from zerofleet.cli.runs import find_run
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, Champion
@@ -23,6 +22,7 @@ from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.model_store import ModelStore
+from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.borrowed import gatekept, live_address
 

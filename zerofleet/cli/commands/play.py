@@ -17,12 +17,12 @@ from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
 from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
-from zerofleet.cli.play.entrants import entrants, serving_agent
-from zerofleet.cli.play.opponents import AgentOpponent, ModelOpponent, is_model, version_of
+from zerofleet.cli.play.opponents import AgentOpponent, ModelOpponent
 from zerofleet.cli.play.session import Session
-from zerofleet.cli.runs import find_run
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.storage.run_lookup import find_run
 from zerofleet.supervisor.borrowed import served
+from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of
 
 __all__ = ["play"]
 
@@ -86,7 +86,7 @@ async def _agent(
     stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, luck: np.random.Generator
 ) -> AgentOpponent:
     """Make an agent, with a server of the model that it asks, if any; the server ends with `stack`."""
-    agent = await stack.enter_async_context(serving_agent(entrants([name], game, run_dir), game))
+    agent = await stack.enter_async_context(serving_agent(entrants([name], game, run_dir, note=screen.note), game))
     return AgentOpponent(game, agent, luck)
 
 

@@ -11,11 +11,11 @@ import typer
 from games.core import make
 from zerofleet import supervisor
 from zerofleet.cli.options import PRESETS, check_preset, complete_game
-from zerofleet.cli.runs import default_directory
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment, read_experiment
 from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.run_lookup import default_directory
 from zerofleet.supervisor import RunRequest, parse_duration, split_settings
 
 __all__ = ["run"]

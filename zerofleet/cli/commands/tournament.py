@@ -19,7 +19,6 @@ from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.commands.tournament_report import show_tournament
 from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
-from zerofleet.cli.play.entrants import Entrants, entrants, serving
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import rating_chart, require_drawable
@@ -37,6 +36,7 @@ from zerofleet.strength.tournaments import (
 )
 from zerofleet.strength.tournaments.play import restored
 from zerofleet.strength.tournaments.workers import Setup
+from zerofleet.supervisor.entrants import Entrants, entrants, serving
 
 __all__ = ["tournament"]
 
@@ -78,7 +78,7 @@ def tournament(
     if plot is not None:
         require_drawable(plot)
     game = chosen_game(game_name, parameters)
-    chosen = entrants(names, game, run_dir)
+    chosen = entrants(names, game, run_dir, note=screen.note)
     terms = TournamentTerms(
         game=game,
         players=chosen.players,

@@ -1,4 +1,4 @@
-"""Who sits opposite: `champion`, `model:7`, or a classical agent such as `alpha_beta:5`, `random` or `perfect`."""
+"""Opponents at the terminal: a model that searches, or a classical agent such as `alpha_beta:5`."""
 
 from __future__ import annotations
 
@@ -10,30 +10,12 @@ import numpy as np
 
 from games.core import Game
 from games.positions import replay
-from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import RootAnalysis, SearchSettings, search_position
-from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
-from zerofleet.supervisor.borrowed import champion_version
 
-__all__ = ["AgentOpponent", "ModelOpponent", "is_model", "version_of"]
-
-
-def is_model(name: str) -> bool:
-    """Return whether an opponent's name means a model."""
-    return name == "champion" or name.startswith("model:")
-
-
-def version_of(name: str, run: RunPaths, game: Game) -> int:
-    """Return the version that `champion` or `model:N` means; raises `ModelNotFound` or `InvalidRequest`."""
-    if name == "champion":
-        return champion_version(run, game)
-    number = name.removeprefix("model:")
-    if not number.isdigit() or int(number) < 1:
-        raise InvalidRequest(f"{name!r} is not a model; write model:N with a version from `zerofleet models list`")
-    return int(number)
+__all__ = ["AgentOpponent", "ModelOpponent"]
 
 
 class ModelOpponent:

@@ -1,27 +1,25 @@
-"""Who plays in a match or a tournament: names of the command line become players, with the models they need served."""
+"""Entrants of a match or a tournament: names become players, with the models they need served."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from games.core import Game
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.spelling import Spelling
-from zerofleet.cli import screen
-from zerofleet.cli.play.opponents import is_model, version_of
-from zerofleet.cli.runs import find_run
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.matches import Player
 from zerofleet.strength.matches.play import waiting_for
-from zerofleet.supervisor.borrowed import served
+from zerofleet.supervisor.borrowed import champion_version, served
 
-__all__ = ["Entrants", "entrants", "serving", "serving_agent"]
+__all__ = ["Entrants", "entrants", "is_model", "serving", "serving_agent", "version_of"]
 
 _MODEL = "model"  # the option by which agents name the model they ask
 
@@ -37,10 +35,11 @@ class Entrants:
     """Versions to be served, ascending."""
 
 
-def entrants(names: Sequence[str], game: Game, run_dir: Path | None) -> Entrants:
+def entrants(names: Sequence[str], game: Game, run_dir: Path | None, *, note: Callable[[str], None]) -> Entrants:
     """Return the players that names mean: `champion`, `model:7`, or an agent, which may ask a model (`model=champion`).
 
-    Agents get their full names, so that one agent spelt in two ways is one player. Raises `InvalidRequest` for an agent that
+    `note` is called with a line on each `champion`: which version it is. Agents get their full names, so that one agent spelt
+    in two ways is one player. Raises `InvalidRequest` for an agent that
     does not exist or cannot play the game, `RunDirectoryError` and `ModelNotFound` for models that are not there.
     """
     spellings = [Spelling.parse(name) for name in names]
@@ -52,7 +51,7 @@ def entrants(names: Sequence[str], game: Game, run_dir: Path | None) -> Entrants
     players, versions = [], set[int]()
     for name, spelling in zip(names, spellings, strict=True):
         if run is not None and is_model(name):
-            players.append(_told(name, Player.model(version_of(name, run, game)), run))
+            players.append(_told(name, Player.model(version_of(name, run, game)), run, note))
             versions.add(players[-1].version or 0)
             continue
         text = name
@@ -60,7 +59,7 @@ def entrants(names: Sequence[str], game: Game, run_dir: Path | None) -> Entrants
             version = _version_asked(asked, run, game)
             versions.add(version)
             text = str(Spelling(spelling.name, spelling.argument, _with_model(spelling, version)))
-        players.append(_told(name, Player(make_agent(text, game, evaluate=_nobody).name), run))
+        players.append(_told(name, Player(make_agent(text, game, evaluate=_nobody).name), run, note))
     return Entrants(tuple(players), run, tuple(sorted(versions)))
 
 
@@ -92,6 +91,21 @@ async def serving_agent(chosen: Entrants, game: Game) -> AsyncIterator[Agent]:
             yield make_agent(player.name, game, evaluate=waiting_for(evaluator))
 
 
+def is_model(name: str) -> bool:
+    """Return whether an opponent's name means a model."""
+    return name == "champion" or name.startswith("model:")
+
+
+def version_of(name: str, run: RunPaths, game: Game) -> int:
+    """Return the version that `champion` or `model:N` means; raises `ModelNotFound` or `InvalidRequest`."""
+    if name == "champion":
+        return champion_version(run, game)
+    number = name.removeprefix("model:")
+    if not number.isdigit() or int(number) < 1:
+        raise InvalidRequest(f"{name!r} is not a model; write model:N with a version from `zerofleet models list`")
+    return int(number)
+
+
 def _asked(spelling: Spelling) -> str:
     """Return which model an agent asks, as written; empty if it asks none."""
     return dict(spelling.written).get(_MODEL, "")
@@ -105,10 +119,10 @@ def _with_model(spelling: Spelling, version: int) -> tuple[tuple[str, str], ...]
     return tuple((option, str(version) if option == _MODEL else value) for option, value in spelling.written)
 
 
-def _told(name: str, player: Player, run: RunPaths | None) -> Player:
-    """Return the player, and tell whoever asked for `champion` which version that is."""
+def _told(name: str, player: Player, run: RunPaths | None, note: Callable[[str], None]) -> Player:
+    """Return the player; where the name says `champion`, note the version."""
     if "champion" in name and run is not None:
-        screen.note(f"{name} is {player.name} of {run.root}")
+        note(f"{name} is {player.name} of {run.root}")
     return player
 
 

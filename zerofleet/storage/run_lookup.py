@@ -1,4 +1,4 @@
-"""Which run a command means: the one named by `--run-dir`, or the newest of the game below `runs/`."""
+"""Lookup of a run: the named directory, or the newest run of the game below `runs/`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""A meeting: a match as a person asks for it, from a number of games to a summary.
+
+terms = terms_of_games(game, players, games=100, seed=0, opening_plies=2)
+met = await meet(terms, address, simulations=100)        # the inference server of the models, None without models
+print(met.summary())
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from games.core import Game
+from zerofleet.agents import make_agent
+from zerofleet.evaluators.opening import evaluating
+from zerofleet.strength.matches.match import MatchOutcome, play_match
+from zerofleet.strength.matches.openings import Opening
+from zerofleet.strength.matches.play import MatchSettings, usable_cores
+from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard
+from zerofleet.strength.matches.stopping import FixedGames, StoppingRule
+from zerofleet.strength.matches.summary import MatchSummary, summarise
+from zerofleet.strength.matches.terms import MatchTerms, Player, seatings
+
+__all__ = ["Met", "meet", "terms_of_games"]
+
+SLOTS = 128  # games at once: large requests, and still many opponents' moves between two of them
+AGENT_SLOTS = 8  # for each core where no model is asked: more would only end later, when a test may have decided
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A meeting that was played to its end."""
+
+    board: Scoreboard
+    outcome: MatchOutcome
+
+    def summary(self) -> MatchSummary:
+        """Return the result in numbers."""
+        standing = self.outcome.standing
+        return summarise(self.board.terms, standing, self.board.counted_results(standing.groups))
+
+
+def terms_of_games(
+    game: Game,
+    players: tuple[Player, ...],
+    *,
+    games: int,
+    seed: int,
+    opening_plies: int,
+    openings: tuple[Opening, ...] | None = None,
+) -> MatchTerms:
+    """Return the terms of a match of at least `games` games, in whole groups. Raises `InvalidRequest`."""
+    return MatchTerms(
+        match_id="match",
+        game=game,
+        players=players,
+        seed=seed,
+        opening_plies=opening_plies,
+        max_groups=math.ceil(games / len(seatings(game.spec().num_players))),
+        given_openings=openings,
+    )
+
+
+async def meet(
+    terms: MatchTerms,
+    address: str | None,
+    *,
+    simulations: int,
+    rule: StoppingRule | None = None,
+    progress: Callable[[Scoreboard], None] = lambda _board: None,
+) -> Met:
+    """Play until `rule` decides, by default all games; `progress` is called after each result.
+
+    `address` is that of an inference server with the models, None where none is asked. Raises what evaluator and agents
+    raise. Cancellation: the games are lost.
+    """
+    board = Scoreboard(terms)
+    most = terms.max_groups * terms.games_per_group
+    slots = AGENT_SLOTS * usable_cores() if address is None else SLOTS
+    settings = MatchSettings(simulations=simulations, slots=min(slots, most))
+
+    async def record(result: GameResult) -> None:
+        board.record(result)
+        progress(board)
+
+    async with evaluating(address, terms.game) as evaluator:
+        outcome = await play_match(
+            board, rule or FixedGames(), evaluator, settings=settings, make_agent=make_agent, record=record
+        )
+    return Met(board, outcome)
