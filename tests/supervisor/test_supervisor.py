@@ -27,7 +27,7 @@ from zerofleet.supervisor.child import ChildPlan, GaveUp
 from zerofleet.supervisor.fleet import plan_fleet
 from zerofleet.supervisor.leftovers import end_leftovers
 from zerofleet.supervisor.readings import Readings
-from zerofleet.supervisor.supervisor import Supervisor
+from zerofleet.supervisor.supervisor import Supervisor, stopped_by_signals
 
 Plan = Callable[..., ChildPlan]
 
@@ -43,8 +43,9 @@ async def supervising(
 ) -> AsyncIterator[asyncio.Task[tuple[GaveUp | None, Readings]]]:
     request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", duration_s=duration_s)
     supervisor = Supervisor(request, directory, plans, Console(file=out, width=100))
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-        yield group.create_task(supervisor.run())
+    with stopped_by_signals(supervisor):
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            yield group.create_task(supervisor.run())
 
 
 async def until_ready(notes: Path, children: int) -> None:

@@ -49,6 +49,21 @@ class Opinion:
     principal_variation: tuple[str, ...]
     is_over: bool
 
+    def __str__(self) -> str:
+        """Return the moves as a table, best first, with the expected line below."""
+        if self.is_over:
+            return f"the game is over: {' '.join(f'{score:+g}' for score in self.value)}"
+        value = self.value[self.to_move]
+        width = max(4, *(len(move.move) for move in self.moves))
+        lines = [
+            f"player {self.to_move + 1} to move, value {value:+.3f}, model {self.model_version}",
+            f"{'move':<{width}}   prior  visits   value",
+            *(_row(move, width) for move in self.moves),
+        ]
+        if self.principal_variation:
+            lines.append(f"expected line: {' '.join(self.principal_variation)}")
+        return "\n".join(lines)
+
 
 class EvaluationClient(ChannelClient):
     """One channel to an inference server at `target` (`host:port` or `unix:/path`); make it inside its event loop."""
@@ -86,6 +101,11 @@ class EvaluationClient(ChannelClient):
         except grpc.aio.AioRpcError as failure:
             raise await self.explained(call_error(failure, target=self.target)) from failure
         return _opinion(reply)
+
+
+def _row(move: MoveOpinion, width: int) -> str:
+    value = "" if move.value is None else f"{move.value:+.3f}"
+    return f"{move.move:<{width}}  {move.prior:>6.1%}  {move.visits:>6}  {value:>6}".rstrip()
 
 
 def _opinion(reply: wire.EvaluateReply) -> Opinion:

@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -33,9 +34,10 @@ from zerofleet.evaluators.control import ModelControl
 from zerofleet.rpc.channels import open_channel
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
+from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
 
-__all__ = ["champion_version", "gatekept", "live_address", "served"]
+__all__ = ["OwnServer", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -86,19 +88,49 @@ async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence
     run. Raises `ModelNotFound`, `CorruptModel`, `Unavailable`.
     Cancellation: a server that was started is stopped.
     """
-    paths, model = _paths(run), model_name(game)
-    wanted = sorted(set(versions)) or [champion_version(paths, game)]
-    store = open_run_store(paths)
-    for version in wanted:
-        await asyncio.to_thread(store.verify, model, version, game=game)
-    live = live_address(paths, "inference_server")
-    if live is not None and await _has(live, model, wanted):
+    wanted = sorted(set(versions)) or [champion_version(run, game)]
+    if live := await live_server(run, game, wanted):
         yield live
         return
+    async with own_server(run, game) as server:
+        await server.serve(wanted)
+        yield server.address
+
+
+async def live_server(run: RunPaths | RunDirectory, game: Game, versions: Sequence[int]) -> str | None:
+    """Return the address of the run's own inference server if it is up and has all those versions, which are verified.
+
+    Raises `ModelNotFound`, `CorruptModel`. Cancellation: nothing happened.
+    """
+    paths, model = _paths(run), model_name(game)
+    store = open_run_store(paths)
+    for version in versions:
+        await asyncio.to_thread(store.verify, model, version, game=game)
+    live = live_address(paths, "inference_server")
+    return live if live is not None and await _has(live, model, versions) else None
+
+
+@contextlib.asynccontextmanager
+async def own_server(run: RunPaths | RunDirectory, game: Game) -> AsyncIterator[OwnServer]:
+    """Start an inference server for the purpose; it serves nothing yet. Cancellation: it is stopped."""
+    paths = _paths(run)
     async with _started("inference_server", paths, game) as (address, token):
-        async with ModelControl(address, token=token, store=store) as control:
-            await control.serve(model, wanted)
-        yield address
+        yield OwnServer(address, token, model_name(game), open_run_store(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnServer:
+    """An inference server that was started for the purpose."""
+
+    address: str
+    _token: str = field(repr=False)
+    _model: str = field(repr=False)
+    _store: ModelStore = field(repr=False)
+
+    async def serve(self, versions: Sequence[int]) -> None:
+        """Make exactly these versions served; raises as `ModelControl.serve`. Cancellation: call again."""
+        async with ModelControl(self.address, token=self._token, store=self._store) as control:
+            await control.serve(self._model, versions)
 
 
 @contextlib.asynccontextmanager

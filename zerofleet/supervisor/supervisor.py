@@ -20,7 +20,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
@@ -47,7 +47,7 @@ from zerofleet.supervisor.screen import Title
 from zerofleet.supervisor.summary import summary
 from zerofleet.supervisor.words import memory
 
-__all__ = ["Supervisor", "run"]
+__all__ = ["Supervisor", "run", "stopped_by_signals", "supervising"]
 
 EXIT_OK, EXIT_FAILED = 0, 1
 LOOK_EVERY_S = 1.0
@@ -63,6 +63,22 @@ def run(request: RunRequest, console: Console | None = None) -> int:
     Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError` before anything is started.
     """
     console = console or Console(highlight=False)
+    with supervising(request, console) as supervisor:
+        failure, last = asyncio.run(_run_until_signal(supervisor))
+    with contextlib.suppress(OSError, SystemExit):
+        console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
+    if failure is not None:
+        sys.stderr.write(f"error: {failure}\n")
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+@contextlib.contextmanager
+def supervising(request: RunRequest, console: Console) -> Iterator[Supervisor]:
+    """Check a request, lock its run directory and yield its supervisor, which has not started anything yet.
+
+    Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError`.
+    """
     chosen = request.build_preset()
     _check_warm_start(request.build_game(), chosen.warm_start)
     with RunDirectory.create_or_open(
@@ -72,14 +88,25 @@ def run(request: RunRequest, console: Console | None = None) -> int:
         _keep_experiment(request, directory)
         end_leftovers(directory.paths)
         plans = plan_fleet(request, directory, chosen, inherited_environment())
-        supervisor = Supervisor(request, directory, plans, console)
-        failure, last = asyncio.run(supervisor.run())
-    with contextlib.suppress(OSError, SystemExit):
-        console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
-    if failure is not None:
-        sys.stderr.write(f"error: {failure}\n")
-        return EXIT_FAILED
-    return EXIT_OK
+        yield Supervisor(request, directory, plans, console)
+
+
+@contextlib.contextmanager
+def stopped_by_signals(supervisor: Supervisor) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP stop the supervisor; for the event loop of the main thread."""
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, supervisor.stop, number.name)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def _run_until_signal(supervisor: Supervisor) -> tuple[GaveUp | None, Readings]:
+    with stopped_by_signals(supervisor):
+        return await supervisor.run()
 
 
 class Supervisor:
@@ -101,18 +128,20 @@ class Supervisor:
     async def run(self) -> tuple[GaveUp | None, Readings]:
         """Start everything, watch it, drain it; return why it was given up, if it was, and the last look.
 
-        SIGINT, SIGTERM and SIGHUP drain; a second one kills what has not ended. Cancellation: every child is killed.
+        Cancellation: every child is killed.
         """
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_signal, number)
-        try:
-            with presenter(self._console, self._title(self._directory.header)) as self._presenter:
-                await self._run_services()
-        finally:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
+        with presenter(self._console, self._title(self._directory.header)) as self._presenter:
+            await self._run_services()
         return self._failure, self._last
+
+    def stop(self, reason: str) -> None:
+        """Drain the services, or kill what has not ended at the second call; `reason` is shown. In the event loop of `run`."""
+        if self._stop.is_set():
+            self._tell(f"{reason} again: killing what has not ended")
+            self._hurry.set()
+        else:
+            self._tell(f"{reason}: finishing the games in hand; once more to kill")
+        self._stop.set()
 
     async def _run_services(self) -> None:
         paths = self._directory.paths
@@ -138,7 +167,7 @@ class Supervisor:
             self._stop.set()
 
     async def _until_end(self) -> None:
-        """Wait until the time is up, a signal comes or a service is given up."""
+        """Wait until the time is up, `stop` is called or a service is given up."""
         try:
             async with asyncio.timeout(self._request.duration_s):
                 await self._stop.wait()
@@ -183,14 +212,6 @@ class Supervisor:
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._began_s
-
-    def _on_signal(self, number: signal.Signals) -> None:
-        if self._stop.is_set():
-            self._tell(f"{number.name} again: killing what has not ended")
-            self._hurry.set()
-        else:
-            self._tell(f"{number.name}: finishing the games in hand; once more to kill")
-        self._stop.set()
 
     def _tell(self, text: str) -> None:
         """Tell the person watching, if there still is one."""

@@ -21,11 +21,7 @@ def show_match(summary: MatchSummary, outcome: MatchOutcome | None = None) -> No
         rows.add_row(label, *_numbers(seat, partial=partial))
     rows.add_row("all", *_numbers(summary, partial=partial), style="bold")
     console.print(rows)
-    console.print(
-        f"\n{summary.first} took {summary.share:.1%} of the points against {summary.second}"
-        f" (95 % interval {summary.share_low:.1%} to {summary.share_high:.1%})"
-    )
-    console.print(f"Elo difference {_elo(summary.elo)} ({_elo(summary.elo_low)} to {_elo(summary.elo_high)})")
+    console.print(f"\n{summary.verdict}")
     if outcome is not None:
         console.print(f"Sequential test: {outcome.decision.reason}", markup=False)
     console.print(f"Games took {summary.mean_plies:.1f} plies on average\n")
@@ -72,7 +68,3 @@ def _numbers(tally: SeatSummary | MatchSummary, *, partial: bool) -> Sequence[st
 
 def _listed(seats: Sequence[int]) -> str:
     return " and ".join(str(seat) for seat in seats)
-
-
-def _elo(elo: float | None) -> str:
-    return "beyond measure" if elo is None else f"{elo:+.0f}"

@@ -71,6 +71,18 @@ class MatchSummary:
     alone: tuple[LoneTally, ...] = ()
     """In games of more than two seats: the first player alone against several of the second, and the other way round."""
 
+    def __str__(self) -> str:
+        return f"{self.games} games: {self.wins} won, {self.draws} drawn, {self.losses} lost\n{self.verdict}"
+
+    @property
+    def verdict(self) -> str:
+        """Share of the points and Elo difference with their intervals, a line each."""
+        return (
+            f"{self.first} took {self.share:.1%} of the points against {self.second}"
+            f" (95 % interval {self.share_low:.1%} to {self.share_high:.1%})\n"
+            f"Elo difference {_elo(self.elo)} ({_elo(self.elo_low)} to {_elo(self.elo_high)})"
+        )
+
 
 def summarise(terms: MatchTerms, standing: Standing, results: Sequence[GameResult] = ()) -> MatchSummary:
     """Return what a standing of a match between two says, and the results it stands on."""
@@ -122,6 +134,10 @@ def _seat_summary(seating: tuple[int, ...], tally: SeatTally) -> SeatSummary:
         full_losses=tally.full_losses,
         share=tally.share,
     )
+
+
+def _elo(elo: float | None) -> str:
+    return "beyond measure" if elo is None else f"{elo:+.0f}"
 
 
 def _finite(elo: float) -> float | None:

@@ -1,0 +1,29 @@
+"""Library: what `import zerofleet` offers to a script or a notebook; see `docs/python.md`.
+
+Functions wait for their result, also where an event loop runs already. Those that end in `_async` are coroutines of the same
+kind for programs that are asynchronous themselves.
+"""
+
+from zerofleet.errors import ZerofleetError
+from zerofleet.library.matches import match, match_async
+from zerofleet.library.metrics import Metrics
+from zerofleet.library.runs import Model, Run, StoredGame, open_run
+from zerofleet.library.training import TrainingRun, train
+from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
+from zerofleet.strength.matches import MatchSummary
+
+__all__ = [
+    "MatchSummary",
+    "Metrics",
+    "Model",
+    "MoveOpinion",
+    "Opinion",
+    "Run",
+    "StoredGame",
+    "TrainingRun",
+    "ZerofleetError",
+    "match",
+    "match_async",
+    "open_run",
+    "train",
+]

@@ -1,0 +1,73 @@
+"""The event loop of the library: one for the process, in a daemon thread, made when it is first needed.
+
+Functions for a person at a prompt wait for it, and so may be called where another event loop runs, as in a notebook. The
+thread lives as long as the process: services end with the thread that started them (`zerofleet.service.lifecycle`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+__all__ = ["at_exit", "in_background", "not_at_exit", "start", "wait_for"]
+
+EXIT_TIMEOUT_S = 30.0  # longer than the grace time of a service
+
+Result = TypeVar("Result")
+Closer = Callable[[], Awaitable[None]]
+
+_closers: dict[object, Closer] = {}
+
+
+def start(work: Coroutine[Any, Any, Result]) -> Future[Result]:
+    """Run a coroutine in the library's event loop and return its future at once."""
+    return asyncio.run_coroutine_threadsafe(work, _loop())
+
+
+def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in the library's event loop and return its result; an interrupt of the wait cancels it."""
+    future = start(work)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def in_background(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await a coroutine that runs in the library's event loop. Cancellation: it is cancelled there."""
+    return await asyncio.wrap_future(start(work))
+
+
+def at_exit(owner: object, close: Closer) -> None:
+    """Have `close` awaited at the end of the process, unless `not_at_exit` is called for the owner before."""
+    _closers[owner] = close
+
+
+def not_at_exit(owner: object) -> None:
+    """Forget the owner: it has been closed."""
+    _closers.pop(owner, None)
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="zerofleet-library", daemon=True).start()
+    atexit.register(_end, loop)
+    return loop
+
+
+def _end(loop: asyncio.AbstractEventLoop) -> None:
+    """Close what is still open; what does not close in time ends with the process."""
+    with contextlib.suppress(TimeoutError):
+        asyncio.run_coroutine_threadsafe(_close_all(), loop).result(EXIT_TIMEOUT_S)
+
+
+async def _close_all() -> None:
+    await asyncio.gather(*(close() for close in list(_closers.values())), return_exceptions=True)

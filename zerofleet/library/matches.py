@@ -1,0 +1,150 @@
+"""Matches between models of a run and agents."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from rich.console import Console
+
+from games.core import Game, make
+from zerofleet.contracts.naming import model_name
+from zerofleet.errors import InvalidRequest
+from zerofleet.library import background
+from zerofleet.library.runs import Model, Run
+from zerofleet.search.settings import default_simulations
+from zerofleet.strength.matches import MatchSummary, Scoreboard
+from zerofleet.strength.matches.meeting import meet, terms_of_games
+from zerofleet.supervisor.entrants import Entrants, entrants, serving
+
+__all__ = ["match", "match_async"]
+
+LINE_EVERY_S = 5.0
+
+Player = Model | str
+
+
+def match(
+    first: Player,
+    second: Player,
+    *,
+    game: str | Game | None = None,
+    games: int = 100,
+    simulations: int | None = None,
+    opening_plies: int = 2,
+    seed: int = 0,
+    progress: bool = True,
+) -> MatchSummary:
+    """Let two players meet and return wins, draws and losses of the first, its share of the points and Elo, with intervals.
+
+    Every opening is played from each seat. The result is that of `zerofleet match`.
+
+    Args:
+        first: A model of a run, or an agent such as `"alpha_beta:5"`; `zerofleet agents` lists them.
+        second: The opponent.
+        game: Name of the game, or a game from `games.make`; that of the models' run unless given.
+        games: Games at least, in whole groups; fewer where two models run out of different openings.
+        simulations: Simulations a move of a model; None is the default of the game, 100 or 0.
+        opening_plies: Random plies from which each group of games starts.
+        seed: Seed of openings and luck.
+        progress: Whether a line is shown every few seconds.
+
+    Raises:
+        GameError: No such game.
+        ZerofleetError: `InvalidRequest` for an agent that does not exist or does not play the game, for models of two runs or
+            of another game, and for a player that would meet itself; `ModelNotFound`, `CorruptModel`, `Unavailable`.
+    """
+    return background.wait_for(_match((first, second), game, games, simulations, opening_plies, seed, progress=progress))
+
+
+async def match_async(
+    first: Player,
+    second: Player,
+    *,
+    game: str | Game | None = None,
+    games: int = 100,
+    simulations: int | None = None,
+    opening_plies: int = 2,
+    seed: int = 0,
+    progress: bool = True,
+) -> MatchSummary:
+    """As `match`, for coroutines. Cancellation: the games are lost."""
+    work = _match((first, second), game, games, simulations, opening_plies, seed, progress=progress)
+    return await background.in_background(work)
+
+
+async def _match(
+    players: tuple[Player, Player],
+    game: str | Game | None,
+    games: int,
+    simulations: int | None,
+    opening_plies: int,
+    seed: int,
+    *,
+    progress: bool,
+) -> MatchSummary:
+    if games < 1:
+        raise InvalidRequest(f"a match of {games} games says nothing; want at least 1")
+    run = _run_of(players)
+    played = _game_of(run, game)
+    names = [player if isinstance(player, str) else f"model:{player.version}" for player in players]
+    chosen = await asyncio.to_thread(_entrants, names, played, run)
+    terms = terms_of_games(played, chosen.players, games=games, seed=seed, opening_plies=opening_plies)
+    budget = default_simulations(played.spec()) if simulations is None else simulations
+    async with AsyncExitStack() as stack:
+        if run is not None:
+            address: str | None = await run.address(chosen.versions)
+        else:
+            address = await stack.enter_async_context(serving(chosen, played))
+        shown = _lines(terms.max_groups * terms.games_per_group) if progress else _nothing
+        return (await meet(terms, address, simulations=budget, progress=shown)).summary()
+
+
+def _run_of(players: tuple[Player, Player]) -> Run | None:
+    """Return the run whose models meet, None where both players are named; raises `InvalidRequest` for two runs."""
+    runs = {player.run.path.resolve(): player.run for player in players if isinstance(player, Model)}
+    if len(runs) > 1:
+        raise InvalidRequest(
+            f"models of two runs cannot meet: {' and '.join(map(str, runs))}; compare each with the same agent instead"
+        )
+    return next(iter(runs.values()), None)
+
+
+def _game_of(run: Run | None, game: str | Game | None) -> Game:
+    named = make(game) if isinstance(game, str) else game
+    if run is None:
+        if named is None:
+            raise InvalidRequest('two agents were named and no game; say which, such as game="connect_four"')
+        return named
+    if named is not None and model_name(named) != model_name(run.game):
+        raise InvalidRequest(f"{run.path} is a run of {model_name(run.game)}, not of {model_name(named)}; leave out game=")
+    return run.game
+
+
+def _entrants(names: list[str], game: Game, run: Run | None) -> Entrants:
+    return entrants(names, game, None if run is None else run.path, note=_nothing)
+
+
+def _lines(games: int) -> Callable[[Scoreboard], None]:
+    """Return what shows the score on standard error, every few seconds."""
+    console, shown_s = Console(stderr=True, highlight=False, force_jupyter=False), time.monotonic()
+
+    def show(board: Scoreboard) -> None:
+        nonlocal shown_s
+        if time.monotonic() - shown_s >= LINE_EVERY_S and board.groups:
+            shown_s = time.monotonic()
+            standing = board.standing()
+            first, second = (player.name for player in board.terms.players)
+            console.print(
+                f"{first} against {second}: {standing.games} of {games} games, {standing.share:.1%}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+    return show
+
+
+def _nothing(_: object) -> None:
+    """Show nothing."""

@@ -1,0 +1,94 @@
+"""Metrics of a run as columns: what trainer and supervisor wrote to `metrics/`, whether the run is under way or not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zerofleet.storage.files import whole_lines
+
+__all__ = ["COLUMNS", "Metrics", "read_metrics"]
+
+COLUMNS: Mapping[str, str] = {
+    "trainer.time_s": "wall-clock time of the row, seconds since 1970",
+    "trainer.step": "training steps of the run",
+    "trainer.loss_total": "mean loss of the steps since the row before; nan where there were none",
+    "trainer.loss_policy": "its part from the policy, in nats",
+    "trainer.loss_value": "its part from the values",
+    "trainer.learning_rate": "mean learning rate of those steps",
+    "trainer.gradient_norm": "mean gradient norm of those steps",
+    "trainer.samples_ever": "samples received",
+    "trainer.window_samples": "samples of which batches are drawn",
+    "trainer.games_ever": "games stored",
+    "trainer.reuse": "times a sample was trained on, on average",
+    "trainer.candidate_version": "newest version that was exported",
+    "run.time_s": "wall-clock time of the row, seconds since 1970",
+    "run.elapsed_s": "seconds since the run was started or continued",
+    "run.games": "games finished since then",
+    "run.games_stored": "games stored, earlier sessions included",
+    "run.games_per_hour": "games per hour over the last half minute",
+    "run.evaluations_per_s": "positions evaluated per second",
+    "run.champion": "version of the champion; nan before the first",
+    "run.champion_elo": "its Elo rating on the run's ladder, random being 0",
+    "run.champion_elo_low": "lower end of the 95 % interval of the rating",
+    "run.champion_elo_high": "upper end of the 95 % interval of the rating",
+}
+"""Columns that are always there, with meaning and unit. Those of one group have a row each for every row of their file."""
+
+
+class Metrics(Mapping[str, np.ndarray]):
+    """Columns by name, float64 each, oldest row first; nan where a row has no number. See `COLUMNS`."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        sizes = {group: len(self._columns[f"{group}.time_s"]) for group in ("trainer", "run")}
+        rows = ", ".join(f"{size} rows of {group}" for group, size in sizes.items())
+        return f"<Metrics: {len(self)} columns, {rows}>"
+
+
+def read_metrics(directory: Path) -> Metrics:
+    """Read the metrics in a run's directory for them; files that are not there have no rows."""
+    trainer = [{_trainer_name(name): value for name, value in row.items()} for row in _rows(directory / "trainer.jsonl")]
+    run = [{"time_s": _seconds(row.pop("at", "")), **row} for row in _rows(directory / "run.jsonl")]
+    return Metrics(_columns("trainer", trainer) | _columns("run", run))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines; the last one may be half-written."""
+    lines = whole_lines(path.read_bytes()).splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def _trainer_name(name: str) -> str:
+    return "time_s" if name == "time" else name.replace("losses/", "loss_").removeprefix("charts/")
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp() if at else math.nan
+
+
+def _columns(group: str, rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    known = [name.removeprefix(f"{group}.") for name in COLUMNS if name.startswith(f"{group}.")]
+    names = dict.fromkeys([*known, *(name for row in rows for name in row)])
+    return {f"{group}.{name}": np.array([_number(row.get(name)) for row in rows], dtype=np.float64) for name in names}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan

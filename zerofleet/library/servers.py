@@ -1,0 +1,50 @@
+"""The inference server of an opened run: the run's own while it is up, else one that is started once and kept."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from games.core import Game
+from zerofleet.library import background
+from zerofleet.storage.runs import RunPaths
+from zerofleet.supervisor.borrowed import OwnServer, live_server, own_server
+
+__all__ = ["KeptServer"]
+
+
+class KeptServer:
+    """Used in the library's event loop alone. Open again after `aclose`, at the next question."""
+
+    def __init__(self, paths: RunPaths, game: Game) -> None:
+        self._paths = paths
+        self._game = game
+        self._lock = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self._own: OwnServer | None = None
+        self._versions: set[int] = set()
+
+    async def address(self, versions: set[int]) -> str:
+        """Return the address of a server of those versions; one that was started keeps those it had.
+
+        Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
+        """
+        async with self._lock:
+            if self._own is not None and versions <= self._versions:
+                return self._own.address
+            if live := await live_server(self._paths, self._game, sorted(versions)):
+                return live
+            if self._own is None:
+                self._own = await self._stack.enter_async_context(own_server(self._paths, self._game))
+                background.at_exit(self, self.aclose)
+            await self._own.serve(sorted(self._versions | versions))
+            self._versions |= versions
+            return self._own.address
+
+    async def aclose(self) -> None:
+        """End the server that was started, if there is one. Cancellation: it ends with the process."""
+        async with self._lock:
+            background.not_at_exit(self)
+            self._own, self._versions = None, set()
+            await self._stack.aclose()
+            self._stack = AsyncExitStack()

@@ -1,0 +1,144 @@
+"""Training from Python: the services of `zerofleet run`, started from a prompt or a notebook."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+
+from games.core import Game, make
+from games.positions import parameters_text
+from zerofleet.errors import ZerofleetError
+from zerofleet.library import background
+from zerofleet.library.runs import Run
+from zerofleet.storage.run_lookup import default_directory
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.supervisor import RunRequest, split_settings
+from zerofleet.supervisor.summary import summary
+from zerofleet.supervisor.supervisor import Supervisor, supervising
+
+__all__ = ["TrainingRun", "train"]
+
+
+def train(
+    game: str | Game,
+    *,
+    preset: str = "laptop",
+    minutes: float | None = None,
+    run_dir: str | Path | None = None,
+    seed: int | None = None,
+    workers: int = 1,
+    settings: Mapping[str, object] | None = None,
+    progress: bool = True,
+) -> TrainingRun:
+    """Start to learn a game, or go on where a run in the same directory stopped, and return at once.
+
+    Args:
+        game: Name of the game, or a game from `games.make`.
+        preset: Size of network, search and batches: `tiny`, `laptop` or `gpu`.
+        minutes: Minutes until the run ends by itself; None: until it is stopped.
+        run_dir: Run directory, by default `runs/<game>-<preset>` as for `zerofleet run`.
+        seed: Seed of a new run; a run that is continued keeps its own.
+        workers: Self-play processes.
+        settings: Parameters of the game (`"rows": 4`), numbers of the preset (`"search.simulations": 50`) and settings of
+            services (`"trainer.log_level": "debug"`), under the names of `--set`.
+        progress: Whether progress is shown: a page in a terminal, lines elsewhere.
+
+    Raises:
+        GameError: No such game, or a parameter is out of range.
+        ZerofleetError: `ConfigurationError` for a setting, `RunDirectoryError` for a directory that is in use or of another
+            game; nothing was started.
+    """
+    words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in (settings or {}).items()]
+    parameters, overrides = split_settings(words)
+    built = make(game, **parameters) if isinstance(game, str) else make(game.spec().name, **parameters_text(game), **parameters)
+    request = RunRequest(
+        game=built.spec().name,
+        run_dir=default_directory(built, preset) if run_dir is None else Path(run_dir),
+        parameters=parameters_text(built),
+        preset=preset,
+        duration_s=None if minutes is None else 60.0 * minutes,
+        workers=workers,
+        seed=seed,
+        overrides=overrides,
+    )
+    with contextlib.ExitStack() as stack:
+        # Lines for a notebook as well: its cells show what is printed, and have no second screen.
+        console = Console(highlight=False, force_jupyter=False) if progress else _silent(stack)
+        supervisor = stack.enter_context(supervising(request, console))
+        return TrainingRun(request, supervisor, console, stack.pop_all())
+
+
+class TrainingRun(Run):
+    """A run under way. Leaving its `with` stops it; models, games and metrics can be asked for before and after."""
+
+    def __init__(self, request: RunRequest, supervisor: Supervisor, console: Console, held: contextlib.ExitStack) -> None:
+        """`held` is closed when the services have ended."""
+        super().__init__(RunPaths(request.run_dir))
+        self._supervisor = supervisor
+        background.at_exit(supervisor, self._drain)
+        self._ended: Future[None] = background.start(_supervise(request, supervisor, console, held))
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the run ends, for `timeout_s` at most; return whether it has.
+
+        Raises `ZerofleetError` when a service could not be kept running.
+        """
+        try:
+            self._ended.result(timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Finish the games in hand, store them and end the services; an interrupt meanwhile kills them.
+
+        Harmless when the run has ended. Raises `ZerofleetError` when a service could not be kept running.
+        """
+        try:
+            if not self._ended.done():
+                background.wait_for(self._ask_to_stop())
+            self._ended.result()
+        except KeyboardInterrupt:
+            background.wait_for(self._ask_to_stop())
+            self._ended.result()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            with contextlib.suppress(*([ZerofleetError] if error is not None else [])):
+                self.stop()
+        finally:
+            self.close()
+
+    async def _ask_to_stop(self) -> None:
+        self._supervisor.stop("stopped")
+
+    async def _drain(self) -> None:
+        """Stop at the end of the process. Cancellation: the services end with the process."""
+        self._supervisor.stop("the process ends")
+        await asyncio.wrap_future(self._ended)
+
+
+def _silent(stack: contextlib.ExitStack) -> Console:
+    return Console(file=stack.enter_context(Path(os.devnull).open("w")), force_terminal=False)
+
+
+async def _supervise(request: RunRequest, supervisor: Supervisor, console: Console, held: contextlib.ExitStack) -> None:
+    """Keep the services going to the end of the run. Raises `GaveUp`. Cancellation: every service is killed."""
+    with held:
+        try:
+            failure, last = await supervisor.run()
+        finally:
+            background.not_at_exit(supervisor)
+        if failure is not None:
+            raise failure
+        with contextlib.suppress(OSError, SystemExit):  # nobody looks any more
+            console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
