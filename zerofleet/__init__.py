@@ -13,7 +13,6 @@ this package as well, start without them.
 from __future__ import annotations
 
 import importlib
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return metadata.version("zerofleet")
+        return importlib.import_module("importlib.metadata").version("zerofleet")
     if name in __all__:
         return getattr(importlib.import_module("zerofleet.library"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

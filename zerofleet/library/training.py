@@ -14,11 +14,10 @@ from types import TracebackType
 from rich.console import Console
 
 from games.core import Game, make
-from games.positions import parameters_text
 from zerofleet.errors import ZerofleetError
 from zerofleet.library import background
 from zerofleet.library.runs import Run
-from zerofleet.storage.run_lookup import default_directory
+from zerofleet.storage.run_lookup import changed_parameters, default_directory
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import RunRequest, split_settings
 from zerofleet.supervisor.summary import summary
@@ -58,11 +57,12 @@ def train(
     """
     words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in (settings or {}).items()]
     parameters, overrides = split_settings(words)
-    built = make(game, **parameters) if isinstance(game, str) else make(game.spec().name, **parameters_text(game), **parameters)
+    name, given = (game, {}) if isinstance(game, str) else (game.spec().name, changed_parameters(game))
+    built = make(name, **{**given, **parameters})
     request = RunRequest(
-        game=built.spec().name,
+        game=name,
         run_dir=default_directory(built, preset) if run_dir is None else Path(run_dir),
-        parameters=parameters_text(built),
+        parameters=changed_parameters(built),
         preset=preset,
         duration_s=None if minutes is None else 60.0 * minutes,
         workers=workers,

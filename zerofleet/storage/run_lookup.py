@@ -8,14 +8,14 @@ from games.core import Game, parameters_of
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
-__all__ = ["RUNS", "default_directory", "find_run"]
+__all__ = ["RUNS", "changed_parameters", "default_directory", "find_run"]
 
 RUNS = Path("runs")
 
 
 def default_directory(game: Game, preset: str) -> Path:
     """Return where `zerofleet run` puts a run when nothing else is said: `runs/<game>[-<parameter><value>]-<preset>`."""
-    changed = [f"{name}{value}" for name, value in _changed(game).items()]
+    changed = [f"{name}{value}" for name, value in changed_parameters(game).items()]
     return RUNS / "-".join([game.spec().name, *changed, preset])
 
 
@@ -49,18 +49,18 @@ def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:
     return found
 
 
-def _changed(game: Game) -> dict[str, str]:
+def changed_parameters(game: Game) -> dict[str, str]:
     """Return the parameters that differ from the defaults, as text."""
     defaults = parameters_of(game.spec().name)
     return {name: str(value) for name, value in game._asdict().items() if value != defaults[name]}
 
 
 def _is_of(header: RunHeader, game: Game) -> bool:
-    return (header.game, header.parameters) == (game.spec().name, _changed(game))
+    return (header.game, header.parameters) == (game.spec().name, changed_parameters(game))
 
 
 def _name(game: Game) -> str:
-    return " ".join([game.spec().name, *(f"{name}={value}" for name, value in _changed(game).items())])
+    return " ".join([game.spec().name, *(f"{name}={value}" for name, value in changed_parameters(game).items())])
 
 
 def _title(header: RunHeader) -> str:

@@ -1,0 +1,43 @@
+"""One small trained run for all tests of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import zerofleet as zf
+
+SMALL = {
+    "train.min_samples": 300,
+    "train.samples_per_candidate": 600,
+    "train.batch_size": 64,
+    "gate.max_pairs": 6,
+    "gate.ladder_games": 2,
+    "gate.ladder_depth": 1,
+    "selfplay.slots": 16,
+}
+
+
+@pytest.fixture(scope="session")
+def small() -> Mapping[str, object]:
+    """Settings of a loop that is whole and small."""
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a run of tic-tac-toe, `runs/tic_tac_toe-tiny`, that has a champion and games and is stopped."""
+    root = tmp_path_factory.mktemp("trained") / "runs" / "tic_tac_toe-tiny"
+    with zf.train("tic_tac_toe", preset="tiny", run_dir=root, seed=7, settings=SMALL, progress=False) as run:
+        while not (_has_champion(run) and any(run.games())):
+            assert not run.wait(0.2)
+    return root
+
+
+def _has_champion(run: zf.Run) -> bool:
+    try:
+        return run.champion().version > 0
+    except zf.ZerofleetError:
+        return False

@@ -1,0 +1,58 @@
+"""Matches from Python: the players, the game, and the requests that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import zerofleet as zf
+from games import UnknownGame, make
+from zerofleet.errors import InvalidRequest
+from zerofleet.storage.runs import RunDirectory
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[zf.Model, zf.Model]:
+    """Models of two runs; the files are not there."""
+    for name in ("one", "two"):
+        RunDirectory.create_or_open(tmp_path / name, "tic_tac_toe", {}, preset="tiny", seed=1).close()
+    return zf.Model(zf.open_run(tmp_path / "one"), 1), zf.Model(zf.open_run(tmp_path / "two"), 1)
+
+
+def test_two_agents_meet(capsys: pytest.CaptureFixture[str]) -> None:
+    result = zf.match("perfect", "random", game="tic_tac_toe", games=8, seed=3)
+    assert isinstance(result, zf.MatchSummary)
+    assert (result.first, result.second, result.games) == ("perfect", "random", 8)
+    assert 0.5 < result.share_low < result.share <= result.share_high
+    assert str(result).splitlines()[0] == f"8 games: {result.wins} won, {result.draws} drawn, {result.losses} lost"
+    assert f"perfect took {result.share:.1%} of the points against random" in str(result)
+    assert capsys.readouterr().out == ""
+    again = zf.match("perfect", "random", game=make("tic_tac_toe"), games=8, seed=3, progress=False)
+    assert again.verdict == result.verdict
+
+
+def test_requests_that_make_no_match_are_refused(models: tuple[zf.Model, zf.Model]) -> None:
+    one, two = models
+    with pytest.raises(InvalidRequest, match="two agents were named and no game"):
+        zf.match("perfect", "random")
+    with pytest.raises(UnknownGame, match="no game is called 'chess'"):
+        zf.match("perfect", "random", game="chess")
+    with pytest.raises(InvalidRequest, match="no agent is called 'bob'"):
+        zf.match("bob", "random", game="tic_tac_toe")
+    with pytest.raises(InvalidRequest, match="models of two runs cannot meet"):
+        zf.match(one, two)
+    with pytest.raises(InvalidRequest, match="is a run of tic_tac_toe, not of connect_four; leave out game="):
+        zf.match(one, "random", game="connect_four")
+    with pytest.raises(InvalidRequest, match="model:1 cannot meet itself"):
+        zf.match(one, one)
+    with pytest.raises(InvalidRequest, match="a match of 0 games"):
+        zf.match(one, "random", games=0)
+
+
+@pytest.mark.slow
+async def test_a_champion_meets_an_agent_inside_a_running_event_loop(trained: Path) -> None:
+    with zf.open_run(trained) as run:
+        champion = run.champion()
+        result = zf.match(champion, "random", games=7, simulations=8)
+        assert (result.first, result.games) == (f"model:{champion.version}", 8)

@@ -1,0 +1,45 @@
+"""Metrics of a run as columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zerofleet as zf
+from zerofleet.library.metrics import COLUMNS, read_metrics
+
+
+def test_a_run_that_has_written_nothing_has_every_column_without_rows(tmp_path: Path) -> None:
+    metrics = read_metrics(tmp_path)
+    assert list(metrics) == list(COLUMNS)
+    assert {len(column) for column in metrics.values()} == {0}
+    assert repr(metrics) == f"<Metrics: {len(COLUMNS)} columns, 0 rows of trainer, 0 rows of run>"
+
+
+def test_rows_become_columns_and_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
+    rows = [{"time": 5.0, "step": 1}, {"time": 6.0, "step": 3, "losses/policy": 1.5, "charts/reuse": 2.0}]
+    (tmp_path / "trainer.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"time": 7')
+    (tmp_path / "run.jsonl").write_text('{"at": "1970-01-01T00:01:00+00:00", "champion": null, "memory_trainer": 9}\n')
+    metrics = read_metrics(tmp_path)
+    np.testing.assert_array_equal(metrics["trainer.step"], [1.0, 3.0])
+    np.testing.assert_array_equal(metrics["trainer.loss_policy"], [np.nan, 1.5])
+    np.testing.assert_array_equal(metrics["trainer.reuse"], [np.nan, 2.0])
+    np.testing.assert_array_equal(metrics["run.time_s"], [60.0])
+    np.testing.assert_array_equal(metrics["run.champion"], [np.nan])
+    np.testing.assert_array_equal(metrics["run.memory_trainer"], [9.0])
+    assert {column.dtype for column in metrics.values()} == {np.dtype(np.float64)}
+
+
+@pytest.mark.slow
+def test_a_run_writes_every_column_of_the_table(trained: Path) -> None:
+    metrics = zf.open_run(trained).metrics()
+    for name in COLUMNS:
+        assert len(metrics[name]) > 0, name
+    written = "".join((trained / "metrics" / f"{name}.jsonl").read_text() for name in ("trainer", "run"))
+    always = [
+        name.partition(".")[2] for name in COLUMNS if "loss_" not in name and not name.endswith((".time_s", "_rate", "_norm"))
+    ]
+    assert [name for name in always if f'{name}":' not in written] == []
