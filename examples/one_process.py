@@ -89,7 +89,7 @@ def learn(game: Game, directory: Path, *, rounds: int, count: int, steps: int, s
         store.verify(model_name(game), version, game=game)
         path = store.directory(model_name(game), version) / MODEL_FILE
         model: torch.jit.ScriptModule = torch.jit.load(path)  # type: ignore[no-untyped-call]
-        yield Round(version, played, float(np.mean(losses)), *accuracy(game, model, version))
+        yield Round(version, played, float(np.mean(losses)), *asyncio.run(accuracy(game, model, version)))
         if turn == rounds:
             return
         for one in self_play(game, model, version, count=count, seed=seed + played):
@@ -101,13 +101,13 @@ def learn(game: Game, directory: Path, *, rounds: int, count: int, steps: int, s
         network = learner.candidate()  # averaged weights: less noise than the last step's
 
 
-def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> tuple[int, int]:
+async def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> tuple[int, int]:
     """Return in how many positions, of how many, the policy alone keeps the value: games of tic-tac-toe can be solved."""
     evaluator = FunctionEvaluator(lambda batch, _: evaluate(model, batch))
     choose = model_chooser(game, evaluator, version=ModelVersion(version), simulations=0, seed=0)
     # Positions in which every move is as good as the next say nothing, and are left out.
     positions = random_positions(game, count=300, seed=1)
-    (verdicts,) = judge(yardstick(game), game, positions, [asyncio.run(choose(positions))])
+    (verdicts,) = judge(yardstick(game), game, positions, [await choose(positions)])
     telling = [verdict.kept for verdict in verdicts if verdict.decides]
     return sum(telling), len(telling)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,9 +28,10 @@ def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> 
 
 
 def test_a_run_that_is_in_use_is_refused(tmp_path: Path) -> None:
-    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny"):
-        with pytest.raises(RunDirectoryError, match="in use by process"):
-            zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run")
+    root = tmp_path / "run"
+    held = RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny")
+    with held, pytest.raises(RunDirectoryError, match="in use by process"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=root)
 
 
 @pytest.mark.slow
@@ -36,14 +39,13 @@ async def test_a_service_that_refuses_to_start_is_an_error_of_the_run(
     tmp_path: Path, small: Mapping[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     others = {child.pid for child in psutil.Process().children()}
-    with pytest.raises(zf.ZerofleetError, match="trainer refused to start"):
-        with zf.train(
-            make("tic_tac_toe", size=4), preset="tiny", run_dir=tmp_path, settings={**small, "trainer.device": "moon"}
-        ) as run:
-            run.wait()
+    settings = {**small, "trainer.device": "moon"}
+    run = zf.train(make("connect_four", rows=5), preset="tiny", run_dir=tmp_path, settings=settings)
+    with pytest.raises(zf.ZerofleetError, match="trainer refused to start"), run:
+        run.wait()
     assert {child.pid for child in psutil.Process().children()} <= others
-    assert "zerofleet run of tic_tac_toe size=4, preset tiny" in capsys.readouterr().out
-    RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {"size": "4"}, preset="tiny").close()
+    assert "zerofleet run of connect_four rows=5, preset tiny" in capsys.readouterr().out
+    RunDirectory.create_or_open(tmp_path, "connect_four", {"rows": "5"}, preset="tiny").close()
 
 
 @pytest.mark.slow
@@ -51,3 +53,24 @@ def test_a_run_keeps_its_seed_and_its_directory_is_free_afterwards(trained: Path
     assert read_header(trained).seed == 7
     assert not list((trained / "services").iterdir())
     RunDirectory.create_or_open(trained, "tic_tac_toe", {}, preset="tiny").close()
+
+
+FORGETFUL = """
+import sys, psutil, zerofleet as zf
+
+run = zf.train("tic_tac_toe", preset="tiny", run_dir=sys.argv[1], progress=False)
+other = zf.open_run(sys.argv[2])
+other.champion().analyse(simulations=0)
+print(*(child.pid for child in psutil.Process().children()))
+"""
+
+
+@pytest.mark.slow
+def test_the_end_of_the_process_stops_a_run_and_a_server_that_were_left_open(tmp_path: Path, trained: Path) -> None:
+    command = [sys.executable, "-c", FORGETFUL, str(tmp_path / "run"), str(trained)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    pids = [int(word) for word in done.stdout.split()]
+    assert len(pids) == 5  # four services and a server
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    assert not list((tmp_path / "run" / "services").iterdir())
