@@ -10,8 +10,9 @@ import pytest
 
 from zerofleet.library.metrics import COLUMNS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
-SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "python.md").read_text()
+SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SMALLER = {
     '"connect_four", preset="laptop", minutes=10': '"tic_tac_toe", preset="tiny", minutes=0.05, settings=SMALL',
     "runs/connect_four-laptop": "runs/tic_tac_toe-tiny",
@@ -24,11 +25,13 @@ SMALLER = {
 
 
 @pytest.mark.slow
-def test_every_snippet_of_the_page_runs(
+def test_every_snippet_of_the_page_and_of_the_readme_runs(
     trained: Path, small: Mapping[str, object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(trained.parents[1])
-    text = "\n".join(SNIPPETS)
+    of_the_readme = [text for text in SNIPPET.findall((ROOT / "README.md").read_text()) if "import zerofleet as zf" in text]
+    assert of_the_readme
+    text = "\n".join([*SNIPPET.findall(PAGE), *of_the_readme])
     for said, smaller in SMALLER.items():
         assert said in text
         text = text.replace(said, smaller)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ import pytest
 import zerofleet as zf
 from games import UnknownGame, make
 from zerofleet.errors import ConfigurationError, RunDirectoryError
-from zerofleet.storage.runs import RunDirectory, read_header
+from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
+from zerofleet.supervisor.borrowed import live_address
 
 
 def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> None:
@@ -53,6 +55,24 @@ def test_a_run_keeps_its_seed_and_its_directory_is_free_afterwards(trained: Path
     assert read_header(trained).seed == 7
     assert not list((trained / "services").iterdir())
     RunDirectory.create_or_open(trained, "tic_tac_toe", {}, preset="tiny").close()
+
+
+@pytest.mark.slow
+def test_a_model_of_a_run_under_way_is_asked_through_the_server_of_the_run(
+    tmp_path: Path, trained: Path, small: Mapping[str, object]
+) -> None:
+    root = shutil.copytree(trained, tmp_path / "run")
+    run = zf.train("tic_tac_toe", preset="tiny", run_dir=root, settings=small, progress=False)
+    while live_address(RunPaths(root), "inference_server") is None:
+        assert not run.wait(0.1)
+    services = psutil.Process().children()
+    champion = run.champion()
+    assert champion.analyse(["b2"], simulations=4).model_version == champion.version
+    assert psutil.Process().children() == services
+    run.stop()
+    run.stop()
+    assert run.wait(0)
+    assert not [child for child in services if child.is_running()]
 
 
 FORGETFUL = """

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent import futures
 from pathlib import Path
 from types import TracebackType
 
@@ -48,7 +49,7 @@ def train(
         workers: Self-play processes.
         settings: Parameters of the game (`"rows": 4`), numbers of the preset (`"search.simulations": 50`) and settings of
             services (`"trainer.log_level": "debug"`), under the names of `--set`.
-        progress: Whether progress is shown: a page in a terminal, lines elsewhere.
+        progress: Whether progress is shown: a page in a terminal, lines at a prompt and elsewhere.
 
     Raises:
         GameError: No such game, or a parameter is out of range.
@@ -70,8 +71,7 @@ def train(
         overrides=overrides,
     )
     with contextlib.ExitStack() as stack:
-        # Lines for a notebook as well: its cells show what is printed, and have no second screen.
-        console = Console(highlight=False, force_jupyter=False) if progress else _silent(stack)
+        console = _console() if progress else _silent(stack)
         supervisor = stack.enter_context(supervising(request, console))
         return TrainingRun(request, supervisor, console, stack.pop_all())
 
@@ -84,18 +84,17 @@ class TrainingRun(Run):
         super().__init__(RunPaths(request.run_dir))
         self._supervisor = supervisor
         background.at_exit(supervisor, self._drain)
-        self._ended: Future[None] = background.start(_supervise(request, supervisor, console, held))
+        self._ended: futures.Future[None] = background.start(_supervise(request, supervisor, console, held))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run ends, for `timeout_s` at most; return whether it has.
 
         Raises `ZerofleetError` when a service could not be kept running.
         """
-        try:
-            self._ended.result(timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        done, _ = futures.wait([self._ended], timeout_s)
+        for ended in done:
+            ended.result()
+        return bool(done)
 
     def stop(self) -> None:
         """Finish the games in hand, store them and end the services; an interrupt meanwhile kills them.
@@ -113,8 +112,10 @@ class TrainingRun(Run):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            with contextlib.suppress(*([ZerofleetError] if error is not None else [])):
-                self.stop()
+            self.stop()
+        except ZerofleetError:
+            if error is None:
+                raise
         finally:
             self.close()
 
@@ -125,6 +126,11 @@ class TrainingRun(Run):
         """Stop at the end of the process. Cancellation: the services end with the process."""
         self._supervisor.stop("the process ends")
         await asyncio.wrap_future(self._ended)
+
+
+def _console() -> Console:
+    """Return the console of standard output; a page would hide the prompt of an interpreter, and a notebook cannot show one."""
+    return Console(highlight=False, force_jupyter=False, force_terminal=False if hasattr(sys, "ps1") else None)
 
 
 def _silent(stack: contextlib.ExitStack) -> Console:
@@ -138,7 +144,7 @@ async def _supervise(request: RunRequest, supervisor: Supervisor, console: Conso
             failure, last = await supervisor.run()
         finally:
             background.not_at_exit(supervisor)
+        with contextlib.suppress(OSError, SystemExit):  # the terminal or the pipe was closed
+            console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
         if failure is not None:
             raise failure
-        with contextlib.suppress(OSError, SystemExit):  # nobody looks any more
-            console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
