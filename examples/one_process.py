@@ -13,7 +13,6 @@ them a stream carries the records, and a gatekeeper lets a candidate play only w
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 from collections.abc import Iterator
@@ -47,7 +46,7 @@ TRAIN = TrainSettings(batch_size=128, learning_rate=5e-3, warmup_steps=10, avera
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one turn of the loop came to."""
+    """Result of one turn of the loop."""
 
     version: int
     games: int
@@ -55,12 +54,12 @@ class Round:
     loss: float
     """Mean of the round's steps; nan for the untrained network."""
     kept: int
-    """Positions out of `positions` in which the network's likeliest move keeps what perfect play makes of them."""
+    """Positions, out of `positions`, in which the network's likeliest move keeps a win a win and a draw a draw."""
     positions: int
 
 
 def evaluate(model: torch.jit.ScriptModule, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Return policy [B, L] and value [B, P] of some positions: what an inference server does, without batching or a wire."""
+    """Return policy [B, L] and value [B, P] of positions: the work of an inference server, without batches of many clients."""
     with torch.inference_mode():
         policy, value = model(torch.from_numpy(batch.states.copy()), torch.from_numpy(batch.legal.copy()))
     return policy.numpy(), value.numpy()
@@ -84,7 +83,7 @@ def learn(game: Game, directory: Path, *, rounds: int, count: int, steps: int, s
     store = DirectoryStore(directory)
     network, losses, played = learner.network, [float("nan")], 0
     for turn in range(rounds + 1):
-        # Export checks that the TorchScript answers as the network does. Whoever loads a version trusts its manifest.
+        # Export checks that the TorchScript answers as the network does; verify checks the files against their manifest.
         version = export_network(store, game, network, NETWORK, lineage=Lineage(turn, learner.state.step, played))
         store.verify(model_name(game), version, game=game)
         path = store.directory(model_name(game), version) / MODEL_FILE
@@ -93,7 +92,7 @@ def learn(game: Game, directory: Path, *, rounds: int, count: int, steps: int, s
         if turn == rounds:
             return
         for one in self_play(game, model, version, count=count, seed=seed + played):
-            # A record holds moves and searches, no planes: the rules say what the positions were, and whether it is true.
+            # A record holds moves and searches, no planes: validation replays it by the rules, and rejects a false claim.
             payload = encode_record(one, worker_id="example", uid=new_uid(seed, "example", played, nonce=0))
             window.add(extract(validate(decode_record(payload)), search_value_share=0.0))
             played += 1
@@ -105,7 +104,7 @@ async def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> t
     """Return in how many positions, of how many, the policy alone keeps the value: games of tic-tac-toe can be solved."""
     evaluator = FunctionEvaluator(lambda batch, _: evaluate(model, batch))
     choose = model_chooser(game, evaluator, version=ModelVersion(version), simulations=0, seed=0)
-    # Positions in which every move is as good as the next say nothing, and are left out.
+    # Positions in which every move is as good as the next measure nothing, and are left out.
     positions = random_positions(game, count=300, seed=1)
     (verdicts,) = judge(yardstick(game), game, positions, [await choose(positions)])
     telling = [verdict.kept for verdict in verdicts if verdict.decides]
@@ -113,18 +112,11 @@ async def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> t
 
 
 def main() -> None:
-    """Learn and print a line a round."""
-    parser = argparse.ArgumentParser(description="Learn tic-tac-toe in one process.")
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--games", type=int, default=256, help="games of a round")
-    parser.add_argument("--steps", type=int, default=60, help="training steps of a round")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    """Learn for eight rounds and print a line a round."""
     torch.set_num_threads(1)  # for a network as small as this one, threads wait for each other
     print("version  games   loss  value of the position kept by the policy alone")
     with tempfile.TemporaryDirectory() as directory:
-        game = games.make("tic_tac_toe")
-        for row in learn(game, Path(directory), rounds=given.rounds, count=given.games, steps=given.steps, seed=given.seed):
+        for row in learn(games.make("tic_tac_toe"), Path(directory), rounds=8, count=256, steps=60, seed=0):
             share = f"{row.kept / row.positions:.0%} of {row.positions} positions"
             print(f"{row.version:>7}  {row.games:>5}  {row.loss:>5.3f}  {share}", flush=True)
 

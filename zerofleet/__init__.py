@@ -6,8 +6,8 @@
         run.wait()
     print(run.champion().analyse(["d1", "d2", "c1"], simulations=400))
 
-`docs/python.md` shows what there is. Names are loaded when they are first used, so that commands and services, which import
-this package as well, start without them.
+See `docs/python.md`. Names are loaded at their first use, so that commands and services, which import this package as well,
+start without them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Library: what `import zerofleet` offers to a script or a notebook; see `docs/python.md`.
+"""Library: training, runs, models and matches for scripts and notebooks; see `docs/python.md`.
 
-Functions wait for their result, also where an event loop runs already. Those that end in `_async` are coroutines of the same
-kind for programs that are asynchronous themselves.
+Functions wait for their result, also where an event loop runs already. Those that end in `_async` are the same as coroutines,
+for programs that are asynchronous themselves. `import zerofleet` offers most of these names.
 """
 
 from zerofleet.errors import ZerofleetError

@@ -23,11 +23,14 @@ Result = TypeVar("Result")
 Closer = Callable[[], Awaitable[None]]
 
 _closers: dict[object, Closer] = {}
+_starting = threading.Lock()
 
 
 def start(work: Coroutine[Any, Any, Result]) -> Future[Result]:
     """Run a coroutine in the library's event loop and return its future at once."""
-    return asyncio.run_coroutine_threadsafe(work, _loop())
+    with _starting:  # one loop, whichever thread asks first
+        loop = _loop()
+    return asyncio.run_coroutine_threadsafe(work, loop)
 
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
@@ -64,7 +67,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _end(loop: asyncio.AbstractEventLoop) -> None:
-    """Close what is still open; what does not close in time ends with the process."""
+    """Close every owner that is still open; one that does not close in time ends with the process."""
     with contextlib.suppress(TimeoutError):
         asyncio.run_coroutine_threadsafe(_close_all(), loop).result(EXIT_TIMEOUT_S)
 

@@ -1,4 +1,4 @@
-"""Metrics of a run as columns: what trainer and supervisor wrote to `metrics/`, whether the run is under way or not."""
+"""Metrics of a run as columns: the rows of trainer and supervisor in `metrics/`, whether the run is under way or not."""
 
 from __future__ import annotations
 

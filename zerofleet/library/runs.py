@@ -1,4 +1,4 @@
-"""Runs and their models: opened by the directory, whether the run is under way or stopped."""
+"""Runs and their models, whether the run is under way or stopped."""
 
 from __future__ import annotations
 
