@@ -78,6 +78,7 @@ def self_play(game: Game, model: torch.jit.ScriptModule, version: int, *, count:
 
 def learn(game: Game, directory: Path, *, rounds: int, count: int, steps: int, seed: int) -> Iterator[Round]:
     """Yield the untrained network's round and one for each turn of the loop."""
+    torch.set_num_threads(1)  # for a network as small as this one, threads wait for each other
     window = SampleWindow(game.spec(), TRAIN)
     learner = Learner(game.spec(), new_network(game.spec(), NETWORK, seed=seed), TRAIN, window, seed=seed)
     store = DirectoryStore(directory)
@@ -113,7 +114,6 @@ async def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> t
 
 def main() -> None:
     """Learn for eight rounds and print a line a round."""
-    torch.set_num_threads(1)  # for a network as small as this one, threads wait for each other
     print("version  games   loss  value of the position kept by the policy alone")
     with tempfile.TemporaryDirectory() as directory:
         for row in learn(games.make("tic_tac_toe"), Path(directory), rounds=8, count=256, steps=60, seed=0):
