@@ -33,11 +33,11 @@ from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import decode_record, encode_record, new_uid, validate
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
-from zerofleet.evaluators.fakes import FunctionEvaluator
 from zerofleet.presets import NetworkSettings, TrainSettings
 from zerofleet.search import PlayedGame, SearchBlock, SearchSettings
 from zerofleet.storage.model_store import DirectoryStore
-from zerofleet.strength.accuracy import judge, model_chooser, random_positions, yardstick
+from zerofleet.strength.accuracy import grade, model_chooser, random_positions, yardstick
+from zerofleet.testing import FunctionEvaluator
 
 SEARCH = SearchSettings(simulations=40, temperature_plies=9)  # always some luck: a game that is repeated teaches nothing new
 NETWORK = NetworkSettings(blocks=1, channels=16, policy_channels=4, value_channels=4, value_hidden=32)
@@ -107,13 +107,13 @@ async def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> t
     choose = model_chooser(game, evaluator, version=ModelVersion(version), simulations=0, seed=0)
     # Positions in which every move is as good as the next measure nothing, and are left out.
     positions = random_positions(game, count=300, seed=1)
-    (verdicts,) = judge(yardstick(game), game, positions, [await choose(positions)])
-    telling = [verdict.kept for verdict in verdicts if verdict.decides]
+    (graded,) = grade(yardstick(game), game, positions, [await choose(positions)])
+    telling = [move.kept for move in graded if move.decides]
     return sum(telling), len(telling)
 
 
 def main() -> None:
-    """Learn for eight rounds and print a line a round."""
+    """Learn for eight rounds and print a line for each."""
     print("version  games   loss  value of the position kept by the policy alone")
     with tempfile.TemporaryDirectory() as directory:
         for row in learn(games.make("tic_tac_toe"), Path(directory), rounds=8, count=256, steps=60, seed=0):
