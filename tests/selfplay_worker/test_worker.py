@@ -318,5 +318,5 @@ async def test_sampled_games_are_recorded_and_play_as_they_would_have(
     assert published == finished & found[1].keys()
     asked = Counter(span.context.trace_id for span in spans if span.name == "evaluate")
     for trace_id, about in games.items():
-        assert asked[trace_id] <= int(about["zerofleet.telemetry.request_ids"]).bit_length()
+        assert asked[trace_id] <= int(about["zerofleet.requests"]).bit_length()
     assert sum(len(span.links) for span in spans if span.name == "evaluate") > 0
