@@ -31,15 +31,16 @@ run: venv ## learn Connect Four on this machine; RUN_ARGS="tic_tac_toe --preset 
 doctor: venv ## check that this machine has what Zerofleet needs
 	$(BIN)/zerofleet doctor
 
-check: venv ## formatting, lint, types, import rules, generated stubs, YAML, Kubernetes
+check: venv ## formatting, lint, types, layers, generated stubs, YAML, Kubernetes, English
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/mypy examples
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory proto
 	git diff --exit-code -- zerofleet/contracts/wire
 	$(BIN)/yamllint --strict .
-	$(BIN)/pytest -q tests/deploy
+	$(BIN)/pytest -q tests/deploy tests/architecture tests/prose
 
 triton: venv ## install a real Triton for the tests, in an environment of its own
 	$(BIN)/python tests/contract/triton_server.py
