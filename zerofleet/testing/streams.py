@@ -41,7 +41,7 @@ MakeStreamBackend = Callable[..., StreamBackend]
 
 
 class StreamContract:
-    """Tests of a `GameStream`. A subclass has the fixture `make_backend`, a `MakeStreamBackend`, and closes its streams."""
+    """Tests of a `GameStream`. A subclass has the fixture `make_backend`, a `MakeStreamBackend`; it closes the streams."""
 
     pytestmark = pytest.mark.asyncio
 
