@@ -77,7 +77,7 @@ class RunningGatekeeper:
     grpc: grpc.aio.Server
 
     async def run(self, *, by_hand_only: bool = False) -> None:
-        """Decide on candidates, play the ladder and prune the store for ever; `by_hand_only`: only carry out commands.
+        """Decide on candidates, play the ladder and prune the store without end; `by_hand_only`: only carry out commands.
 
         Raises `StaleEpoch` when another gatekeeper has taken over.
         Cancellation: a match under way goes on at the next start.

@@ -26,7 +26,7 @@ from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVer
 __all__ = ["EvaluatorContract"]
 
 SUM_TOLERANCE = 0.005
-"""What rounding to float16 may add to the sum of a policy."""
+"""Allowance for rounding to float16 in the sum of a policy."""
 BATCH_TOLERANCE = 0.05
 """By how much the other rows of a batch may change a row: reduced precision adds up in another order."""
 _GAMES = 6
