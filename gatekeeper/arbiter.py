@@ -268,10 +268,11 @@ class Arbiter:
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._serving.including(version))
-            except CorruptModel:
-                raise
             except (ZerofleetError, OSError) as error:
+                # The content of a former champion is sound: it is the present one that cannot be loaded.
                 if not await self._passed_before(version):
+                    if isinstance(error, CorruptModel):
+                        raise
                     if not without_self_test:
                         raise Unavailable(
                             f"version {version} was not self-tested because the inference server is away or cannot load it"

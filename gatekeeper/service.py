@@ -76,19 +76,20 @@ class RunningGatekeeper:
     health: HealthService
     grpc: grpc.aio.Server
 
-    async def run(self) -> None:
-        """Decide on candidates, play the ladder and prune the store for ever.
+    async def run(self, *, by_hand_only: bool = False) -> None:
+        """Decide on candidates, play the ladder and prune the store without end; `by_hand_only`: only carry out commands.
 
         Raises `StaleEpoch` when another gatekeeper has taken over.
         Cancellation: a match under way goes on at the next start.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pointer.until_lost())
-            group.create_task(self.arbiter.run())
             group.create_task(self.serving.run())
-            group.create_task(self.pruner.run())
-            group.create_task(self.ladder.run(self.evaluator))
             group.create_task(self._follow())
+            if not by_hand_only:
+                group.create_task(self.arbiter.run())
+                group.create_task(self.pruner.run())
+                group.create_task(self.ladder.run(self.evaluator))
 
     async def drain(self, grace_s: float) -> None:
         """Turn away new calls, end the watchers, and let other calls end within `grace_s`.
@@ -161,7 +162,7 @@ async def serve(service: Service, settings: GatekeeperSettings) -> None:
     async with open_gatekeeper(settings) as gatekeeper:
         service.on_drain("calls", lambda: gatekeeper.drain(settings.grace_s / 2))
         service.ready(gatekeeper.address)
-        await service.until_stopping(gatekeeper.run())
+        await service.until_stopping(gatekeeper.run(by_hand_only=settings.by_hand_only))
         await gatekeeper.grpc.wait_for_termination()
 
 

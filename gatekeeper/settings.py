@@ -63,6 +63,8 @@ class GatekeeperSettings(StoreSettings):
     """Calls in progress at most, watchers of the champion included; further ones are refused as overload."""
     reflection: bool = False
     """Describe the service to tools such as grpcurl."""
+    by_hand_only: bool = False
+    """Carry out promotions and rollbacks by hand alone: candidates wait, no ladder is played and no version is deleted."""
 
     def lease_directory(self, model: str) -> Path:
         """Return where the lease lies: beside the models, or with this service's own files when those are far away.

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 
+import numpy as np
+import psutil
 import pytest
+import torch
+from safetensors.numpy import save
 
+from games.core import make
+from trainer.export import Lineage, export_network
+from trainer.network import Network
 from zerofleet.cli.commands import models
 from zerofleet.cli.commands.models import _Said
+from zerofleet.contracts.manifests import Golden
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport
+from zerofleet.presets import preset
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.borrowed import gatekept
@@ -56,7 +66,7 @@ def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
 @pytest.mark.slow
 def test_a_gatekeeper_tells_what_it_knows_to_whoever_has_no_files(zerofleet, run):
     async def listed(*options):
-        async with gatekept(RunPaths(run), models.chosen_game(MODEL, None)) as address:
+        async with gatekept(RunPaths(run), models.chosen_game(MODEL, None), self_tests=False) as address:
             return await asyncio.to_thread(zerofleet, "models", "list", MODEL, "--address", address, *options)
 
     assert "champion" in asyncio.run(listed()).out
@@ -123,6 +133,49 @@ def test_the_help_of_promote_names_the_risk_of_an_untested_version(zerofleet):
     told = " ".join(zerofleet("models", "promote", "--help").out.replace("│", " ").split())
     assert "--without-self-test" in told
     assert "stops the whole run" in told
+
+
+@pytest.fixture
+def second(run):
+    """Publish another untrained network, which no inference server has seen."""
+    game, chosen = make(MODEL), preset(make(MODEL), "tiny")
+    torch.manual_seed(1)
+    network = Network(game.spec(), chosen.network)
+    return export_network(DirectoryStore(run / "models"), game, network, chosen.network, lineage=Lineage())
+
+
+@pytest.mark.slow
+def test_a_version_is_self_tested_and_promoted_and_rolled_back_on_a_run_that_was_stopped(zerofleet, run, second):
+    before = {child.pid for child in psutil.Process().children()}
+    on_run = ("--run-dir", str(run), "--json")
+    promoted = zerofleet("models", "promote", MODEL, str(second), "--reason", "it is better", *on_run).json()
+    assert (promoted["version"], promoted["reason"]) == (second, "it is better")
+    back = zerofleet("models", "rollback", MODEL, *on_run).json()
+    assert (back["version"], back["epoch"]) == (1, promoted["epoch"] + 1)
+    assert {child.pid for child in psutil.Process().children()} <= before
+
+
+@pytest.mark.slow
+def test_a_version_that_fails_its_self_test_is_not_promoted_on_a_run_that_was_stopped(zerofleet, run, second):
+    store = DirectoryStore(run / "models")
+    manifest = store.manifest(MODEL, second)
+    states, legal, policy, value = manifest.golden.arrays()
+    files = {name: store.directory(MODEL, 1) / name for name in manifest.files}
+    weights = save({"stem.weight": np.ones(2, np.float32)})
+    liar = replace(manifest, golden=Golden.of(states, legal, policy, -np.ones_like(value)))
+    third = store.publish(MODEL, {**files, "weights.safetensors": weights}, liar)
+    outcome = zerofleet("models", "promote", MODEL, str(third), "--run-dir", str(run))
+    assert outcome.code == 2
+    assert "golden" in outcome.err
+    assert store.champion(MODEL).version == 1
+
+
+@pytest.mark.slow
+def test_a_promotion_without_self_test_starts_no_inference_server(zerofleet, run, second, monkeypatch):
+    monkeypatch.setenv("ZEROFLEET_MAX_VERSIONS", "0")  # which no inference server starts with
+    words = ("models", "promote", MODEL, str(second), "--run-dir", str(run))
+    assert "inference_server could not be started" in zerofleet(*words).err
+    assert zerofleet(*words, "--without-self-test", "--json").json()["reason"] == "by hand (without self-test)"
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ async def test_a_server_that_was_borrowed_answers_and_ends(run_with_champion):
 
 @pytest.mark.slow
 async def test_a_gatekeeper_that_was_borrowed_knows_the_champion(run_with_champion):
-    borrowed = gatekept(RunPaths(run_with_champion), make("tic_tac_toe"))
+    borrowed = gatekept(RunPaths(run_with_champion), make("tic_tac_toe"), self_tests=False)
     async with borrowed as address, GatekeeperClient(address) as gatekeeper:
         champion = await gatekeeper.champion("tic_tac_toe")
     assert champion is not None

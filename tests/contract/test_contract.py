@@ -14,7 +14,7 @@ from tritonclient.grpc import service_pb2_grpc
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.replicas import ReplicaControl
-from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 
 pytestmark = pytest.mark.slow
 V1, V2 = ModelVersion(1), ModelVersion(2)
@@ -101,7 +101,7 @@ async def check_refusals(target, model, evaluator, batch) -> None:
         await evaluator.evaluate(LeafBatch(batch.states[:, :-1], batch.legal), version=V1)
     with pytest.raises(InvalidRequest):
         await evaluator.evaluate(LeafBatch(batch.states[:-1], batch.legal), version=V1)
-    async with open_channel(target.address) as channel:
+    async with open_inference_channel(target.address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = evaluator._request(batch, 0, 1)
         request.raw_input_contents[0] += b"\0"
@@ -203,7 +203,7 @@ async def check_all_outputs_are_sent_when_none_is_named(target, model, evaluator
     batch = model.positions()
     request = evaluator._request(batch, 0, 2)
     del request.outputs[:]
-    async with open_channel(target.address) as channel:
+    async with open_inference_channel(target.address) as channel:
         reply = await service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=60)
     found = {output.name: (output.datatype, list(output.shape)) for output in reply.outputs}
     rows, spec = len(batch), model.game.spec()

@@ -28,7 +28,7 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.search import Leaves
 from zerofleet.telemetry import metrics
-from zerofleet.testing import check_evaluator
+from zerofleet.testing import EvaluatorContract
 
 V1 = ModelVersion(1)
 MODEL = "some_game"
@@ -147,11 +147,14 @@ async def test_each_request_that_is_sent_again_is_told_with_its_reason(address, 
     assert len(servant.rows) == 4
 
 
-@pytest.mark.parametrize("max_rows", [7, 1024])
-async def test_the_client_keeps_the_contract_of_an_evaluator(address, servant, max_rows):
-    servant.unit = 1 / 255
-    async with evaluator(address, max_rows=max_rows) as client:
-        await check_evaluator(client, TIC_TAC_TOE, version=V1, extra_heads=2)
+class TestKServeEvaluator(EvaluatorContract):
+    extra_heads = 2
+
+    @pytest.fixture(params=[7, 1024])
+    async def evaluator(self, address, servant, request):
+        servant.unit = 1 / 255
+        async with evaluator(address, max_rows=request.param) as client:
+            yield client
 
 
 @pytest.mark.parametrize("service", ["selfplay_worker", "gatekeeper"])

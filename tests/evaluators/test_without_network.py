@@ -12,11 +12,10 @@ import games
 from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import UniformEvaluator, uniform_policy
-from zerofleet.testing import FunctionEvaluator, check_evaluator
+from zerofleet.testing import EvaluatorContract, FunctionEvaluator
 
 LEGAL = np.array([[0, 3, -1, -1], [1, -1, -1, -1], [0, 1, 2, 3]], np.int16)
 BATCH = LeafBatch(np.zeros((3, 5), np.uint8), LEGAL)
-TIC_TAC_TOE = games.make("tic_tac_toe")
 V1, V2 = ModelVersion(1), ModelVersion(2)
 
 
@@ -70,10 +69,35 @@ def sound(batch, version):
     return uniform_policy(batch.legal), np.concatenate([first, -first], axis=1), first
 
 
-async def test_evaluators_without_a_network_keep_the_contract():
-    await check_evaluator(UniformEvaluator(2), TIC_TAC_TOE, version=V1)
-    await check_evaluator(UniformEvaluator(2, num_actions=9), TIC_TAC_TOE, version=V1, extra_heads=None)
-    await check_evaluator(FunctionEvaluator(sound), TIC_TAC_TOE, version=V1, extra_heads=1, missing=V2)
+class TestUniformEvaluator(EvaluatorContract):
+    @pytest.fixture
+    def evaluator(self):
+        return UniformEvaluator(2)
+
+
+class TestUniformEvaluatorWithExtraHeads(EvaluatorContract):
+    extra_heads = None
+
+    @pytest.fixture
+    def evaluator(self):
+        return UniformEvaluator(2, num_actions=9)
+
+
+class TestFunctionEvaluator(EvaluatorContract):
+    extra_heads = 1
+    missing = V2
+
+    @pytest.fixture
+    def evaluator(self):
+        return FunctionEvaluator(sound)
+
+
+async def hold_to_contract(evaluator, **facts):
+    """Run every test of the contract; `facts` are those that a subclass states."""
+    contract = type("TestIt", (EvaluatorContract,), facts)()
+    for name in vars(EvaluatorContract):
+        if name.startswith("test_"):
+            await getattr(contract, name)(evaluator)
 
 
 class Unsound(FunctionEvaluator):
@@ -113,7 +137,7 @@ class Unsound(FunctionEvaluator):
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 async def test_the_contract_suite_names_the_promise_that_an_evaluator_breaks(changes, promise):
     with pytest.raises(AssertionError, match=promise):
-        await check_evaluator(Unsound(**changes), TIC_TAC_TOE, version=V1, extra_heads=1)
+        await hold_to_contract(Unsound(**changes), extra_heads=1)
 
 
 async def test_the_contract_suite_finds_an_evaluation_that_is_a_view_of_the_batch():
@@ -123,19 +147,15 @@ async def test_the_contract_suite_finds_an_evaluation_that_is_a_view_of_the_batc
             return replace(found, extra_heads=(batch.states.view(np.float16)[:, :1],) if batch.extra_heads else ())
 
     with pytest.raises(AssertionError, match="overwrites the batch"):
-        await check_evaluator(View(sound), games.make("connect_four"), version=V1, extra_heads=1)
+        await hold_to_contract(View(sound), game=games.make("connect_four"), extra_heads=1)
 
 
-@pytest.mark.parametrize(("offered", "missing"), [(0, None), (1, ModelVersion(1))])
-async def test_the_contract_suite_finds_an_evaluator_that_refuses_nothing(offered, missing):
-    with pytest.raises(AssertionError, match=r"is refused with (InvalidRequest|ModelNotFound), but"):
-        await check_evaluator(
-            UniformEvaluator(2, num_actions=9),
-            TIC_TAC_TOE,
-            version=V1,
-            extra_heads=None if missing else offered,
-            missing=missing,
-        )
+@pytest.mark.parametrize(
+    ("facts", "refusal"), [({"extra_heads": 0}, "InvalidRequest"), ({"extra_heads": None, "missing": V1}, "ModelNotFound")]
+)
+async def test_the_contract_suite_finds_an_evaluator_that_refuses_nothing(facts, refusal):
+    with pytest.raises(pytest.fail.Exception, match=f"DID NOT RAISE .*{refusal}"):
+        await hold_to_contract(UniformEvaluator(2, num_actions=9), **facts)
 
 
 async def test_the_contract_suite_finds_an_evaluator_that_a_cancelled_request_leaves_broken():
@@ -152,4 +172,4 @@ async def test_the_contract_suite_finds_an_evaluator_that_a_cancelled_request_le
             return replace(found, policy=found.policy[:0]) if self.broken else found
 
     with pytest.raises(AssertionError, match="again after its request was cancelled"):
-        await check_evaluator(Fragile(sound), TIC_TAC_TOE, version=V1, extra_heads=1)
+        await hold_to_contract(Fragile(sound), extra_heads=1)

@@ -144,7 +144,7 @@ class Models:
         path.write_bytes(content)
 
 
-def make_settings(run_dir, *, ladder_games=0, **gate):
+def make_settings(run_dir, *, ladder_games=0, by_hand_only=False, **gate):
     """Return settings of a small gatekeeper."""
     rules = {"mode": "sprt", "simulations": 40, "opening_plies": 2, "max_pairs": 12, "elo0": 0.0, "elo1": 200.0}
     return GatekeeperSettings(
@@ -159,6 +159,7 @@ def make_settings(run_dir, *, ladder_games=0, **gate):
         ladder_time_share=1.0,
         cache_positions=256,
         recheck_s=30.0,
+        by_hand_only=by_hand_only,
     )
 
 
@@ -200,7 +201,7 @@ async def running(settings, models, inference):
         asyncio.TaskGroup() as group,
         GatekeeperClient(gatekeeper.address) as client,
     ):
-        work = group.create_task(gatekeeper.run())
+        work = group.create_task(gatekeeper.run(by_hand_only=settings.by_hand_only))
         try:
             yield Gate(gatekeeper, client, models, inference)
         finally:

@@ -310,6 +310,17 @@ async def test_a_damaged_version_cannot_be_promoted_by_hand(open_gate):
         assert gate.pointer.champion.version == 1
 
 
+async def test_a_gatekeeper_for_commands_alone_lets_candidates_wait(open_gate, inference):
+    async with open_gate(mode="off", by_hand_only=True) as gate:
+        (first, sha256), (second, _) = gate.models.publish(), gate.models.publish()
+        await gate.client.submit(MODEL, first, sha256)
+        assert (await gate.client.promote(MODEL, second, reason="by hand")).version == second
+        assert gate.ledger.candidate(first).status is CandidateStatus.QUEUED
+        assert inference.served == [second]
+    async with open_gate(mode="off") as gate:
+        assert (await gate.settled(first)).reason == "version 2, which is newer, became champion first"
+
+
 async def test_a_rollback_during_a_match_ends_that_match(open_gate, inference):
     inference.stubborn = {1, 2}
     async with open_gate(max_pairs=36) as gate:

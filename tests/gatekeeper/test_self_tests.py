@@ -61,6 +61,14 @@ async def test_a_former_champion_comes_back_also_while_the_inference_server_is_a
         assert (await gate.client.promote(MODEL, 2, reason="better after all")).reason == "better after all"
 
 
+async def test_a_former_champion_comes_back_also_while_the_present_one_cannot_be_loaded(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        await gate.offer()
+        inference.broken = {2}
+        assert (await gate.client.rollback(MODEL, reason="it does not load")).version == 1
+
+
 async def test_a_former_champion_with_another_manifest_or_without_a_self_test_does_not_come_back_untested(open_gate, inference):
     async with open_gate(mode="off") as gate:
         inference.away = True

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import LogCapture
 from structlog.types import EventDict
 
-from zerofleet.errors import InvalidRequest, Overloaded, ZerofleetError
+from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, ZerofleetError
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor, error_from
 from zerofleet.rpc.requests import REQUEST_ID, RequestInterceptor, outgoing
@@ -43,6 +43,8 @@ async def _one(request: bytes, context: Any) -> bytes:
         raise InvalidRequest("that is no request")
     if request == b"full":
         raise Overloaded("try again later")
+    if request == b"down":
+        raise Unavailable("version 3 was not self-tested")
     if request == b"break":
         raise RuntimeError("inside")
     return dict(outgoing(())).get(REQUEST_ID, "").encode()
@@ -131,6 +133,25 @@ async def test_a_refusal_is_logged_under_its_id_and_a_failure_of_ours_names_the_
     failed = next(line for line in lines if line["event"] == "rpc.failed")
     assert failed["request_id"] == "mine"
     assert sum(line["event"] == "rpc.refused" for line in lines) == 1
+
+
+async def test_an_unavailable_answer_keeps_the_text_of_the_server_that_sent_it() -> None:
+    async with serving() as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await ask(channel, b"down")
+    error = error_from(raised.value, target="x")
+    assert type(error) is Unavailable
+    assert str(error) == "version 3 was not self-tested"
+
+
+async def test_a_server_that_cannot_be_reached_is_named() -> None:
+    async with grpc.aio.insecure_channel("127.0.0.1:1") as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await ask(channel)
+    error = error_from(raised.value, target="x")
+    assert type(error) is Unavailable
+    assert str(error).startswith("x does not answer (UNAVAILABLE: ")
+    assert str(error).endswith("is it running?")
 
 
 async def test_a_flood_of_refusals_is_a_few_lines(lines: list[EventDict]) -> None:

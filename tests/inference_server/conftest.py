@@ -22,7 +22,7 @@ from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.presets import InferenceSettings
-from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.storage.model_store import DirectoryStore
 
 assert games
@@ -107,7 +107,7 @@ def open_wire(store, loader) -> Callable[..., AsyncIterator[Wire]]:
         part = InferenceSettings(max_batch=settings.pop("max_batch", 64), max_delay_us=settings.pop("max_delay_us", 0))
         settings = {"address": "127.0.0.1:0", "model_store": store.root, "inference": part, **settings}
         async with open_server(ServerSettings(**settings), loader) as server:
-            channel = open_channel(server.address)
+            channel = open_inference_channel(server.address)
             async with channel:
                 yield Wire(server, service_pb2_grpc.GRPCInferenceServiceStub(channel), channel)
 

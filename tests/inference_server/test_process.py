@@ -21,7 +21,7 @@ from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.presets import NetworkSettings
-from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 
 pytestmark = pytest.mark.slow
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
@@ -63,7 +63,7 @@ async def test_it_serves_the_champion_and_ends_cleanly_when_asked(tmp_path, stor
         async with KServeEvaluator(address, MODEL) as evaluator:
             answer = await evaluator.evaluate(LeafBatch(states, legal), version=ModelVersion(version))
         np.testing.assert_allclose(answer.policy.sum(axis=1), 1.0, atol=5e-3)
-        async with open_channel(address) as channel:
+        async with open_inference_channel(address) as channel:
             check = health_pb2.HealthCheckRequest(service="inference.GRPCInferenceService")
             assert (await health_pb2_grpc.HealthStub(channel).Check(check)).status == health_pb2.HealthCheckResponse.SERVING
         process.send_signal(signal.SIGTERM)

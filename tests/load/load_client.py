@@ -19,7 +19,7 @@ from pathlib import Path
 
 import grpc
 
-from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 TIMEOUT_S = 30.0
@@ -45,7 +45,7 @@ async def session(target: str, request: bytes, seconds: float, clients: int, pau
     """Let the clients ask, and return their latencies in ms by status."""
     found: dict[str, list[float]] = defaultdict(list)
     async with contextlib.AsyncExitStack() as stack:
-        channels = [await stack.enter_async_context(open_channel(target)) for _ in range(clients)]
+        channels = [await stack.enter_async_context(open_inference_channel(target)) for _ in range(clients)]
         await asyncio.gather(*(channel.channel_ready() for channel in channels))
         end_s = time.perf_counter() + seconds
         async with asyncio.TaskGroup() as group:

@@ -1,43 +1,30 @@
-"""A small stored model made without torch: the archive has TorchScript's shape, the weights are real safetensors."""
+"""Directories and buckets as places of a store."""
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pytest
-from safetensors.numpy import save
 
-import games
 from games.core import Game, make
-from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
-from zerofleet.contracts.manifests import Golden, Manifest
+from zerofleet.contracts.manifests import Manifest
 from zerofleet.storage.model_store import DirectoryStore, ModelStore
 from zerofleet.storage.model_store.bucket import Bucket
 from zerofleet.storage.model_store.cache import ModelCache
 from zerofleet.storage.model_store.objects import ObjectStore
-
-assert games
-
-MODEL = "tic_tac_toe"
-EMPTY_TUPLE = b"\x80\x02)."  # pickled
+from zerofleet.testing import StorePlace
+from zerofleet.testing.models import MODEL, sample_archive, sample_files, sample_manifest
 
 
-class Place(Protocol):
-    """Where a store keeps its models, for a test that tampers with it. Names are below the model."""
+class Place(StorePlace, Protocol):
+    """A place of which tests ask more than those of the contract."""
 
-    store: ModelStore
     location: str
 
     def limited(self, max_file_bytes: int) -> ModelStore: ...
     def names(self) -> set[str]: ...
-    def read(self, name: str) -> bytes | None: ...
-    def write(self, name: str, content: bytes) -> None: ...
-    def remove(self, name: str) -> None: ...
 
 
 class DirectoryPlace:
@@ -113,24 +100,14 @@ def place(kind, tmp_path, request) -> Place:
     return ObjectPlace(server.client(), server.make_bucket(), tmp_path / "cache")
 
 
-def archive(payload: bytes = b"code", **changes: bytes) -> bytes:
-    """A zip with the entries of TorchScript; `changes` replace or add some of them."""
-    out = io.BytesIO()
-    entries = {"constants.pkl": EMPTY_TUPLE, "data.pkl": EMPTY_TUPLE, "code/__torch__.py": payload}
-    with zipfile.ZipFile(out, "w") as file:
-        for name, content in {**entries, **changes}.items():
-            file.writestr(f"model/{name}", content)
-    return out.getvalue()
-
-
 @pytest.fixture(scope="session")
 def make_archive() -> Callable[..., bytes]:
-    return archive
+    return sample_archive
 
 
 @pytest.fixture(scope="session")
 def game() -> Game:
-    return make("tic_tac_toe")
+    return make(MODEL)
 
 
 @pytest.fixture
@@ -139,34 +116,10 @@ def store(place) -> ModelStore:
 
 
 @pytest.fixture(scope="session")
-def manifest(game) -> Manifest:
-    spec = game.spec()
-    states, legal = sample_positions(game, games=1, seed=3)
-    policy = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
-    return Manifest(
-        model="tic_tac_toe",
-        game=spec.name,
-        parameters={"size": "3"},
-        rules_version=spec.rules_version,
-        encoder=encoder_fingerprint(game),
-        planes=spec.planes,
-        num_actions=spec.num_actions,
-        max_legal=spec.max_legal,
-        num_players=spec.num_players,
-        parent_version=0,
-        train_steps=10,
-        games_seen=3,
-        created_at_ms=1_700_000_000_000,
-        network={"blocks": 1, "channels": 4},
-        heads=("policy", "value"),
-        golden=Golden.of(states, legal, policy, np.zeros((len(states), 2))),
-    )
+def manifest() -> Manifest:
+    return sample_manifest()
 
 
 @pytest.fixture
 def files() -> Callable[..., dict[str, bytes]]:
-    def make_files(fill: float = 0.5) -> dict[str, bytes]:
-        weights = save({"stem.weight": np.full((2, 3), fill, np.float32)})
-        return {"model.pt": archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}
-
-    return make_files
+    return sample_files

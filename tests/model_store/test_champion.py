@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from zerofleet.errors import CorruptModel, ModelNotFound, StaleEpoch
+from zerofleet.errors import CorruptModel
 
 MODEL = "tic_tac_toe"
 
@@ -18,49 +18,6 @@ def store(store, files, manifest):
     for fill in (1.0, 2.0, 3.0):
         store.publish(MODEL, files(fill), manifest)
     return store
-
-
-def test_there_is_no_champion_at_first(store):
-    assert store.champion(MODEL) is None
-    assert store.history(MODEL) == []
-
-
-def test_a_champion_is_written_with_its_manifests_hash_and_kept_in_the_history(store):
-    first = store.write_champion(MODEL, 1, epoch=1, reason="first model")
-    second = store.write_champion(MODEL, 3, epoch=2, reason="won")
-    assert store.champion(MODEL) == second
-    assert store.history(MODEL) == [first, second]
-    assert second.manifest_sha256 == store.manifest_sha256(MODEL, 3)
-
-
-@pytest.mark.parametrize("epoch", [1, 4, 5])
-def test_a_stale_epoch_is_refused(store, epoch):
-    store.write_champion(MODEL, 1, epoch=5, reason="first")
-    with pytest.raises(StaleEpoch, match="epoch 5"):
-        store.write_champion(MODEL, 2, epoch=epoch, reason="late")
-    assert store.champion(MODEL).version == 1
-
-
-def test_a_champion_that_the_writer_does_not_know_is_not_replaced(store):
-    store.write_champion(MODEL, 1, epoch=1, reason="first", after=0)
-    with pytest.raises(StaleEpoch, match="epoch 1, not 0"):
-        store.write_champion(MODEL, 2, epoch=7, reason="late", after=0)
-    assert store.champion(MODEL).version == 1
-    store.write_champion(MODEL, 3, epoch=7, reason="won", after=1)
-    assert [champion.version for champion in store.history(MODEL)] == [1, 3]
-
-
-def test_a_corrupt_version_never_becomes_champion(store, place):
-    store.write_champion(MODEL, 1, epoch=1, reason="first")
-    place.write("2/model.pt", b"")
-    with pytest.raises(CorruptModel):
-        store.write_champion(MODEL, 2, epoch=2, reason="won")
-    assert store.champion(MODEL).version == 1
-
-
-def test_a_missing_version_never_becomes_champion(store):
-    with pytest.raises(ModelNotFound):
-        store.write_champion(MODEL, 9, epoch=1, reason="?")
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"model": "tic_tac_toe"}'])

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
 
 from zerofleet.contracts.manifests import Golden, check_golden
-from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable, VersionSkew
+from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.presets import NetworkSettings
 
 MODEL = "tic_tac_toe"
@@ -38,39 +37,10 @@ def version(published):
     return published.store.directory(MODEL, 1)
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("keep", ["0", "1", "100", "half", "all but one"])
-def test_a_truncated_file_is_refused(store, published, name, keep):
-    content = published.read(f"1/{name}")
-    length = {"0": 0, "1": 1, "100": 100, "half": len(content) // 2, "all but one": len(content) - 1}[keep]
-    if name == "manifest.json" and keep == "all but one":
-        length -= 1  # its last byte is a line feed, which JSON does not need
-    published.write(f"1/{name}", content[: min(length, len(content) - 1)])
-    with pytest.raises(CorruptModel):
-        store.verify(MODEL, 1)
-
-
-@pytest.mark.parametrize("name", ["model.pt", "weights.safetensors", "model.py"])
-def test_a_flipped_bit_is_refused(store, published, name):
-    content = bytearray(published.read(f"1/{name}"))
-    content[len(content) // 2] ^= 1
-    published.write(f"1/{name}", bytes(content))
-    with pytest.raises(CorruptModel, match="sha256"):
-        store.verify(MODEL, 1)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_refused(store, published, kind, name):
-    published.remove(f"1/{name}")
-    unlisted = kind == "objects" and name == "manifest.json"  # there a version is what has a manifest
+def test_a_missing_manifest_is_refused(store, published, kind):
+    published.remove("1/manifest.json")
+    unlisted = kind == "objects"  # there a version is what has a manifest
     with pytest.raises(ModelNotFound if unlisted else CorruptModel, match="has no version 1" if unlisted else "missing"):
-        store.verify(MODEL, 1)
-
-
-@pytest.mark.parametrize("name", ["model.pt.bak", "more/model.pt"])
-def test_an_extra_file_is_refused(store, published, name):
-    published.write(f"1/{name}", b"")
-    with pytest.raises(CorruptModel, match=name.partition("/")[0]):
         store.verify(MODEL, 1)
 
 
@@ -138,95 +108,14 @@ def test_an_archive_that_is_no_torchscript_or_unpacks_too_large_is_refused(place
         place.limited(1 << 16).verify(MODEL, 1)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_weights_that_are_not_finite_are_refused(store, files, manifest, bad):
-    weights = save({"stem.weight": np.array([1.0, bad], np.float32)})
-    store.publish(MODEL, {**files(), "weights.safetensors": weights}, manifest)
-    with pytest.raises(CorruptModel, match=r"stem\.weight is not finite"):
-        store.verify(MODEL, 1)
-
-
-class Payload:
-    """Whoever unpickles it makes a directory."""
-
-    def __init__(self, path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
-def _array_of_objects(payload: Payload) -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.array([payload], dtype=object), allow_pickle=True)
-    return out.getvalue()
-
-
-@pytest.mark.parametrize("name", ["model.pt", "weights.safetensors"])
-@pytest.mark.parametrize("form", ["pickle", "array of objects", "pickle in a zip"])
-def test_code_in_the_place_of_data_is_refused_and_never_run(store, files, manifest, tmp_path, name, form):
-    payload = Payload(tmp_path / "was_run")
-    content = {
-        "pickle": pickle.dumps(payload),
-        "array of objects": _array_of_objects(payload),
-        "pickle in a zip": _zip(**{"model__data.pkl": pickle.dumps(payload), "model__version": b"3"}),
-    }[form]
-    store.publish(MODEL, {**files(), name: content}, manifest)
-    with pytest.raises(CorruptModel):
-        store.verify(MODEL, 1)
-    with pytest.raises(CorruptModel):
-        store.write_champion(MODEL, 1, epoch=1, reason="")
-    assert not payload.path.exists()
-    assert store.champion(MODEL) is None
-
-
-@pytest.mark.parametrize("left", [True, False])
-def test_a_version_directory_without_its_files_is_never_champion(place, store, files, manifest, left):
-    store.publish(MODEL, files(), manifest)
-    store.write_champion(MODEL, 1, epoch=1, reason="first")
-    place.write("2/model.pt", b"a model")
-    if not left:
-        place.remove("2/model.pt")  # a directory stays, empty; a bucket knows nothing of it
-    with pytest.raises((CorruptModel, ModelNotFound)):
-        store.verify(MODEL, 2)
-    with pytest.raises((CorruptModel, ModelNotFound)):
-        store.write_champion(MODEL, 2, epoch=2, reason="empty")
-    assert store.champion(MODEL).version == 1
-
-
 def test_weights_that_are_no_safetensors_are_refused(store, files, manifest):
     store.publish(MODEL, {**files(), "weights.safetensors": b"\xff" * 64}, manifest)
     with pytest.raises(CorruptModel, match="cannot be read as safetensors"):
         store.verify(MODEL, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("game", "connect_four"),
-        ("parameters", {"size": "4"}),
-        ("rules_version", 2),
-        ("planes", (3, 3, 3)),
-        ("num_actions", 7),
-        ("max_legal", 7),
-        ("num_players", 3),
-        ("encoder", "0" * 16),
-    ],
-)
-def test_a_model_of_another_game_is_refused_with_both_named(store, files, manifest, game, name, value):
-    store.publish(MODEL, files(), replace(manifest, **{name: value}))
-    with pytest.raises(VersionSkew, match=rf"has {name} .*, this program wants "):
-        store.verify(MODEL, 1, game=game)
-
-
 def _edit(place, /, **changes):
     place.write("1/manifest.json", json.dumps({**json.loads(place.read("1/manifest.json")), **changes}).encode())
-
-
-def test_another_schema_is_refused_with_both_named(store, published):
-    _edit(published, schema=3, whatever="new")
-    with pytest.raises(VersionSkew, match="schema 3, this program reads schema 1 and 2"):
-        store.verify(MODEL, 1)
 
 
 def test_a_manifest_of_the_schema_before_extra_heads_is_still_read(store, published):
@@ -236,13 +125,6 @@ def test_a_manifest_of_the_schema_before_extra_heads_is_still_read(store, publis
     manifest = store.verify(MODEL, 1)
     assert (manifest.schema, manifest.heads, manifest.golden.head_arrays()) == (1, ("policy", "value"), ())
     assert NetworkSettings(blocks=1, channels=4).describes(manifest.network)
-
-
-@pytest.mark.parametrize("changes", [{"version": 7}, {"model": "connect_four"}])
-def test_a_manifest_of_another_version_or_model_is_refused(store, published, changes):
-    _edit(published, **changes)
-    with pytest.raises(VersionSkew, match="describes"):
-        store.verify(MODEL, 1)
 
 
 @pytest.mark.parametrize(
@@ -298,19 +180,6 @@ def test_a_manifest_with_wrong_fields_is_refused(store, published, changes):
     _edit(published, **changes)
     with pytest.raises(CorruptModel):
         store.verify(MODEL, 1)
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{}", b"\xff\xfe", b"[" * 100_000])
-def test_a_manifest_that_is_no_manifest_is_refused(store, published, text):
-    published.write("1/manifest.json", text)
-    with pytest.raises(CorruptModel):
-        store.verify(MODEL, 1)
-
-
-def test_golden_positions_come_back_as_they_went_in(store, published, manifest):
-    stored = store.manifest(MODEL, 1).golden.arrays()
-    for got, want in zip(stored, manifest.golden.arrays(), strict=True):
-        np.testing.assert_array_equal(got, want)
 
 
 def test_golden_positions_that_do_not_fit_are_refused(manifest):

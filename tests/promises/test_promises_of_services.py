@@ -27,7 +27,7 @@ from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import FIRST_BACKOFF_S, MAX_BACKOFF_S, KServeEvaluator
-from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.storage.model_store import DirectoryStore
 
 runs = borrowed("promise_runs", "processes/conftest.py")
@@ -218,7 +218,7 @@ async def test_p10_overload_is_refused_quickly_within_bounded_memory_and_clients
             statuses[status].append(time.perf_counter() - began_s)  # any other status is an error here
 
     async with contextlib.AsyncExitStack() as stack:
-        channels = [await stack.enter_async_context(open_channel(served.address)) for _ in range(FLOOD)]
+        channels = [await stack.enter_async_context(open_inference_channel(served.address)) for _ in range(FLOOD)]
         await flooded(flood, channels[:1], until(lambda: len(statuses["OK"]) >= WARM_UP))
         statuses["OK"].clear()  # answers to a caller who had the server to itself
         before_mib = served.process.memory_info().rss / 2**20

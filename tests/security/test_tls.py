@@ -28,7 +28,7 @@ from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.channels import open_channel
 from zerofleet.rpc.errors import error_from
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
-from zerofleet.rpc.inference_channels import open_channel as open_evaluator_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.diagnosis import host_and_port, why_unreachable
 from zerofleet.rpc.security.ports import bind
 from zerofleet.rpc.security.tls import PLAIN, Tls
@@ -368,7 +368,7 @@ async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
     async with echoing(certificates.tls("elsewhere")) as address:
         name = f"dns:///elsewhere.example:{address.rpartition(':')[2]}"
         tls = certificates.tls("client")
-        async with open_evaluator_channel(address, tls, known_as=name) as channel:
+        async with open_inference_channel(address, tls, known_as=name) as channel:
             assert await channel.unary_unary("/any.Echo/Say")(b"hello", timeout=20) == b"hello"
         assert await why_unreachable(address, tls, known_as=name) is None
         assert "does not name other.example" in await why_unreachable(address, tls, known_as="other.example:8001")

@@ -20,7 +20,7 @@ from tritonclient.grpc import service_pb2 as kserve
 from zerofleet.contracts.naming import MAX_VERSION, require_model_name
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable, ZerofleetError
 from zerofleet.rpc.channel_client import ChannelClient
-from zerofleet.rpc.inference_channels import call_error, open_channel
+from zerofleet.rpc.inference_channels import call_error, open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 from zerofleet.storage.model_store import ModelStore
 
@@ -46,7 +46,7 @@ class ModelControl(ChannelClient):
         timeout_s: float = 120.0,
         known_as: str | None = None,
     ) -> None:
-        super().__init__(target, open_channel(target, tls, known_as=known_as), token, tls, known_as=known_as)
+        super().__init__(target, open_inference_channel(target, tls, known_as=known_as), token, tls, known_as=known_as)
         self._store = store
         self._timeout_s = timeout_s
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)

@@ -34,7 +34,7 @@ from zerofleet.evaluators.addresses import may_have_replicas
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.channel_client import ChannelClient
-from zerofleet.rpc.inference_channels import call_error, open_channel
+from zerofleet.rpc.inference_channels import call_error, open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["KServeEvaluator"]
@@ -73,7 +73,7 @@ class KServeEvaluator(ChannelClient):
         rng: random.Random | None = None,
     ) -> None:
         self._model = require_model_name(model)  # before there is a channel to close
-        super().__init__(target, open_channel(target, tls), token, tls)
+        super().__init__(target, open_inference_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows

@@ -68,13 +68,16 @@ def code_of(error: BaseException) -> grpc.StatusCode | None:
 
 
 def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
-    """Return our error for a failed call; the text names the server when it could not be reached."""
-    code, details = failure.code(), failure.details() or ""
+    """Return our error for a failed call; the text names the server when it could not be reached.
+
+    A status with a request id comes from one of our servers, whose own text is kept.
+    """
+    code, details, request_id = failure.code(), failure.details() or "", request_id_of(failure)
     cls = _ERRORS.get(code, ZerofleetError)
-    if cls is Unavailable:
+    if cls is Unavailable and not request_id:
         return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
     text = details or f"{target} answered {code.name}"
-    if cls is ZerofleetError and (request_id := request_id_of(failure)):
+    if cls is ZerofleetError and request_id:
         text += f" (request {request_id})"
     return cls(text)
 

@@ -17,7 +17,7 @@ import grpc
 from zerofleet.contracts.wire import evaluation_pb2 as wire
 from zerofleet.contracts.wire import evaluation_pb2_grpc as stubs
 from zerofleet.rpc.channel_client import ChannelClient
-from zerofleet.rpc.inference_channels import call_error, open_channel
+from zerofleet.rpc.inference_channels import call_error, open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["EvaluationClient", "MoveOpinion", "Opinion"]
@@ -69,7 +69,7 @@ class EvaluationClient(ChannelClient):
     """One channel to an inference server at `target` (`host:port` or `unix:/path`); make it inside its event loop."""
 
     def __init__(self, target: str, *, token: str | None = None, tls: Tls = PLAIN, timeout_s: float = 60.0) -> None:
-        super().__init__(target, open_channel(target, tls), token, tls)
+        super().__init__(target, open_inference_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._stub: stubs.EvaluationAsyncStub = stubs.EvaluationStub(self._channel)
 

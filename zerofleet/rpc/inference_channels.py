@@ -16,7 +16,7 @@ from zerofleet.rpc import channels
 from zerofleet.rpc.errors import error_from
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
-__all__ = ["call_error", "open_channel"]
+__all__ = ["call_error", "open_inference_channel"]
 
 # The server allows pings of this rate (`inference_server.server`); grpc's own default forbids them below five minutes.
 KEEPALIVE_TIME_MS = 30_000
@@ -40,7 +40,7 @@ _OPTIONS = (
 )
 
 
-def open_channel(target: str, tls: Tls = PLAIN, *, known_as: str | None = None) -> grpc.aio.Channel:
+def open_inference_channel(target: str, tls: Tls = PLAIN, *, known_as: str | None = None) -> grpc.aio.Channel:
     """Return a channel to an inference server; see `zerofleet.rpc.channels.open_channel`.
 
     `known_as` is the target whose name the server goes by, when `target` is one address behind that name.

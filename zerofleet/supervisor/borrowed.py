@@ -134,17 +134,24 @@ class OwnServer:
 
 
 @contextlib.asynccontextmanager
-async def gatekept(run: RunPaths | RunDirectory, game: Game) -> AsyncIterator[str]:
-    """Yield the address of the run's gatekeeper, or of one started for the purpose.
+async def gatekept(run: RunPaths | RunDirectory, game: Game, *, self_tests: bool = True) -> AsyncIterator[str]:
+    """Yield the address of the run's gatekeeper, or of one started for the purpose, which acts on commands alone.
 
-    Raises `Unavailable`. Cancellation: a gatekeeper that was started is stopped.
+    `self_tests`: a gatekeeper that is started can have versions loaded. An inference server is started as well, unless the
+    run's own is up.
+    Raises `Unavailable`. Cancellation: what was started is stopped.
     """
     paths = _paths(run)
     live = live_address(paths, "gatekeeper")
     if live is not None:
         yield live
         return
-    async with _started("gatekeeper", paths, game) as (address, _):
+    options, token = ["--by-hand-only", "true"], ""
+    async with contextlib.AsyncExitStack() as stack:
+        if self_tests and live_address(paths, "inference_server") is None:
+            server, token = await stack.enter_async_context(_started("inference_server", paths, game))
+            options += ["--inference-address", server, "--control-address", server]
+        address, _ = await stack.enter_async_context(_started("gatekeeper", paths, game, *options, token=token))
         yield address
 
 
@@ -163,14 +170,19 @@ async def _has(address: str, model: str, versions: Sequence[int]) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _started(service: str, paths: RunPaths, game: Game) -> AsyncIterator[tuple[str, str]]:
-    """Start a service of the run as a child; yield its address and its token once it listens, and end it."""
+async def _started(service: str, paths: RunPaths, game: Game, *options: str, token: str = "") -> AsyncIterator[tuple[str, str]]:
+    """Start a service of the run as a child; yield its address and its token once it listens, and end it.
+
+    `token` is that of the inference server which a gatekeeper asks; empty: this process's own. An inference server draws one.
+    """
     with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
-        address, token = f"unix:{directory}/{service}.sock", secrets.token_hex(16)
+        address = f"unix:{directory}/{service}.sock"
+        token = secrets.token_hex(16) if service == "inference_server" else token
         arguments = [
             *("--run-dir", str(paths.root.absolute()), "--game", game.spec().name, "--preset", read_header(paths.root).preset),
             *("--address", address, "--parent-pid", str(os.getpid()), "--log-format", "console", "--grace-s", "10"),
             *(f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()),
+            *options,
         ]
         log = Path(directory) / f"{service}.log"
         with log.open("wb") as out:
@@ -181,7 +193,7 @@ async def _started(service: str, paths: RunPaths, game: Game) -> AsyncIterator[t
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                env=_environment(service, token),
+                env=_environment(token),
             )
         try:
             await _until_listening(service, address, process, log)
@@ -190,13 +202,10 @@ async def _started(service: str, paths: RunPaths, game: Game) -> AsyncIterator[t
             await _end(process)
 
 
-def _environment(service: str, token: str) -> dict[str, str]:
-    """Return what a service on a private socket is started with: an inference server has its own token and no others.
-
-    A gatekeeper presents this process's token to the inference server of the run.
-    """
+def _environment(token: str) -> dict[str, str]:
+    """Return the environment of a service on a private socket: without tokens of others, and with `token` where it is given."""
     own = {name: value for name, value in os.environ.items() if name not in {"ZEROFLEET_TOKENS", "ZEROFLEET_TOKENS_FILE"}}
-    if service == "inference_server":
+    if token:
         own.pop("ZEROFLEET_TOKEN_FILE", None)
         own["ZEROFLEET_TOKEN"] = token
     return own

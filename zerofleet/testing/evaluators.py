@@ -1,175 +1,136 @@
-"""A fake evaluator, and the contract that every `Evaluator` keeps, as a suite for tests of your own.
+"""The contract of an `Evaluator`, as tests for an evaluator of your own.
 
-    async def test_my_evaluator_keeps_the_contract():
-        await check_evaluator(MyEvaluator(), games.make("tic_tac_toe"), version=ModelVersion(7))
+class TestMyEvaluator(EvaluatorContract):
+    version = ModelVersion(7)
 
-A broken promise is an `AssertionError` that names it.
+    @pytest.fixture
+    def evaluator(self):
+        return MyEvaluator()
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from games.core import Game, GameSpec
+import games
+from games.core import Game
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 
-__all__ = ["FunctionEvaluator", "check_evaluator"]
+__all__ = ["EvaluatorContract"]
 
 SUM_TOLERANCE = 0.005
-"""What rounding to float16 may add to the sum of a policy."""
+"""Allowance for rounding to float16 in the sum of a policy."""
 BATCH_TOLERANCE = 0.05
 """By how much the other rows of a batch may change a row: reduced precision adds up in another order."""
 _GAMES = 6
 
 
-class FunctionEvaluator:
-    """Answers by a function `(batch, version) -> (policy [B, L], value [B, P])` and checks the shapes it returns.
+class EvaluatorContract:
+    """Tests of an `Evaluator` on positions of a game. A subclass has the fixture `evaluator`."""
 
-    The extra heads it offers, [B, W] each, follow in the same tuple. Like a server, it raises `InvalidRequest` for a batch
-    that asks for more of them.
-    """
+    pytestmark = pytest.mark.asyncio
 
-    def __init__(self, function: Callable[[LeafBatch, ModelVersion], tuple[np.ndarray, ...]]) -> None:
-        self._function = function
+    game: Game = games.make("tic_tac_toe")
+    """Game whose positions are evaluated."""
+    version: ModelVersion = ModelVersion(1)
+    """Version that the evaluator has."""
+    extra_heads: int | None = 0
+    """Number of extra heads of that version; None: as many as are asked for."""
+    missing: ModelVersion | None = None
+    """Version that the evaluator does not have; None where it has every version."""
 
-    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
-        policy, value, *extra_heads = self._function(batch, version)
-        if policy.shape != batch.legal.shape or value.ndim != 2 or len(value) != len(batch):
-            raise InvalidRequest(
-                f"the function answered policy {policy.shape} and value {value.shape};"
-                f" wanted {batch.legal.shape} and ({len(batch)}, players)"
-            )
-        if len(extra_heads) < batch.extra_heads or any(head.ndim != 2 or len(head) != len(batch) for head in extra_heads):
-            raise InvalidRequest(
-                f"the function answered extra heads {[head.shape for head in extra_heads]};"
-                f" wanted {batch.extra_heads} of ({len(batch)}, width)"
-            )
-        asked = tuple(extra_heads[: batch.extra_heads])
-        return Evaluation(policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False), version, asked)
+    async def test_each_row_has_a_policy_and_values_within_their_bounds(self, evaluator: Evaluator) -> None:
+        batch = self._batch()
+        found = await evaluator.evaluate(batch, version=self.version)
+        policy, value, listed = found.policy, found.value, batch.legal >= 0
+        assert found.version == self.version, f"version {self.version} that was asked for answers, not {found.version}"
+        assert policy.dtype == np.float16, f"the policy is float16, not {policy.dtype}"
+        assert policy.shape == batch.legal.shape, f"the policy has the shape {batch.legal.shape} of legal, not {policy.shape}"
+        assert np.isfinite(policy).all(), "probabilities are finite and not negative"
+        assert (policy >= 0.0).all(), "probabilities are finite and not negative"
+        assert (policy[~listed] == 0.0).all(), "the policy is 0 at padding"
+        sums = policy.sum(axis=1, dtype=np.float64)
+        assert (np.abs(sums - 1.0) <= SUM_TOLERANCE).all(), f"each row of the policy sums to 1, not {sums.tolist()}"
+        wanted = (len(batch), self.game.spec().num_players)
+        assert value.dtype == np.float32, f"the value is float32, not {value.dtype}"
+        assert value.shape == wanted, f"the value has the shape {wanted}, not {value.shape}"
+        assert (np.abs(value) <= 1.0).all(), "expected scores are in [-1, 1]"
+        _check_extra_heads(found, batch)
 
+    async def test_an_evaluation_does_not_change_when_the_next_step_of_the_search_overwrites_the_batch(
+        self, evaluator: Evaluator
+    ) -> None:
+        batch = self._batch()
+        found = await evaluator.evaluate(batch, version=self.version)
+        before = [array.copy() for array in _arrays(found)]
+        batch.states[:], batch.legal[:] = 0, -1
+        same = all(np.array_equal(now, then) for now, then in zip(_arrays(found), before, strict=True))
+        assert same, "an evaluation does not change when the next step of the search overwrites the batch"
 
-async def check_evaluator(
-    evaluator: Evaluator,
-    game: Game,
-    *,
-    version: ModelVersion,
-    extra_heads: int | None = 0,
-    missing: ModelVersion | None = None,
-) -> None:
-    """Check an evaluator on positions of a game; raises `AssertionError` where it breaks the contract.
+    async def test_each_position_is_evaluated_at_its_own_row(self, evaluator: Evaluator) -> None:
+        batch = self._batch()
+        found = _arrays(await evaluator.evaluate(batch, version=self.version))
+        reversed_batch = LeafBatch(batch.states[::-1], batch.legal[::-1], batch.extra_heads)
+        turned = _arrays(await evaluator.evaluate(reversed_batch, version=self.version))
+        near = all(np.allclose(now[::-1], then, atol=BATCH_TOLERANCE) for now, then in zip(turned, found, strict=True))
+        assert near, "each position is evaluated at its own row, whichever other rows the batch has"
 
-    version      a version it has
-    extra_heads  how many extra heads that version has; None: as many as are asked for
-    missing      a version it does not have, None where it has every version
+    async def test_no_extra_heads_are_answered_unasked(self, evaluator: Evaluator) -> None:
+        plain = replace(self._batch(), extra_heads=0)
+        _check_extra_heads(await evaluator.evaluate(plain, version=self.version), plain)
 
-    Cancellation: a request may be under way.
-    """
-    spec = game.spec()
-    batch = LeafBatch(*sample_positions(game, games=_GAMES, seed=0))
-    if extra_heads is None:
-        batch = replace(batch, extra_heads=2)
-    elif extra_heads:
-        batch = replace(batch, extra_heads=extra_heads)
-    await _check_rows(evaluator, batch, spec, version)
-    await _check_no_extra_heads_unasked(evaluator, batch, version)
-    await _check_empty(evaluator, batch, version)
-    await _check_cancellation(evaluator, batch, version)
-    if extra_heads is not None:
-        await _check_refusal(
-            evaluator, replace(batch, extra_heads=extra_heads + 1), version, InvalidRequest, "more extra heads than there are"
+    async def test_no_positions_are_evaluated_to_no_rows(self, evaluator: Evaluator) -> None:
+        batch = self._batch()
+        empty = LeafBatch(batch.states[:0], batch.legal[:0], batch.extra_heads)
+        found = await evaluator.evaluate(empty, version=self.version)
+        assert found.policy.shape == empty.legal.shape, f"no positions have a policy of {empty.legal.shape}"
+        assert len(found.value) == 0, "no positions have no values"
+        _check_extra_heads(found, empty)
+
+    async def test_a_batch_can_be_evaluated_again_after_its_request_was_cancelled(self, evaluator: Evaluator) -> None:
+        batch = self._batch()
+        task = asyncio.ensure_future(evaluator.evaluate(batch, version=self.version))
+        await asyncio.sleep(0)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        again = await evaluator.evaluate(batch, version=self.version)
+        assert len(again.policy) == len(batch), "a batch can be evaluated again after its request was cancelled"
+
+    async def test_more_extra_heads_than_there_are_are_refused(self, evaluator: Evaluator) -> None:
+        if self.extra_heads is not None:
+            more = replace(self._batch(), extra_heads=self.extra_heads + 1)
+            with pytest.raises(InvalidRequest):
+                await evaluator.evaluate(more, version=self.version)
+
+    async def test_a_version_that_is_not_there_is_refused(self, evaluator: Evaluator) -> None:
+        if self.missing is not None:
+            with pytest.raises(ModelNotFound):
+                await evaluator.evaluate(self._batch(), version=self.missing)
+
+    def _batch(self) -> LeafBatch:
+        """Return positions of random games, in arrays of their own."""
+        return LeafBatch(
+            *sample_positions(self.game, games=_GAMES, seed=0), 2 if self.extra_heads is None else self.extra_heads
         )
-    if missing is not None:
-        await _check_refusal(evaluator, batch, missing, ModelNotFound, "a version that is not there")
-
-
-async def _check_rows(evaluator: Evaluator, batch: LeafBatch, spec: GameSpec, version: ModelVersion) -> None:
-    """Check what a batch is evaluated to, and that each row keeps its place."""
-    asked = LeafBatch(batch.states.copy(), batch.legal.copy(), batch.extra_heads)
-    found = await evaluator.evaluate(asked, version=version)
-    _check_evaluation(found, batch, spec, version)
-    before = [array.copy() for array in _arrays(found)]
-    asked.states[:], asked.legal[:] = 0, -1
-    same = all(np.array_equal(now, then) for now, then in zip(_arrays(found), before, strict=True))
-    _require(same, "an evaluation does not change when the next step of the search overwrites the batch")
-    turned = await evaluator.evaluate(LeafBatch(batch.states[::-1], batch.legal[::-1], batch.extra_heads), version=version)
-    pairs = zip(_arrays(turned), before, strict=True)
-    near = all(np.allclose(now[::-1], then, atol=BATCH_TOLERANCE) for now, then in pairs)
-    _require(near, "each position is evaluated at its own row, whichever other rows the batch has")
-
-
-def _check_evaluation(found: Evaluation, batch: LeafBatch, spec: GameSpec, version: ModelVersion) -> None:
-    policy, value, listed = found.policy, found.value, batch.legal >= 0
-    _require(found.version == version, f"the version {version} that was asked for answers, not {found.version}")
-    _require(policy.dtype == np.float16, f"the policy is float16, not {policy.dtype}")
-    _require(policy.shape == batch.legal.shape, f"the policy has the shape {batch.legal.shape} of legal, not {policy.shape}")
-    _require(bool(np.isfinite(policy).all() and (policy >= 0.0).all()), "probabilities are finite and not negative")
-    _require(bool((policy[~listed] == 0.0).all()), "the policy is 0 at padding")
-    sums = policy.sum(axis=1, dtype=np.float64)
-    _require(bool((np.abs(sums - 1.0) <= SUM_TOLERANCE).all()), f"each row of the policy sums to 1, not {sums.tolist()}")
-    wanted = (len(batch), spec.num_players)
-    _require(value.dtype == np.float32, f"the value is float32, not {value.dtype}")
-    _require(value.shape == wanted, f"the value has the shape {wanted}, not {value.shape}")
-    _require(bool((np.abs(value) <= 1.0).all()), "expected scores are in [-1, 1]")
-    _check_extra_heads(found, batch)
 
 
 def _check_extra_heads(found: Evaluation, batch: LeafBatch) -> None:
     count = len(found.extra_heads)
-    _require(
-        count == batch.extra_heads, f"{batch.extra_heads} extra heads are answered where as many are asked for, not {count}"
-    )
+    assert count == batch.extra_heads, f"{batch.extra_heads} extra heads are answered where as many are asked for, not {count}"
     for head in found.extra_heads:
-        _require(head.ndim == 2 and len(head) == len(batch), f"an extra head has the shape [{len(batch)}, W], not {head.shape}")
-        _require(head.dtype in (np.float16, np.float32), f"an extra head is float16 or float32, not {head.dtype}")
-        _require(bool(np.isfinite(head).all()), "extra heads are finite")
-
-
-async def _check_no_extra_heads_unasked(evaluator: Evaluator, batch: LeafBatch, version: ModelVersion) -> None:
-    plain = replace(batch, extra_heads=0)
-    _check_extra_heads(await evaluator.evaluate(plain, version=version), plain)
-
-
-async def _check_empty(evaluator: Evaluator, batch: LeafBatch, version: ModelVersion) -> None:
-    empty = LeafBatch(batch.states[:0], batch.legal[:0], batch.extra_heads)
-    found = await evaluator.evaluate(empty, version=version)
-    _require(found.policy.shape == empty.legal.shape, f"no positions have a policy of {empty.legal.shape}")
-    _require(len(found.value) == 0, "no positions have no values")
-    _check_extra_heads(found, empty)
-
-
-async def _check_cancellation(evaluator: Evaluator, batch: LeafBatch, version: ModelVersion) -> None:
-    """Cancel a request that has begun, and ask again."""
-    task = asyncio.ensure_future(evaluator.evaluate(batch, version=version))
-    await asyncio.sleep(0)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-    again = await evaluator.evaluate(batch, version=version)
-    _require(len(again.policy) == len(batch), "a batch can be evaluated again after its request was cancelled")
-
-
-async def _check_refusal(
-    evaluator: Evaluator, batch: LeafBatch, version: ModelVersion, error: type[Exception], what: str
-) -> None:
-    try:
-        await evaluator.evaluate(batch, version=version)
-    except error:
-        return
-    raise AssertionError(f"{what} is refused with {error.__name__}, but an evaluation was returned")
+        assert head.ndim == 2, f"an extra head has the shape [{len(batch)}, W], not {head.shape}"
+        assert len(head) == len(batch), f"an extra head has the shape [{len(batch)}, W], not {head.shape}"
+        assert head.dtype in (np.float16, np.float32), f"an extra head is float16 or float32, not {head.dtype}"
+        assert np.isfinite(head).all(), "extra heads are finite"
 
 
 def _arrays(found: Evaluation) -> tuple[np.ndarray, ...]:
     return (found.policy, found.value, *found.extra_heads)
-
-
-def _require(kept: bool, promise: str) -> None:
-    if not kept:
-        raise AssertionError(promise)

@@ -33,7 +33,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.presets import preset as named_preset
-from zerofleet.rpc.inference_channels import open_channel
+from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.credentials import without_credentials
 from zerofleet.storage.model_store import DirectoryStore
 
@@ -222,7 +222,7 @@ class Bench:
             await process.communicate()
 
     async def _load_model(self) -> None:
-        async with open_channel(self._address) as channel:
+        async with open_inference_channel(self._address) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             live = stub.ServerLive(messages.ServerLiveRequest(), timeout=START_TIMEOUT_S, wait_for_ready=True)
             await self.server.outlives(live)
@@ -231,7 +231,7 @@ class Bench:
 
     async def _statistics(self) -> dict[int, tuple[int, float]]:
         """Return batches by rows: how many, and the seconds they took."""
-        async with open_channel(self._address) as channel:
+        async with open_inference_channel(self._address) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             reply = await stub.ModelStatistics(messages.ModelStatisticsRequest(name=self._model), timeout=START_TIMEOUT_S)
         batches = reply.model_stats[0].batch_stats

@@ -30,6 +30,8 @@ __all__ = ["KnownModel", "ModelRow", "app", "list_models", "verify_models"]
 
 EXIT_CORRUPT = 1
 _LIVE_TIMEOUT_S = 3.0
+_CHANGE_TIMEOUT_S = 120.0
+"""An inference server that was just started loads the champion and its predecessor as well."""
 
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Version, such as 12.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the history.")]
@@ -310,7 +312,10 @@ async def _change(
 ) -> Champion:
     """Promote a version, or roll back when none is given."""
     model = model_name(game)
-    async with gatekept(paths, game) as address, _gatekeeper(address) as gatekeeper:
+    async with (
+        gatekept(paths, game, self_tests=not without_self_test) as address,
+        _gatekeeper(address, timeout_s=_CHANGE_TIMEOUT_S) as gatekeeper,
+    ):
         if version is None:
             return await gatekeeper.rollback(model, reason=reason)
         return await gatekeeper.promote(model, version, reason=reason, without_self_test=without_self_test)
