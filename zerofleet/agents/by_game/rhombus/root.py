@@ -57,6 +57,7 @@ def run(game: ChineseCheckersRhombus, state: State, work: Work, depths: Iterable
     work.stack[0] = state
     timer = threading.Timer(time_s, _stop, [work]) if time_s is not None else None
     if timer is not None:
+        timer.daemon = True
         timer.start()
     found = None
     try:
@@ -70,6 +71,7 @@ def run(game: ChineseCheckersRhombus, state: State, work: Work, depths: Iterable
     finally:
         if timer is not None:
             timer.cancel()
+            timer.join()  # a late stop would end the next search in these buffers
     if found is None:
         raise ValueError("no depth to search")
     return found
