@@ -40,7 +40,7 @@ def test_json_has_the_fields_that_scripts_read(zerofleet):
 def test_an_unknown_game_is_named_with_those_that_exist(zerofleet):
     outcome = zerofleet("bench", "search", "--game", "ludo")
     assert outcome.code == 2
-    assert outcome.err.startswith("error: no game is called 'ludo'; there are ")
+    assert outcome.err.startswith("error: no game is called 'ludo'; available: ")
     assert "tic_tac_toe" in outcome.err
 
 

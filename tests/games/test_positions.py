@@ -71,7 +71,7 @@ def test_parameters_as_text_make_the_same_game() -> None:
 def test_games_are_found_by_name() -> None:
     assert {"connect_four", "tic_tac_toe"} <= set(games.available())
     assert games.parameters_of("connect_four") == {"rows": 6, "columns": 7, "connect": 4}
-    with pytest.raises(games.UnknownGame, match=r"no game is called 'chess'; there are .*connect_four"):
+    with pytest.raises(games.UnknownGame, match=r"no game is called 'chess'; available: .*connect_four"):
         games.make("chess")
 
 
