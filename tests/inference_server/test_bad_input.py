@@ -151,7 +151,7 @@ ROWS = [
     (both_contents, "contents beside raw_input_contents"),
     (shared_memory, "shared memory is not supported"),
     (unknown_output, "unknown output 'logits'; this version has policy__0, value__1"),
-    (unequal_rows, "3 rows and legal__1 has 2"),
+    (unequal_rows, "3 rows, legal__1 has 2; want equal numbers"),
     (stray_bits, "row 0: bits beyond the 18"),
     (with_legal([0], [], [1]), "row 1 lists no action"),
     (with_legal([0], [1], [-1, 3]), "row 2 lists no action"),
@@ -239,7 +239,7 @@ async def test_typed_contents_are_taken_and_checked(wire, positions):
     )
     request.inputs[0].contents.uint_contents[0] = 256
     code, details = await refusal(wire.stub.ModelInfer(request, timeout=60))
-    assert (code, details) == (INVALID, "'state__0' has a number that is no UINT8")
+    assert (code, details) == (INVALID, "'state__0' has a number out of range for UINT8")
 
 
 async def test_a_message_over_the_limit_is_refused_by_both_ends(wire, positions, good):
@@ -267,7 +267,7 @@ async def test_a_compressed_bomb_is_not_unpacked(wire, positions, good):
 async def test_bytes_that_are_no_message_are_refused(wire, positions):
     send = wire.channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
     code, details = await refusal(send(b"\xff\xfe\xfd not a protobuf", timeout=60))
-    assert (code, details) == (INVALID, "the bytes of the request are no inference.ModelInferRequest")
+    assert (code, details) == (INVALID, "the request is not a valid inference.ModelInferRequest message")
     await expect_still_serving(wire, positions)
 
 

@@ -157,12 +157,12 @@ async def test_without_versions_a_load_takes_the_champion_or_else_the_newest(wir
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"config": "{"}, "not the configuration"),
-        ({"config": "[]"}, "not the configuration"),
-        ({"config": '{"versionPolicy": {"specific": {"versions": 7}}}'}, "not the configuration"),
+        ({"config": "{"}, "is not a model configuration"),
+        ({"config": "[]"}, "is not a model configuration"),
+        ({"config": '{"versionPolicy": {"specific": {"versions": 7}}}'}, "is not a model configuration"),
         ({"config": '{"versionPolicy": {"specific": {"versions": ["../1"]}}}'}, "is not a version"),
-        ({"file:1/model.py": "import os"}, "files are not taken over the wire"),
-        ({"priority": "9"}, "unknown parameter 'priority'"),
+        ({"file:1/model.py": "import os"}, "files are not accepted over gRPC"),
+        ({"priority": "9"}, "unknown load parameter 'priority'; want config"),
     ],
 )
 async def test_a_load_that_asks_for_something_else_is_refused(wire, parameters, says):
