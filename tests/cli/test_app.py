@@ -28,7 +28,7 @@ def test_every_command_has_a_help_that_shows_its_examples(zerofleet, name):
 def test_the_list_of_commands_is_grouped_and_complete(zerofleet):
     outcome = zerofleet("--help")
     assert outcome.code == 0
-    positions = [outcome.out.index(title) for title in ("Learn", "Use what was learnt", "Look inside", "This machine")]
+    positions = [outcome.out.index(title) for title in ("Train", "Play and analyse", "Inspect", "Operate")]
     assert positions == sorted(positions)
     assert all(command.summary in outcome.out for command in command_line.COMMANDS.values())
 

@@ -25,7 +25,7 @@ def test_the_table_names_the_agent_and_the_game(zerofleet):
     outcome = zerofleet("bench", "agent", "greedy", "--game", "connect_four", "--seconds", "0", "--set", "columns=5")
     assert outcome.code == 0
     assert "greedy in connect_four_columns5: 100 moves in 100 positions" in outcome.out
-    assert "nodes a second" in outcome.out
+    assert "nodes per second" in outcome.out
 
 
 def test_an_agent_that_does_not_exist_is_refused(zerofleet):

@@ -33,7 +33,7 @@ def test_the_table_shows_every_length(zerofleet):
     assert outcome.code == 0
     assert "connect_four_columns25" in outcome.out
     assert "390,625" in outcome.out
-    assert "positions a second" in outcome.out
+    assert "positions per second" in outcome.out
 
 
 def test_a_depth_of_nothing_is_refused(zerofleet):

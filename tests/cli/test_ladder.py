@@ -44,7 +44,7 @@ def test_champions_and_rungs_are_rated_and_nothing_is_played_twice(zerofleet, ru
     assert [(a["rung"], a["games"]) for a in champion["against"]] == [("random", 4), ("alpha_beta:1", 4)]
     assert {rung["name"]: rung["games"] for rung in said["rungs"]} == {"random": 8, "alpha_beta:1": 8}
     assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
-    assert "the curve is in" in outcome.err
+    assert "wrote the curve to" in outcome.err
     assert lent == [(1,)]
     again = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS, "--json")
     assert again.json() == said
@@ -109,7 +109,7 @@ def test_neither_game_nor_run_is_a_clear_error(zerofleet, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("ladder")
     assert outcome.code == 2
-    assert "name a game, or the directory of a run" in outcome.err
+    assert "give a game, or a run with --run-dir" in outcome.err
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def test_the_table_names_seats_points_interval_and_elo(zerofleet, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "20", "--opening-plies", "0")
     assert outcome.code == 0
-    assert "seat 1 (begins)" in outcome.out
+    assert "seat 1 (first to move)" in outcome.out
     assert "seat 2" in outcome.out
     assert "perfect took" in outcome.out
     assert "95 % interval" in outcome.out

@@ -57,8 +57,8 @@ def test_a_seat_is_shown_its_own_hand_and_no_other(zerofleet):
     ("words", "said"),
     [
         (("connect_four", "--moves", "d9"), "move 1: 'd9' is not a legal move"),
-        (("connect_four", "--seat", "3"), "connect_four has 2 seats; --seat 3 is none of them"),
-        (("connect_four", "--seat", "1", "--svg", "x.svg"), "a picture as SVG shows everything"),
+        (("connect_four", "--seat", "3"), "connect_four has 2 seats, got --seat 3"),
+        (("connect_four", "--seat", "1", "--svg", "x.svg"), "an SVG picture always shows everything"),
         (("ludo",), "no game is called 'ludo'"),
     ],
 )

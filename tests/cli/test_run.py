@@ -12,7 +12,7 @@ def test_an_experiment_file_is_written_and_says_how_to_run_it(zerofleet, tmp_pat
     words = ("--preset", "tiny", "--set", "rows=5", "--set", "search.simulations=50", "--seed", "7", "--save-config", str(path))
     outcome = zerofleet("run", "connect_four", *words)
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == f"{path} holds the experiment; run it with: zerofleet run --config {path}\n"
+    assert outcome.out == f"wrote the experiment to {path}; run it with: zerofleet run --config {path}\n"
     read = read_experiment(path)
     assert (read.game, read.preset, read.seed, read.parameters) == ("connect_four", "tiny", 7, {"rows": "5"})
     assert read.build_preset().search.simulations == 50
@@ -32,19 +32,19 @@ def test_a_file_that_exists_is_not_written_over(zerofleet, tmp_path):
     path.write_text("precious")
     outcome = zerofleet("run", "tic_tac_toe", "--save-config", str(path))
     assert outcome.code == 2
-    assert "the file exists; name a new one, or remove it first" in outcome.err
+    assert "the file exists; choose another name, or remove the file" in outcome.err
     assert path.read_text() == "precious"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "GAME is missing; name one, such as connect_four, or an experiment file with --config FILE"),
+        ((), "GAME is missing; give one, such as connect_four, or an experiment file with --config FILE"),
         (
             ("othello", "--config", "a.toml"),
-            "GAME is othello, but a.toml holds tic_tac_toe; leave GAME out, or change the file",
+            "GAME is othello, but a.toml sets tic_tac_toe; omit GAME, or change the file",
         ),
-        (("--config", "a.toml", "--preset", "gpu"), "--preset is gpu, but a.toml holds tiny; leave --preset out"),
+        (("--config", "a.toml", "--preset", "gpu"), "--preset is gpu, but a.toml sets tiny; omit --preset"),
         (("--config", "none.toml"), "none.toml cannot be read: No such file or directory"),
         (
             ("tic_tac_toe", "--seed", "-1"),

@@ -71,7 +71,7 @@ def test_undo_takes_back_the_answer_and_the_move():
     assert session.moves == [4, 0]
     _, session = sit(["b2", "undo", "undo"])
     assert session.moves == []
-    assert "no move of yours to take back" in sit(["undo"])[0]
+    assert "you have no move to take back" in sit(["undo"])[0]
 
 
 def test_a_won_game_is_announced_and_can_be_undone_or_played_again():

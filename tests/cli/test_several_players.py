@@ -117,4 +117,4 @@ def test_a_table_over_all_games_can_be_measured(zerofleet):
 def test_a_count_is_of_one_game_or_of_all(zerofleet, words):
     outcome = zerofleet("bench", *words)
     assert outcome.code == 2
-    assert "name one game, or none with --all" in " ".join(outcome.err.split())
+    assert "give a game or --all, not both" in " ".join(outcome.err.split())

@@ -56,10 +56,10 @@ def test_a_finished_game_has_no_moves_to_score(zerofleet):
         (("connect_four", "--set", "rows=1"), "rows"),
         (("chess",), "chess"),
         (("connect_four", "--book", "missing.book"), "missing.book"),
-        (("connect_four", "--book", "none", "--build-book", "x"), "neither --moves nor --book"),
-        (("tic_tac_toe", "--book", "x"), "--book is for Connect Four on boards of at most 64 bits"),
-        (("tic_tac_toe", "--build-book", "x"), "books are of Connect Four"),
-        (("connect_four", "--build-book", "missing/x.book"), "is no directory"),
+        (("connect_four", "--book", "none", "--build-book", "x"), "cannot be combined with --moves or --book"),
+        (("tic_tac_toe", "--book", "x"), "--book supports Connect Four on boards of at most 64 bits"),
+        (("tic_tac_toe", "--build-book", "x"), "--build-book supports Connect Four"),
+        (("connect_four", "--build-book", "missing/x.book"), "is not a directory"),
         (("connect_four", "--build-book", "x", "--plies", "42"), "a book of 42 plies; want 0 to 41"),
         (("connect_four", "--table-bits", "21"), "22"),
         (("take_six",), "two players"),
@@ -94,5 +94,5 @@ def test_the_benchmark_times_random_positions(zerofleet):
     assert (said["positions"], said["plies"], said["seed"]) == (5, [24, 26], 3)
     assert 0 < said["seconds"]["median"] <= said["seconds"]["most"]
     assert zerofleet(*words, "--json").json()["absolute_score_sum"] == said["absolute_score_sum"]
-    assert "positions looked at a second" in zerofleet(*words).out
+    assert "nodes per second of CPU time" in zerofleet(*words).out
     assert "is less than --plies 24" in zerofleet(*words[:6], "--most-plies", "3").err

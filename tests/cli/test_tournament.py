@@ -36,11 +36,11 @@ def test_a_tournament_ranks_its_players(zerofleet):
 def test_the_tables_name_everybody_and_say_what_zero_is(zerofleet):
     shown = zerofleet("tournament", *WORDS).out
     assert "Elo: random is 0" in shown
-    assert "nodes a move" in shown
+    assert "nodes per move" in shown
     first = shown.splitlines()[1]
     assert first.startswith("1  alpha_beta:2")
     assert shown.count("alpha_beta:2") == 2
-    assert "their mean is 0" in zerofleet("tournament", *WORDS[1:]).out
+    assert "the mean is 0" in zerofleet("tournament", *WORDS[1:]).out
 
 
 def test_it_goes_on_in_a_directory_and_refuses_other_terms(zerofleet, tmp_path):
@@ -78,7 +78,7 @@ def test_duels_are_written_as_csv_and_ratings_drawn(zerofleet, tmp_path):
         (("random", "mcts:20,model=3"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--plot", "ratings.txt"), "cannot be drawn"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
-        (("random", "perfect", "--opening-plies", "9"), "take fewer"),
+        (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
     ],
 )
 def test_what_cannot_be_played_is_one_clear_error(zerofleet, words, said):
@@ -126,8 +126,8 @@ def test_openings_are_printed_for_a_file(zerofleet, tmp_path):
     assert (said["games"], said["openings"], said["openings_file"]) == (10, 5, "openings.txt")
     assert "10 games: openings.txt holds 5 different openings" in zerofleet(*words).err
     everything = zerofleet("openings", "tic_tac_toe", "--plies", "1")
-    assert "offers 9 different openings of 1 plies" in everything.err
-    assert "take fewer" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
+    assert "has only 9 different openings of 1 plies" in everything.err
+    assert "use fewer plies" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
 
 
 def test_agents_are_listed_with_what_they_play(zerofleet):

@@ -1,4 +1,4 @@
-"""Who sits opposite: `champion`, `model:7`, or a classical agent such as `alpha_beta:5`, `random` or `perfect`."""
+"""Opponents: `champion`, `model:7`, or a classical agent such as `alpha_beta:5`, `random` or `perfect`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["AgentOpponent", "ModelOpponent", "is_model", "version_of"]
 
 
 def is_model(name: str) -> bool:
-    """Return whether an opponent's name means a model."""
+    """Return whether a name denotes a model."""
     return name == "champion" or name.startswith("model:")
 
 
 def version_of(name: str, run: RunPaths, game: Game) -> int:
-    """Return the version that `champion` or `model:N` means; raises `ModelNotFound` or `InvalidRequest`."""
+    """Return the version denoted by `champion` or `model:N`; raises `ModelNotFound` or `InvalidRequest`."""
     if name == "champion":
         return champion_version(run, game)
     number = name.removeprefix("model:")
@@ -37,7 +37,7 @@ def version_of(name: str, run: RunPaths, game: Game) -> int:
 
 
 class ModelOpponent:
-    """A model that searches, or draws from its policy where choices are secret; it also advises the person it plays."""
+    """Model that searches, or samples its policy where choices are secret; also the adviser of its opponent."""
 
     def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
@@ -49,7 +49,7 @@ class ModelOpponent:
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the move the search prefers. Cancellation: nothing is kept."""
+        """Return the best move of the search. Cancellation: nothing is kept."""
         analysis = await self.analyse(moves, seed=seed)
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
@@ -65,7 +65,7 @@ class ModelOpponent:
 
 @dataclass
 class AgentOpponent:
-    """A classical agent; its luck changes from sitting to sitting unless a seed is given."""
+    """Classical agent with its random numbers."""
 
     game: Game
     agent: Agent
@@ -73,10 +73,10 @@ class AgentOpponent:
 
     @property
     def name(self) -> str:
-        """As the agent is written."""
+        """Name of the agent."""
         return self.agent.name
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
+        """Return the agent's move. Cancellation: the agent's search finishes in the background."""
         state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
         return (await asyncio.to_thread(self.agent.choose, self.game, state, self.luck)).action
