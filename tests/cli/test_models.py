@@ -94,7 +94,7 @@ def test_a_corrupt_version_is_not_offered_for_promotion(zerofleet, run):
     (run / "models" / MODEL / "1" / "model.pt").write_bytes(b"")
     outcome = zerofleet("models", "promote", MODEL, "1", "--run-dir", str(run))
     assert outcome.code == 2
-    assert "was cut short or changed" in outcome.err
+    assert "was truncated or changed" in outcome.err
 
 
 @pytest.mark.parametrize(

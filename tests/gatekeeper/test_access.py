@@ -56,7 +56,7 @@ async def test_a_watcher_without_a_token_is_told_instead_of_trying_for_ever(guar
 
 def test_tokens_that_make_no_table_are_a_wrong_setting_and_stay_hidden(settings_of, tmp_path):
     (tmp_path / "tokens").write_text("root: swordfish-swordfish")
-    with pytest.raises(ConfigurationError, match="tokens: line 1 of the tokens names no role") as caught:
+    with pytest.raises(ConfigurationError, match="tokens: line 1 of the tokens has no valid role") as caught:
         read_settings(type(settings_of()), [], {"ZEROFLEET_TOKENS_FILE": str(tmp_path / "tokens")})
     assert "swordfish" not in str(caught.value)
 

@@ -99,7 +99,7 @@ def test_extra_heads_are_answered_with_each_row_its_own(with_heads, game, precis
 
 
 def test_a_network_that_lacks_a_head_of_its_manifest_is_refused(backend, exported, with_heads):
-    with pytest.raises(CorruptModel, match="has 2 extra heads by its manifest, 2 by its golden positions and answers 0"):
+    with pytest.raises(CorruptModel, match="has 2 extra heads in its manifest, 2 in its golden positions and returns 0"):
         backend.load(exported[0], with_heads[1], max_batch=1)
     swapped = dataclasses.replace(with_heads[1], heads=("policy", "value", "plies_left", "opponents"))
     with pytest.raises(CorruptModel, match="answers head__2 as float16"):

@@ -196,7 +196,7 @@ def test_a_version_directory_without_its_files_is_never_champion(place, store, f
 
 def test_weights_that_are_no_safetensors_are_refused(store, files, manifest):
     store.publish(MODEL, {**files(), "weights.safetensors": b"\xff" * 64}, manifest)
-    with pytest.raises(CorruptModel, match="cannot be read as safetensors"):
+    with pytest.raises(CorruptModel, match="is not a valid safetensors file"):
         store.verify(MODEL, 1)
 
 
@@ -370,9 +370,9 @@ def test_golden_values_of_extra_heads_are_compared(with_heads):
     [
         (
             lambda opponents, plies_left: [opponents],
-            "has 2 extra heads by its manifest, 2 by its golden positions and answers 1",
+            "has 2 extra heads in its manifest, 2 in its golden positions and returns 1",
         ),
-        (lambda opponents, plies_left: [plies_left, opponents], "answers opponents of shape"),
+        (lambda opponents, plies_left: [plies_left, opponents], "returns opponents of shape"),
         (lambda opponents, plies_left: [opponents * np.nan, plies_left], "opponents that is not finite"),
         (lambda opponents, plies_left: [opponents, plies_left * 1.5], "plies_left from 0.0 to 1.5, want 0 to 1"),
         (lambda opponents, plies_left: [opponents, 1 - plies_left], "plies_left off by 1"),

@@ -116,9 +116,9 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("more moves than the game has", "moves", set_fields(moves=list(range(10))), "10 moves"),
     ("game cut short", "moves", set_fields(moves=MOVES[:4]), "not over after 4"),
     ("no moves at all", "search", set_fields(moves=[]), "2 searched moves in a game of 0"),
-    ("result turned round", "result", set_fields(scores=[-1.0, 1.0]), "the board says \\[1.0, -1.0\\]"),
-    ("result made a draw", "result", set_fields(scores=[0.0, 0.0]), "the board says"),
-    ("result nearly right", "result", set_fields(scores=[0.99, -0.99]), "the board says"),
+    ("result turned round", "result", set_fields(scores=[-1.0, 1.0]), "the rules give \\[1.0, -1.0\\]"),
+    ("result made a draw", "result", set_fields(scores=[0.0, 0.0]), "the rules give"),
+    ("result nearly right", "result", set_fields(scores=[0.99, -0.99]), "the rules give"),
     ("score of nan", "result", set_fields(scores=[NAN, -1.0]), "nan"),
     ("score of infinity", "result", set_fields(scores=[INF, -INF]), "inf"),
     ("score of 2", "result", set_fields(scores=[2.0, -2.0]), "not all in"),
@@ -150,7 +150,7 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("searched by version 2^64 - 1", "search", set_row(0, model_version=2**64 - 1), "version"),
     ("unknown flag", "search", set_row(0, flags=4), "flags 4"),
     ("searched by a seat without a model", "search", set_fields(seat_versions=[0, 7]), "without a model"),
-    ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 names of agents"),
+    ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 agent names"),
     ("an agent where a model sat", "seats", set_fields(seat_agents=["random", ""]), "'random' and model version 7"),
     ("an agent of many words", "seats", set_fields(seat_versions=[0, 7], seat_agents=["a\nb", ""]), "seat 0 must match"),
     ("a model behind an agent's move", "search", set_fields(seat_versions=[0, 7], seat_agents=["random", ""]), "named agent"),
@@ -171,9 +171,9 @@ def test_lie_is_refused_under_its_reason(reason: str, change: Callable[[GameReco
 
 RESIGNATION_LIES = [
     ("the winner resigned", set_fields(resigned_seat=1), "seat 0 resigned when seat 1 was to move"),
-    ("the resigning seat won", set_fields(scores=[-1.0, 1.0]), "its own must be -1"),
-    ("a resignation for a draw", set_fields(scores=[0.0, 0.0]), "its own must be -1"),
-    ("both lost", set_fields(scores=[-1.0, -1.0]), "a sole opponent's 1"),
+    ("the resigning seat won", set_fields(scores=[-1.0, 1.0]), "want -1 for it"),
+    ("a resignation for a draw", set_fields(scores=[0.0, 0.0]), "want -1 for it"),
+    ("both lost", set_fields(scores=[-1.0, -1.0]), "1 for a sole opponent"),
 ]
 
 

@@ -81,7 +81,7 @@ async def test_a_request_that_cannot_be_read_tells_nothing_of_the_reader():
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await channel.unary_unary("/any.Service/Unreadable")(b"x", timeout=20)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert caught.value.details() == "the bytes of the request are no message of /any.Service/Unreadable"
+    assert caught.value.details() == "the request bytes are not a message of /any.Service/Unreadable"
     assert "sesame" not in everything_said(caught.value)
 
 

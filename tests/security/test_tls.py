@@ -73,14 +73,14 @@ def _clients(certificates, others):
 MATRIX = {
     "plain": {
         "plain": "hello",
-        "trusts": "does not speak TLS",
-        "trusts and shows": "does not speak TLS",
-        "shows alone": "does not speak TLS",
-        "trusts others": "does not speak TLS",
-        "shows a stranger's": "does not speak TLS",
+        "trusts": "does not use TLS",
+        "trusts and shows": "does not use TLS",
+        "shows alone": "does not use TLS",
+        "trusts others": "does not use TLS",
+        "shows a stranger's": "does not use TLS",
     },
     "encrypted": {
-        "plain": "it speaks TLS and this client does not: set tls_ca",
+        "plain": "the server requires TLS and this client does not use it: set tls_ca",
         "trusts": "hello",
         "trusts and shows": "hello",
         "shows alone": "not from an authority in the public authorities",
@@ -88,12 +88,12 @@ MATRIX = {
         "shows a stranger's": "hello",
     },
     "mutual": {
-        "plain": "it speaks TLS and this client does not: set tls_ca",
-        "trusts": "it wants a certificate of this client: set tls_identity",
+        "plain": "the server requires TLS and this client does not use it: set tls_ca",
+        "trusts": "the server requires a client certificate: set tls_identity",
         "trusts and shows": "hello",
         "shows alone": "not from an authority in the public authorities",
         "trusts others": "not from an authority in",
-        "shows a stranger's": "does not accept the certificate",
+        "shows a stranger's": "rejects the certificate",
     },
 }
 
@@ -137,7 +137,7 @@ async def test_an_expired_certificate_is_refused_by_clients(certificates):
     )
     credentials = grpc.ssl_server_credentials([((server / "tls.key").read_bytes(), old)])
     async with echoing(credentials=credentials) as address:
-        assert "its certificate has expired" in await _said(address, Tls(certificates.ca))
+        assert "the server's certificate has expired" in await _said(address, Tls(certificates.ca))
 
 
 async def test_an_expired_client_is_refused_by_the_server(certificates, tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ async def test_an_expired_client_is_refused_by_the_server(certificates, tmp_path
             patch.setattr("zerofleet.rpc.security.tls._require_identity", lambda *about: None)
             late = EchoClient(address, Tls(certificates.ca, directory))
         async with late:
-            with pytest.raises(Unavailable, match=r"does not accept this client's certificate: .* expired on"):
+            with pytest.raises(Unavailable, match=r"rejects this client's certificate: .* expired on"):
                 await late.say()
 
 
@@ -202,7 +202,7 @@ def test_a_private_key_that_others_may_read_is_refused(certificates, tmp_path):
     tls = Tls(None, directory)
     for mode in (0o604, 0o620, 0o666):
         (directory / "tls.key").chmod(mode)
-        with pytest.raises(ConfigurationError, match=f"tls.key has mode {mode:04o} and is open to others; chmod 600"):
+        with pytest.raises(ConfigurationError, match=f"tls.key has mode {mode:04o} and is accessible to others; chmod 600"):
             tls.load()
     for mode in (0o400, 0o600, 0o440):  # Kubernetes gives a volume's files to a group of the pod's own
         (directory / "tls.key").chmod(mode)
@@ -222,14 +222,14 @@ def test_files_that_are_none_are_named(certificates, others, tmp_path):
     with pytest.raises(ConfigurationError, match=r"tls_identity: .*nothing cannot be read"):
         Tls(None, nothing).load()
     nothing.write_text("nothing")
-    with pytest.raises(ConfigurationError, match="holds no certificates in PEM"):
+    with pytest.raises(ConfigurationError, match="holds no PEM certificates"):
         Tls(nothing).load()
     shutil.copy(certificates.root / "client" / "tls.crt", tmp_path / "me.crt")
     shutil.copy(others.root / "client" / "tls.key", tmp_path / "me.key")
-    with pytest.raises(ConfigurationError, match="is not that of the certificate"):
+    with pytest.raises(ConfigurationError, match="does not match the certificate"):
         Tls(None, tmp_path / "me.crt").load()
     (tmp_path / "me.key").write_text("nothing")
-    with pytest.raises(ConfigurationError, match="holds no private key in PEM"):
+    with pytest.raises(ConfigurationError, match="holds no unencrypted PEM private key"):
         Tls(None, tmp_path / "me.crt").load()
 
 
@@ -281,7 +281,7 @@ async def test_no_call_fails_while_authority_and_certificates_are_renewed(tmp_pa
     assert len(set(seen)) == 3
     async with echoing(server) as address:
         assert await _said(address, others.tls("client")) == "hello"
-        assert "does not accept" in await _said(address, Tls(others.ca, _former(certificates)))
+        assert "rejects" in await _said(address, Tls(others.ca, _former(certificates)))
 
 
 async def _acquired(semaphore, times):
@@ -403,4 +403,4 @@ async def test_a_watcher_that_cannot_connect_says_why_and_goes_on_when_it_can(ce
     await server.stop(None)
     told = [entry["reason"] for entry in said if entry["event"] == "gatekeeper.unreachable"]
     assert len(told) == len(set(told))  # once for each reason
-    assert "its certificate is not from an authority in" in told[0]
+    assert "the server's certificate is not from an authority in" in told[0]

@@ -23,8 +23,8 @@ def test_each_token_has_its_role_and_others_have_none():
     [
         ("", "no line"),
         ("# only a remark", "no line"),
-        (f"root: {WORKER}", "line 1 .* names no role"),
-        (WORKER, "line 1 .* names no role"),
+        (f"root: {WORKER}", "line 1 .* has no valid role"),
+        (WORKER, "line 1 .* has no valid role"),
         (f"worker: {WORKER}\ntrainer: short", "line 2 .* 5 characters for trainer"),
         (f"worker: {'w' * 600}", "600 characters"),
         (f"worker: {WORKER} {WORKER}", "printable ASCII"),
