@@ -13,7 +13,7 @@ async def test_promotion_by_hand_waits_for_the_inference_server(open_gate, infer
     async with open_gate() as gate:
         inference.away = True
         version, _ = gate.models.publish()
-        with pytest.raises(Unavailable, match=r"version 1 was not self-tested .* --without-self-test"):
+        with pytest.raises(Unavailable, match=r"version 1 was not self-tested: .* --without-self-test"):
             await gate.client.promote(MODEL, version, reason="")
         assert gate.pointer.champion is None
         inference.away = False
@@ -47,7 +47,7 @@ async def test_a_server_that_fails_to_load_for_unknown_reasons_has_tested_nothin
     inference.fault = lambda versions: ZerofleetError("internal error 17")
     async with open_gate() as gate:
         version, _ = gate.models.publish()
-        with pytest.raises(Unavailable, match=r"not self-tested .*internal error 17"):
+        with pytest.raises(Unavailable, match=r"not self-tested: .*internal error 17"):
             await gate.client.promote(MODEL, version, reason="")
         assert gate.pointer.champion is None
 

@@ -209,7 +209,7 @@ def test_a_file_of_a_newer_torch_is_a_version_skew_that_names_both(backend, expo
 
 def test_a_device_or_precision_that_is_not_there_is_named():
     if not torch.cuda.is_available():
-        with pytest.raises(ConfigurationError, match="torch finds no GPU here"):
+        with pytest.raises(ConfigurationError, match="torch finds no GPU; use device=cpu"):
             TorchBackend("cuda:0")
     with pytest.raises(ConfigurationError, match="float16 needs a GPU"):
         TorchBackend("cpu", "float16")
