@@ -96,7 +96,7 @@ def test_a_truncated_checkpoint_is_an_error_that_says_how_to_go_back(game, small
     path = save(tmp_path, game, small, learner, Accounts(candidate_version=2)) / name
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep) if keep == 0.5 else keep])
-    with pytest.raises(CorruptModel, match=r"remove .*00000002 to go on from the one before"):
+    with pytest.raises(CorruptModel, match=r"remove .*00000002 to resume from the previous one"):
         load_latest(tmp_path)
     shutil.rmtree(path.parent)
     assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 1

@@ -115,5 +115,5 @@ def test_a_move_drawn_from_the_policy_has_no_visits_and_is_learnt_from(game):
 
 def test_a_game_without_simultaneous_choices_has_no_counter_to_learn(game):
     require_target(game.spec(), "search")
-    with pytest.raises(ConfigurationError, match=r"tic_tac_toe names no action.*set train\.policy_target=search"):
+    with pytest.raises(ConfigurationError, match=r"tic_tac_toe defines no action.*set train\.policy_target=search"):
         require_target(game.spec(), "counter")
