@@ -113,9 +113,9 @@ def test_pushes_and_what_is_none(mine: str, theirs: str, move: str, after: tuple
         ("C3 D4", "E5 F6", "C3NE", "2 cannot push 2"),
         ("B2 C3 D4", "E5 F6 G7", "B2NE", "3 cannot push 3"),
         ("C3 D4", "E5 F6 G7", "C3NE", "2 cannot push 3"),
-        ("C3 D4 F6", "E5", "C3NE", "F6, behind what would be pushed, is taken"),
-        ("C3 D4 E5 F6", "", "C3NE", "4 marbles lie in that line; at most three move"),
-        ("C3 C4", "D4", "C3C4NW", "D4 is taken, and sideways nothing is pushed"),
+        ("C3 D4 F6", "E5", "C3NE", "F6, behind the pushed marbles, is occupied"),
+        ("C3 D4 E5 F6", "", "C3NE", "4 marbles are in that line; at most three can move"),
+        ("C3 C4", "D4", "C3C4NW", "D4 is occupied, and sideways moves cannot push"),
         ("H8 I9", "", "H8NE", "I9 would leave the board"),
     ],
 )
@@ -294,7 +294,7 @@ def test_the_laws_are_kept(game: Abalone) -> None:
         ({"ply_cost": 0.01}, "ply_cost=0.01 is out of range"),
         ({"ply_cost": "nan"}, "ply_cost=nan is out of range"),
         ({"plies_left": "perhaps"}, "plies_left='perhaps' is not bool"),
-        ({"size": 5}, "has no parameter size; it takes layout, captures"),
+        ({"size": 5}, "has no parameter size; expected layout, captures"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:

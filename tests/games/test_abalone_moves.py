@@ -167,8 +167,8 @@ def test_capitals_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "'' is not a legal move here (a move is a cell and a direction, as A1NE, or both ends of a line"),
-        ("A1N", "(a move is a cell and a direction, as A1NE, or both ends"),
+        ("", "'' is not a legal move here (a move is a cell and a direction, such as A1NE, or both ends of a line"),
+        ("A1N", "(a move is a cell and a direction, such as A1NE, or both ends"),
         ("A9E", "'A9E' is not a legal move here (there is no cell A9; row A has A1 to A5); legal: A1NE"),
         ("C3I1NW", "(there is no cell I1; row I has I5 to I9)"),
         ("C3C4C5NW", "(a move is a cell"),
@@ -176,15 +176,15 @@ def test_capitals_do_not_matter() -> None:
         ("A1A4NW", "(A1 and A4 are not the ends of a line of two or three)"),
         ("C3C3NW", "(C3 and C3 are not the ends of a line of two or three)"),
         ("C5C3NW", "(the lower end comes first: C3C5NW)"),
-        ("C3C5W", "(that is a move in line: it is written C5W)"),
-        ("C3C5E", "(that is a move in line: it is written C3E)"),
+        ("C3C5W", "(that is a move in line, written C5W)"),
+        ("C3C5E", "(that is a move in line, written C3E)"),
         ("D4NE", "(D4 holds no marble of X)"),
         ("I5SE", "(I5 holds no marble of X)"),
         ("C4C6NW", "(C6 holds no marble of X)"),
-        ("A1A2NW", "(B1 is taken, and sideways nothing is pushed)"),
+        ("A1A2NW", "(B1 is occupied, and sideways moves cannot push)"),
         ("A1A2SE", "(a marble would leave the board)"),
         ("A1SW", "(A1 would leave the board)"),
-        ("A1E", "(5 marbles lie in that line; at most three move)"),
+        ("A1E", "(5 marbles are in that line; at most three can move)"),
     ],
 )
 def test_what_cannot_be_played_is_refused_with_the_reason_and_the_legal_moves(text: str, said: str) -> None:

@@ -445,7 +445,9 @@ def test_who_cannot_move_passes_and_nobody_else_may() -> None:
     core.play(game, state, PASS)
     assert np.array_equal(state[1:], before)
     assert core.to_move(game, state) == 1
-    with pytest.raises(games.IllegalMove, match=r"'pass' is not a legal move here \(who can move must\); legal: "):
+    with pytest.raises(
+        games.IllegalMove, match=r"'pass' is not a legal move here \(passing is legal only if no piece can move\); legal: "
+    ):
         game.parse_action(state, "pass")
 
 
@@ -517,11 +519,11 @@ def test_the_bounds_on_legal_moves() -> None:
     ("text", "said"),
     [
         ("d1-e9", "'d1-e9' is not a legal move here; legal: d1-e5"),
-        ("d1-c1", "(c1 is taken); legal: d1-e5"),
+        ("d1-c1", "(c1 is occupied); legal: d1-e5"),
         ("n1-m5", "(no piece of player 0 is on n1); legal: "),
         ("e5-f5", "(no piece of player 0 is on e5); legal: "),
         ("d1-e14", "(there is no field 'e14'; moves look like d1-e2); legal: "),
-        ("pass", "(who can move must); legal: d1-e5"),
+        ("pass", "(passing is legal only if no piece can move); legal: d1-e5"),
         ("d1", "(moves look like d1-e2); legal: "),
         ("d1-", "(moves look like d1-e2); legal: "),
         ("d1-e5-f5", "(moves look like d1-e2); legal: "),
@@ -552,7 +554,7 @@ def test_no_move_can_be_read_after_the_end() -> None:
         ({"spoilers": 10}, "spoilers=10 is out of range; it must be between 0 and 9"),
         ({"spoilers": -1}, "spoilers=-1 is out of range"),
         ({"places": "some"}, "places='some' is not bool"),
-        ({"size": 4}, "has no parameter size; it takes players, rounds, spoilers"),
+        ({"size": 4}, "has no parameter size; expected players, rounds, spoilers"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:

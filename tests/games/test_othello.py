@@ -290,7 +290,8 @@ def test_who_has_no_cell_to_take_must_pass_and_nobody_else_may() -> None:
     core.play(game, state, 16)
     assert legal_names(game, state) == {"c1": 2}
     with pytest.raises(
-        games.IllegalMove, match=r"'pass' is not a legal move here \(who can turn a disc over must\); legal: c1"
+        games.IllegalMove,
+        match=r"'pass' is not a legal move here \(passing is legal only if no disc can be flipped\); legal: c1",
     ):
         game.parse_action(state, "pass")
     core.play(game, state, 2)
@@ -322,9 +323,9 @@ def test_the_shortest_game_takes_nine_moves() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("d4", "'d4' is not a legal move here (d4 is taken); legal: d3 c4 f5 e6"),
-        ("a1", "'a1' is not a legal move here (a disc on a1 turns nothing over); legal: d3 c4 f5 e6"),
-        ("pass", "(who can turn a disc over must); legal: d3 c4 f5 e6"),
+        ("d4", "'d4' is not a legal move here (d4 is occupied); legal: d3 c4 f5 e6"),
+        ("a1", "'a1' is not a legal move here (a disc on a1 flips no disc); legal: d3 c4 f5 e6"),
+        ("pass", "(passing is legal only if no disc can be flipped); legal: d3 c4 f5 e6"),
         ("i9", "'i9' is not a legal move here; legal: d3"),
         ("", "'' is not a legal move here; legal: d3"),
     ],
@@ -354,7 +355,7 @@ def test_capitals_are_read() -> None:
         ({"size": 10}, "size=10 is out of range"),
         ({"size": "six"}, "size='six' is not int"),
         ({"margin": "often"}, "margin='often' is not bool"),
-        ({"rows": 6}, "has no parameter rows; it takes size, margin"),
+        ({"rows": 6}, "has no parameter rows; expected size, margin"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:

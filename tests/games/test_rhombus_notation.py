@@ -22,11 +22,11 @@ def test_names_are_read_with_and_without_the_dash() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a3-a6", "(no step and no hops lead from a3 to a6); legal: c1-e1 c1-c3 "),
-        ("a1-a2", "(a2 is taken)"),
+        ("a3-a6", "(no step or chain of hops leads from a3 to a6); legal: c1-e1 c1-c3 "),
+        ("a1-a2", "(a2 is occupied)"),
         ("i9-i8", "(i9 holds no piece of X)"),
         ("e5-e6", "(e5 holds no piece of X)"),
-        ("a3-a0", "(cells are a1 to i9, a move is two of them, such as a3-a5)"),
+        ("a3-a0", "(cells are a1 to i9, a move is two cells, such as a3-a5)"),
         ("a3", "(cells are a1 to i9"),
         ("j1-a1", "(cells are a1 to i9"),
         ("", "'' is not a legal move here"),
@@ -96,7 +96,7 @@ def test_the_svg_shows_81_cells_and_20_pieces_on_a_diamond() -> None:
         ({"remembered": 4}, "remembered=4 is out of range; it must be between 5 and 256"),
         ({"repetitions": 3, "remembered": 8}, "remembered=8 is out of range; it must be between 9 and 256"),
         ({"long_hops": "maybe"}, "long_hops='maybe' is not bool; the default is False"),
-        ({"players": 3}, "has no parameter players; it takes anti_spoiling, ply_cap"),
+        ({"players": 3}, "has no parameter players; expected anti_spoiling, ply_cap"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:

@@ -141,7 +141,7 @@ def test_choices_are_read_by_name_or_first_letter() -> None:
     [
         ({"turns": 0}, "turns=0 is out of range; it must be between 1 and 1000"),
         ({"turns": 1001}, "turns=1001 is out of range"),
-        ({"score": "points"}, "score='points' is none of result, margin"),
+        ({"score": "points"}, "score='points' is unknown; it must be one of result, margin"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
