@@ -101,7 +101,7 @@ def test_a_row_of_padding_only_is_answered_with_zeros_and_not_with_nan(served):
 
 
 def test_a_module_in_training_mode_is_not_scripted(game, network):
-    with pytest.raises(CorruptModel, match="batch-mates"):
+    with pytest.raises(CorruptModel, match="training mode"):
         script(serving_module(network, game.spec()).train())
 
 

@@ -126,5 +126,5 @@ def test_settings_come_from_the_preset_and_can_be_overridden():
 def test_a_gpu_that_is_not_there_is_said_so(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert choose_device("auto").type == "cpu"
-    with pytest.raises(ConfigurationError, match="sees no GPU"):
+    with pytest.raises(ConfigurationError, match="finds no GPU"):
         choose_device("cuda")
