@@ -91,8 +91,8 @@ def test_a_run_without_a_champion_says_so(zerofleet, tmp_path):
     ("words", "said"),
     [
         (("--rungs", "random,bob"), "no agent is called 'bob'"),
-        (("--rungs", "random,model:1"), "is no rung"),
-        (("--rungs", ","), "no list of rungs"),
+        (("--rungs", "random,model:1"), "is not a rung"),
+        (("--rungs", ","), "is not a list of rungs"),
         (("--plot", "curve.pdf"), ".svg or .png"),
         (("--every", "0"), "greater than or equal to 1"),
     ],

@@ -54,7 +54,7 @@ def test_it_goes_on_in_a_directory_and_refuses_other_terms(zerofleet, tmp_path):
     assert len(journal.read_bytes().splitlines()) == 31
     refused = zerofleet(*words, "--seed", "1")
     assert refused.code == 2
-    assert "seed=0, wanted is 1" in refused.err
+    assert "seed=0, want 1" in refused.err
 
 
 @pytest.mark.slow

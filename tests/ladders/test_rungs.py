@@ -33,7 +33,7 @@ def test_options_stay_with_the_player_before_them():
 
 @pytest.mark.parametrize("text", ["", "random,,alpha_beta:1", "final=visits,random"])
 def test_what_is_no_list_is_refused(text):
-    with pytest.raises(InvalidRequest, match="no list of rungs"):
+    with pytest.raises(InvalidRequest, match="is not a list of rungs"):
         parse_rungs(text)
 
 
@@ -43,7 +43,7 @@ def test_the_anchor_is_added_and_nobody_stands_twice():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("bob", "no agent is called"), ("model:3", "is no rung"), ("champion", "is no rung")]
+    ("name", "said"), [("bob", "no agent is called"), ("model:3", "is not a rung"), ("champion", "is not a rung")]
 )
 def test_a_rung_that_cannot_be_is_refused_with_the_reason(name, said):
     with pytest.raises(InvalidRequest, match=said):

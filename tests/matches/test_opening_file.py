@@ -46,9 +46,9 @@ def test_what_was_drawn_is_read_again(written, name):
         ("b2 a1\n\n# so\na1 b2\nb2 b2\n", "line 5: move 2: 'b2' is not a legal move"),
         ("a1 b1 a2 b2 a3\n", "line 1: the opening ends the game"),
         ("a1 b1 c1\n\nc1 b1 a1 # again\n", "line 3 leads to the same position as line 1"),
-        ("@x a1\n", "line 1: '@x' is no seed"),
-        (f"@{1 << 63} a1\n", "is no seed"),
-        ("# nothing\n", "holds no opening"),
+        ("@x a1\n", "line 1: '@x' is not a seed"),
+        (f"@{1 << 63} a1\n", "is not a seed"),
+        ("# nothing\n", "has no opening"),
     ],
 )
 def test_a_bad_line_is_named_with_its_number(written, text, said):

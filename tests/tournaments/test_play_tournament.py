@@ -86,9 +86,9 @@ def test_a_journal_with_results_that_cannot_be_is_refused(terms, worker):
     boards = restored(chosen, ())
     asyncio.run(play_tournament(boards, [worker(chosen)], journal=None))
     good = boards[0].results()[0]
-    with pytest.raises(RunDirectoryError, match="no meeting"):
+    with pytest.raises(RunDirectoryError, match="not a meeting"):
         restored(chosen, [replace(good, match_id="a / b")])
-    with pytest.raises(RunDirectoryError, match="cannot be") as refused:
+    with pytest.raises(RunDirectoryError, match="holds an invalid game") as refused:
         restored(chosen, [replace(good, moves=good.moves[:-1])])
     assert isinstance(refused.value.__cause__, RecordRejected)
 
@@ -124,7 +124,7 @@ async def test_what_an_agent_says_in_a_process_is_told_and_the_end_of_a_process_
         with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
             await played(chosen, [process])
     async with ProcessWorker(replace(setup, game="no_such_game")) as process:
-        with pytest.raises(Unavailable, match=r"(?s)ended with 1\n.*no game is called 'no_such_game'"):
+        with pytest.raises(Unavailable, match=r"(?s)exited with code 1\n.*no game is called 'no_such_game'"):
             await played(terms(), [process])
 
 

@@ -48,9 +48,9 @@ def test_a_header_cut_short_is_a_new_journal(directory):
 
 
 def test_other_terms_are_refused_and_named(directory):
-    with pytest.raises(RunDirectoryError, match="holds a tournament with games=8, wanted is 10"):
+    with pytest.raises(RunDirectoryError, match="holds a tournament with games=8, want 10"):
         known(directory, TERMS | {"games": 10})
-    with pytest.raises(RunDirectoryError, match=r'players=\["a", "b"\], wanted is \["a"\]'):
+    with pytest.raises(RunDirectoryError, match=r'players=\["a", "b"\], want \["a"\]'):
         known(directory, TERMS | {"players": ["a"]})
 
 
@@ -62,8 +62,8 @@ def test_a_journal_in_use_is_refused(directory):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"hello\n", "is no journal"),
-        (b"{}\n", "is no journal"),
+        (b"hello\n", "is not a tournament journal"),
+        (b"{}\n", "is not a tournament journal"),
         (b'{"journal": 2, "terms": {}}\n', "schema 2"),
     ],
 )
