@@ -136,7 +136,7 @@ def test_other_games_are_pointed_to_max_n() -> None:
         ("alpha_beta:3,algorithm=mtdf", "option 'algorithm'"),
         ("alpha_beta:3,depth=4", "Options and their defaults: algorithm=alpha_beta, ordered=True, model=None"),
         ("alpha_beta:3,model=0", "option 'model'"),
-        ("alpha_beta:3,model=7", "alpha_beta:3,model=7 asks a model, and there is none here"),
+        ("alpha_beta:3,model=7", "alpha_beta:3,model=7 needs a model, but none is available"),
     ],
 )
 def test_options_that_cannot_be_are_refused(text: str, said: str) -> None:

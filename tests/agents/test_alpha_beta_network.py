@@ -133,7 +133,7 @@ def test_a_network_asked_within_nodes_deepens() -> None:
 
 
 def test_a_network_is_asked_by_alpha_beta_alone() -> None:
-    with pytest.raises(InvalidRequest, match="with a model there is only algorithm=alpha_beta"):
+    with pytest.raises(InvalidRequest, match="a model needs algorithm=alpha_beta"):
         make_agent("alpha_beta:2,algorithm=negascout,model=7", GAME, evaluate=FakeNetwork())
 
 

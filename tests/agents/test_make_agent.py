@@ -31,11 +31,11 @@ def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
     [
         ("stockfish", "no agent is called 'stockfish'; there are random, greedy, alpha_beta:DEPTH, perfect"),
         ("", "no agent is called ''"),
-        ("random:3", "'random:3': random takes nothing after a colon"),
-        ("alpha_beta", "'alpha_beta' needs a depth in plies or a budget: '' is no budget; write 5 (plies) or 100000nodes"),
+        ("random:3", "'random:3': random takes no argument after a colon"),
+        ("alpha_beta", "'alpha_beta' needs a depth in plies or a budget: '' is not a budget; write 5 (plies) or 100000nodes"),
         ("alpha_beta:deep", "'alpha_beta:deep' needs a depth in plies"),
         ("alpha_beta:-1", "'alpha_beta:-1' needs a depth in plies"),
-        ("alpha_beta:0", "'0' is out of range; there may be 1 to 60 plies"),
+        ("alpha_beta:0", "'0' is out of range; want 1 to 60 plies"),
         ("alpha_beta:61", "'61' is out of range"),
     ],
 )

@@ -84,7 +84,7 @@ def test_several_positions_are_evaluated_at_once_if_it_is_told_so() -> None:
     assert agent.name == "mcts:60,model=7,leaves=8"
     assert choice.nodes == 60
     assert max(batches) == 8
-    with pytest.raises(InvalidRequest, match="where something is hidden, positions are evaluated one by one"):
+    with pytest.raises(InvalidRequest, match="leaves needs a game with perfect information; leave out leaves"):
         made("mcts:60,model=7,leaves=8", games.make("rock_paper_scissors"), counting)
 
 
@@ -130,8 +130,8 @@ def test_it_is_named_as_it_was_made() -> None:
     [
         ("mcts:400", "'mcts:400' needs the version of a model, such as mcts:400,model=7"),
         ("mcts,model=7", "'mcts,model=7' needs simulations or time"),
-        ("mcts:50nodes,model=7", "'50nodes' counts nodes, which this agent cannot keep to"),
-        ("mcts:100001,model=7", "mcts:100001,model=7 is out of range; there may be 1 to 100,000 simulations"),
+        ("mcts:50nodes,model=7", "'50nodes' counts nodes, which this agent does not support"),
+        ("mcts:100001,model=7", "mcts:100001,model=7 is out of range; want 1 to 100,000 simulations"),
         ("mcts:400,model=7,depth=2", "option 'depth': Extra inputs are not permitted"),
     ],
 )
@@ -142,5 +142,5 @@ def test_what_cannot_be_is_refused(text: str, said: str) -> None:
 
 
 def test_without_a_model_there_is_no_such_agent() -> None:
-    with pytest.raises(InvalidRequest, match="mcts:400,model=7 asks a model, and there is none here"):
+    with pytest.raises(InvalidRequest, match="mcts:400,model=7 needs a model, but none is available"):
         made("mcts:400,model=7", games.make("connect_four"), None)

@@ -116,7 +116,7 @@ def test_among_three_players_each_takes_its_own_entry() -> None:
 def test_a_value_that_is_no_number_is_an_error() -> None:
     game = games.make("connect_four")
     agent = made("network,model=3,by=value", game, saying([], [0.0, np.nan]))
-    with pytest.raises(ValueError, match="model 3 values positions"):
+    with pytest.raises(ValueError, match="model 3 returned values"):
         agent.choose(game, games.new_state(game), np.random.default_rng(1))
 
 
@@ -155,11 +155,11 @@ def test_games_with_secrets_are_played_by_policy_only() -> None:
     ("text", "said"),
     [
         ("network", "'network' needs the version of a model, such as network,model=7"),
-        ("network:7", "network takes nothing after a colon"),
+        ("network:7", "network takes no argument after a colon"),
         ("network,model=0", "option 'model': Input should be greater than or equal to 1"),
         ("network,model=7,by=luck", "option 'by': Input should be 'policy' or 'value'"),
         ("network,model=7,epsilon=2", "option 'epsilon': Input should be less than or equal to 1"),
-        ("network,model=7", "network,model=7 asks a model, and there is none here"),
+        ("network,model=7", "network,model=7 needs a model, but none is available"),
     ],
 )
 def test_what_cannot_be_is_refused(text: str, said: str) -> None:

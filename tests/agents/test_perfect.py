@@ -83,7 +83,7 @@ def test_three_in_a_row_is_won_by_the_first_player() -> None:
 
 def test_a_game_with_too_many_positions_is_refused() -> None:
     with pytest.raises(
-        InvalidRequest, match=r"too many positions to be played perfectly: more than 5000 of them.*alpha_beta:DEPTH"
+        InvalidRequest, match=r"too large for perfect play: more than 5000 relevant positions.*alpha_beta:DEPTH"
     ):
         PerfectAgent(games.make("connect_four"), max_positions=5000)
 
@@ -109,7 +109,7 @@ def test_connect_four_is_played_by_the_solver_whatever_its_size() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("perfect:3", "perfect takes nothing after a colon"),
+        ("perfect:3", "perfect takes no argument after a colon"),
         ("perfect,prefer=speed", "prefer=value"),
         ("perfect,depth=3", "prefer=value"),
     ],

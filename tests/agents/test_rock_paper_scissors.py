@@ -94,8 +94,8 @@ def test_the_names_are_those_they_are_made_by_and_other_games_are_refused(name: 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("rock_paper_scissors_order", "needs the length of a pattern, such as rock_paper_scissors_order:3"),
-        ("rock_paper_scissors_order:x", "needs the length of a pattern"),
+        ("rock_paper_scissors_order", "needs a pattern length, such as rock_paper_scissors_order:3"),
+        ("rock_paper_scissors_order:x", "needs a pattern length"),
         ("rock_paper_scissors_order:0", "the order must be between 1 and 10"),
         ("rock_paper_scissors_order:11", "the order must be between 1 and 10"),
         ("rock_paper_scissors_constant", "the choice must be one of rock, paper, scissors"),

@@ -103,8 +103,8 @@ def test_two_moves_of_equal_worth_are_equally_likely() -> None:
     ("text", "game", "said"),
     [
         ("tic_tac_toe_rules", "connect_four", "tic_tac_toe_rules plays tic_tac_toe, not connect_four"),
-        ("tic_tac_toe_rules:2", "tic_tac_toe", "takes nothing after a colon"),
-        ("best_response", "tic_tac_toe", "best_response needs the agent to be answered"),
+        ("tic_tac_toe_rules:2", "tic_tac_toe", "takes no argument after a colon"),
+        ("best_response", "tic_tac_toe", "best_response needs an opponent"),
         ("best_response:nobody", "tic_tac_toe", "no agent is called 'nobody'"),
         ("best_response:random", "chinese_checkers_star37", "has 3 players"),
         ("best_response:take_six_comparison", "take_six", "take_six_comparison"),
@@ -118,5 +118,5 @@ def test_what_makes_no_sense_is_refused(text: str, game: str, said: str) -> None
 
 def test_a_game_too_large_to_be_remembered_is_refused() -> None:
     agent = BestResponseAgent(GAME, make_agent("random", GAME), max_positions=100)
-    with pytest.raises(InvalidRequest, match="more than 100 positions that matter"):
+    with pytest.raises(InvalidRequest, match="more than 100 relevant positions"):
         agent.choose(GAME, games.new_state(GAME), np.random.default_rng(0))

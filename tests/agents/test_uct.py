@@ -223,8 +223,8 @@ def test_it_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> 
 @pytest.mark.parametrize(
     ("text", "game", "said"),
     [
-        ("uct", "connect_four", "'uct' needs simulations or another budget: '' is no budget; write 1000 (simulations)"),
-        ("uct:0", "connect_four", "'0' is out of range; there may be 1 to 100,000,000 simulations"),
+        ("uct", "connect_four", "'uct' needs simulations or another budget: '' is not a budget; write 1000 (simulations)"),
+        ("uct:0", "connect_four", "'0' is out of range; want 1 to 100,000,000 simulations"),
         ("uct:10,final=best", "connect_four", "option 'final': Input should be 'mean' or 'visits'"),
         ("uct:10,c=-1", "connect_four", "option 'c': Input should be greater than or equal to 0"),
         (
@@ -232,9 +232,9 @@ def test_it_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> 
             "connect_four",
             "option 'depth': Extra inputs are not permitted. Options and their defaults: c=0.7071",
         ),
-        ("uct:10,model=7", "connect_four", "uct:10,model=7 asks a model, and there is none here; leave out model=7"),
-        ("uct:10,confidence=5", "connect_four", "confidence is that in a model; say which with model=VERSION"),
-        ("uct:10,epsilon=0.5", "connect_four", "epsilon is a share of greedy games; add rollout=greedy"),
+        ("uct:10,model=7", "connect_four", "uct:10,model=7 needs a model, but none is available; leave out model=7"),
+        ("uct:10,confidence=5", "connect_four", "confidence needs a model; add model=VERSION"),
+        ("uct:10,epsilon=0.5", "connect_four", "epsilon needs greedy rollouts; add rollout=greedy"),
         ("uct:10,rollout=greedy", "connect_four", "connect_four has no greedy moves; leave out rollout=greedy"),
         ("uct:10,model=7", "take_six", "uct:10,model=7 plays games with perfect information; take_six has"),
     ],

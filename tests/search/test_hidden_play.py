@@ -256,7 +256,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("information", MODES)
     def test_a_game_without_secrets_is_searched_openly(self, information):
-        with pytest.raises(ValueError, match=r"nothing in connect_four is hidden.*information=open"):
+        with pytest.raises(ValueError, match=r"connect_four is a game of perfect information.*information=open"):
             SearchBlock(CONNECT_FOUR, SearchSettings(information=information), slots=1)
 
     def test_predict_needs_a_game_that_foresees(self):

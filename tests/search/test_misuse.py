@@ -24,8 +24,8 @@ class TestBegin:
     @pytest.mark.parametrize(
         ("wrong", "said"),
         [
-            ({"versions": [1]}, "1 versions for 2 seats"),
-            ({"versions": [1, 2, 3]}, "3 versions for 2 seats"),
+            ({"versions": [1]}, "got 1 versions for 2 seats"),
+            ({"versions": [1, 2, 3]}, "got 3 versions for 2 seats"),
             ({"versions": [1, 0]}, "version 0 .* EXTERNAL"),
             ({"versions": [-2, 1]}, "version -2 .* EXTERNAL"),
             ({"seed": -1}, "seed -1"),

@@ -68,5 +68,5 @@ def test_the_priors_carry_no_noise():
 
 
 def test_sequential_halving_without_simulations_is_refused():
-    with pytest.raises(ValidationError, match="root_policy=gumbel needs simulations of 1 and up"):
+    with pytest.raises(ValidationError, match="root_policy=gumbel needs simulations of at least 1"):
         SearchSettings(simulations=0, fast_simulations=0, root_policy="gumbel")

@@ -111,7 +111,7 @@ def test_a_builder_that_fails_says_so_and_keeps_what_it_knows(tmp_path: Path) ->
 def test_the_journal_of_another_book_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.book"
     journal_of(path).write_text("whatever\n1 2\n")
-    with pytest.raises(InvalidRequest, match=r"x\.book\.journal is of another book; remove it"):
+    with pytest.raises(InvalidRequest, match=r"x\.book\.journal belongs to another book; remove it"):
         build_book(TINY, path, plies=1, table_bits=22)
     assert journal_of(path).read_text() == "whatever\n1 2\n"
 
@@ -167,7 +167,7 @@ def test_a_book_of_other_rules_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     save_book(Book(SMALL, 0, {}), path)
     spec = SMALL.spec()
     monkeypatch.setattr(ConnectFour, "spec", lambda self: dataclasses.replace(spec, rules_version=2))
-    with pytest.raises(InvalidRequest, match="is of rules version 1; these rules have version 2"):
+    with pytest.raises(InvalidRequest, match="is for rules version 1; the current version is 2"):
         load_book(path)
 
 
@@ -181,7 +181,7 @@ def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_solver_refuses_the_book_of_another_game() -> None:
-    with pytest.raises(InvalidRequest, match=r"the book is of .*rows=4.*, not of .*rows=6"):
+    with pytest.raises(InvalidRequest, match=r"the book is for .*rows=4.*, not for .*rows=6"):
         Solver(GAME, book=Book(SMALL, 0, {}))
 
 

@@ -150,7 +150,9 @@ def test_an_answer_does_not_depend_on_what_is_remembered_or_on_slices(monkeypatc
 
 
 def test_a_question_that_is_too_hard_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"after 2 plies is too hard: more than 1,000 positions.*a later position"):
+    with pytest.raises(
+        InvalidRequest, match=r"after 2 plies is too hard: the search exceeds 1,000 positions.*a later position"
+    ):
         Solver(GAME, max_nodes=1000).score(games.replay(GAME, [3, 3]))
 
 
@@ -197,5 +199,5 @@ def test_a_table_takes_no_position_for_another_and_keeps_what_was_dear() -> None
 
 
 def test_a_table_too_small_to_tell_positions_apart_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot tell all positions apart"):
+    with pytest.raises(ValueError, match="cannot distinguish all positions"):
         empty_table(MIN_BITS - 1)

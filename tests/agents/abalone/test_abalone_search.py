@@ -46,7 +46,7 @@ def test_it_is_called_by_its_budget_and_what_differs_from_the_defaults(text: str
 @pytest.mark.parametrize(
     ("game", "text", "said"),
     [
-        ("othello", "abalone_search:2", "abalone_search:2 plays abalone only; othello has alpha_beta"),
+        ("othello", "abalone_search:2", "abalone_search:2 plays abalone only, not othello; use alpha_beta"),
         ("abalone", "abalone_search", "'abalone_search' needs a depth in plies or a budget"),
         ("abalone", "abalone_search:61", "out of range"),
         ("abalone", "abalone_search:2,evaluation=best", "Options and their defaults: evaluation=simple, deepening=True"),

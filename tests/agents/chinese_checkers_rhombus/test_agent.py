@@ -49,8 +49,8 @@ def test_an_agent_is_named_by_what_differs_from_the_defaults(text: str, name: st
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rhombus_search", "'' is no budget; write 5 \\(plies\\) or 100000nodes or 50ms"),
-        ("rhombus_search:9", "it searches 1 to 8 plies, or write 1000ms"),
+        ("rhombus_search", "'' is not a budget; write 5 \\(plies\\) or 100000nodes or 50ms"),
+        ("rhombus_search:9", "want 1 to 8 plies, or a budget such as 1000ms"),
         ("rhombus_search:4,table=yes", "option 'table'"),
         ("rhombus_search:4,depth=3", "option 'depth'"),
     ],
