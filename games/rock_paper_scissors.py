@@ -192,7 +192,7 @@ def reset(game: RockPaperScissors, state: State, seed: int) -> None:
 
 @rule(RockPaperScissors)
 def to_move(game: RockPaperScissors, state: State) -> int:
-    """Return the player to commit: in each turn the first, then the other; player 0 is first unless changed by `determinise`."""
+    """Return the player to commit: in each turn the first, then the other; player 0 first unless changed by `determinise`."""
     return 1 - _first(state) if _has_chosen(state) else _first(state)
 
 
