@@ -48,7 +48,7 @@ def test_a_file_that_exists_is_not_written_over(zerofleet, tmp_path):
         (("--config", "none.toml"), "none.toml cannot be read: No such file or directory"),
         (
             ("tic_tac_toe", "--seed", "-1"),
-            "a seed of -1 is out of range; give one from 0 to 2^63 - 1, or none to have it drawn",
+            "seed -1 is out of range; give one from 0 to 2^63 - 1, or none for a random one",
         ),
     ],
 )

@@ -285,9 +285,9 @@ def test_missing_file_in_the_middle_is_told(tmp_path: Path) -> None:
     write(tmp_path, [game(i) for i in range(20)])
     (tmp_path / "00000001.games").unlink()
     (tmp_path / "00000001.index").unlink()
-    with pytest.raises(RunDirectoryError, match="a file before it is gone"):
+    with pytest.raises(RunDirectoryError, match="an earlier file is missing"):
         GameLog.open(tmp_path, writer=True)
-    with pytest.raises(RunDirectoryError, match="a file before it is gone"):  # and the lock was given up
+    with pytest.raises(RunDirectoryError, match="an earlier file is missing"):  # and the lock was given up
         GameLog.open(tmp_path, writer=True)
 
 
@@ -336,7 +336,7 @@ def test_failed_sync_stops_all_further_writing_until_reopened(tmp_path: Path, mo
             patched.setattr(os, "fsync", broken_disk)
             with pytest.raises(OSError, match="Input/output"):
                 log.append([game(2)])
-        with pytest.raises(RunDirectoryError, match="open it again"):
+        with pytest.raises(RunDirectoryError, match="reopen the log"):
             log.append([game(3)])
         assert contents(log) == [game(1)]
     with GameLog.open(tmp_path, writer=True) as log:

@@ -111,7 +111,7 @@ async def test_a_dead_replica_is_waited_for_while_the_living_are_served(fleet):
     async with fleet.control(absence_s=3600.0) as control:
         await control.serve(MODEL, [1])
         await fleet.kill(fleet.name[1])
-        with pytest.raises(Unavailable, match=f"{fleet.name[1]} does not answer; it is passed over after 3600 s"):
+        with pytest.raises(Unavailable, match=f"{fleet.name[1]} does not answer; it is skipped after 3600 s"):
             await control.serve(MODEL, [2])
         assert fleet.held() == [[2]] * 2
         with pytest.raises(Unavailable):

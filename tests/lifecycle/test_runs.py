@@ -48,7 +48,7 @@ def test_a_run_in_use_names_the_process_that_uses_it(tmp_path: Path) -> None:
         ({"rules_version": 77}, "rules version 77"),
         ({"game": "connect_four"}, "is a run of connect_four, not of tic_tac_toe"),
         ({"parameters": {"rows": "9"}}, "is a run of tic_tac_toe rows=9, not of tic_tac_toe"),
-        ({"preset": "gpu"}, "begun with --preset gpu, not tiny"),
+        ({"preset": "gpu"}, "started with --preset gpu, not tiny"),
         ({"seed": "soon"}, "run.json: seed: "),
         ({"seed": -1}, "run.json: seed: Input should be greater than or equal to 0"),
     ],
@@ -63,7 +63,7 @@ def test_a_run_of_something_else_is_refused(tmp_path: Path, change: dict[str, ob
 
 @pytest.mark.parametrize("seed", [-1, 1 << 63])
 def test_a_run_with_a_seed_out_of_range_is_refused_and_leaves_nothing_behind(tmp_path: Path, seed: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"a seed of {seed} is out of range"):
+    with pytest.raises(ConfigurationError, match=f"seed {seed} is out of range"):
         RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, seed=seed)
     assert not (tmp_path / "run").exists()
 
@@ -88,7 +88,7 @@ def test_empty_folders_are_no_obstacle_to_a_new_run(tmp_path: Path) -> None:
 
 def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(RunDirectoryError, match="not empty and is no run directory"):
+    with pytest.raises(RunDirectoryError, match="not empty and not a run directory"):
         make_run(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 

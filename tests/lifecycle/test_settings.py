@@ -67,14 +67,14 @@ def test_a_missing_secret_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
-        (["--search.simulation", "3"], {}, "no setting is called --search.simulation; did you mean --search.simulations?"),
+        (["--search.simulation", "3"], {}, "unknown setting --search.simulation; did you mean --search.simulations?"),
         (["--search.simulations", "many"], {}, "setting search.simulations: .*got 'many' .from the command line."),
         ([], {"ZEROFLEET_METRICS_PORT": "70000"}, "setting metrics_port: .*65535, got '70000' .from the environment."),
         (["--metrics-port"], {}, "--metrics-port needs a value"),
         (["tic_tac_toe"], {}, "unexpected argument 'tic_tac_toe'"),
         (["--rooms", "a,b"], {}, "written as JSON"),
         ([], {"ZEROFLEET_SEARCH__SIMS": "1"}, "setting search.sims: Extra inputs"),
-        (["--preset", "huge"], {}, "no preset is called 'huge'; there are tiny, laptop, gpu"),
+        (["--preset", "huge"], {}, "unknown preset 'huge'; want one of tiny, laptop, gpu"),
         (["--search.fast-simulations", "500"], {}, "a fast search must be the smaller one"),
     ],
 )
@@ -132,4 +132,4 @@ def test_a_wrong_command_line_is_one_line_and_ends_with_2(capsys: pytest.Capture
     with pytest.raises(SystemExit) as ended:
         load_settings(ProbeSettings, ["--gmae", "x"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "probe: no setting is called --gmae; did you mean --game?\n"
+    assert capsys.readouterr().err == "probe: unknown setting --gmae; did you mean --game?\n"

@@ -84,5 +84,5 @@ def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
 
 def test_a_disk_that_refuses_is_unavailable(tmp_path):
     (tmp_path / "cache").write_text("a file in its place")
-    with pytest.raises(Unavailable, match="cannot keep a copy"):
+    with pytest.raises(Unavailable, match="cannot store a copy"):
         ModelCache(tmp_path / "cache").directory("go-1", fill)

@@ -209,7 +209,7 @@ def test_a_write_whose_answer_was_lost_knows_itself_when_it_is_repeated(place, f
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
 def test_a_server_that_heeds_no_conditions_is_refused_before_anything_is_written(place, files, manifest, header):
     on_requests(place.store, "before-sign.s3.PutObject", lambda request, **_: request.headers.__delitem__(header))
-    with pytest.raises(ConfigurationError, match="does not heed If-None-Match and If-Match"):
+    with pytest.raises(ConfigurationError, match="ignores If-None-Match and If-Match"):
         place.store.publish(MODEL, files(), manifest)
     assert place.names() == {".conditions"}
 
@@ -217,11 +217,11 @@ def test_a_server_that_heeds_no_conditions_is_refused_before_anything_is_written
 @pytest.mark.parametrize(
     ("status", "code", "kind_of_error", "says"),
     [
-        (403, "AccessDenied", ConfigurationError, "what the key may do"),
+        (403, "AccessDenied", ConfigurationError, "rights of the key"),
         (403, "InvalidAccessKeyId", ConfigurationError, "AWS_ACCESS_KEY_ID"),
         (403, "SignatureDoesNotMatch", ConfigurationError, "AWS_SECRET_ACCESS_KEY"),
         (404, "NoSuchBucket", ConfigurationError, "create the bucket"),
-        (501, "NotImplemented", ConfigurationError, "lacks something"),
+        (501, "NotImplemented", ConfigurationError, "lacks a feature"),
         (400, "ExpiredToken", Unavailable, "as it was told"),
     ],
 )

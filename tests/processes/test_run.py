@@ -98,7 +98,7 @@ def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> 
     assert "'soon' is not a duration" in refused("tic_tac_toe", "--for", "soon", *where)
     assert "no game is called 'chess'" in refused("chess", *where)
     assert "did you mean search.simulations" in refused("tic_tac_toe", "--set", "search.simulation=3", *where)
-    assert "a seed of -1 is out of range" in refused("tic_tac_toe", "--seed", "-1", *where)
+    assert "seed -1 is out of range" in refused("tic_tac_toe", "--seed", "-1", *where)
     assert not (tmp_path / "r").exists()
 
 

@@ -122,7 +122,7 @@ async def test_the_certificate_of_a_client_cannot_pass_for_a_server(certificates
     credentials = grpc.ssl_server_credentials([((certificates.root / "client" / "tls.key").read_bytes(), forged)])
     async with echoing(credentials=credentials) as address:
         said = await _said(address.replace("127.0.0.1", "localhost"), Tls(certificates.ca))
-        assert "cannot be reached: its certificate is not from" in said
+        assert "cannot be reached: the server's certificate is not from" in said
         assert "purpose" in said
 
 

@@ -52,7 +52,7 @@ def test_a_number_of_the_preset_is_overridden() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("search__simulation", "3", "there is no such setting; did you mean search.simulations"),
+        ("search__simulation", "3", "no such setting; did you mean search.simulations"),
         ("kitchen__sink", "3", "settings begin with gate, inference, models, network, search, selfplay, train, warm_start"),
         ("search__simulations", "many", "--set search.simulations=many: Input should be a valid integer"),
         ("search__fast_simulations", "900", "a fast search must be the smaller one"),
@@ -86,7 +86,7 @@ def test_set_wins_over_the_experiment_file_and_the_file_over_the_preset() -> Non
 
 @pytest.mark.parametrize("seed", [-1, 1 << 63])
 def test_a_seed_that_no_service_takes_is_refused(seed: int) -> None:
-    with pytest.raises(ConfigurationError, match=rf"a seed of {seed} is out of range; give one from 0 to 2\^63 - 1, or none"):
+    with pytest.raises(ConfigurationError, match=rf"seed {seed} is out of range; give one from 0 to 2\^63 - 1, or none"):
         RunRequest("tic_tac_toe", Path("r"), seed=seed)
 
 

@@ -135,5 +135,5 @@ def test_settings_know_what_describes_them(small):
 
 
 def test_a_head_is_named_once():
-    with pytest.raises(ValueError, match="each may stand there once"):
+    with pytest.raises(ValueError, match="each may occur once"):
         NetworkSettings(heads=("plies_left", "plies_left"))

@@ -1,9 +1,9 @@
-"""A fake evaluator, and the contract that every `Evaluator` keeps, as a suite for tests of your own.
+"""Fake evaluator, and a contract suite for users' own evaluators.
 
     async def test_my_evaluator_keeps_the_contract():
         await check_evaluator(MyEvaluator(), games.make("tic_tac_toe"), version=ModelVersion(7))
 
-A broken promise is an `AssertionError` that names it.
+A violation raises an `AssertionError` that names the broken rule.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVer
 __all__ = ["FunctionEvaluator", "check_evaluator"]
 
 SUM_TOLERANCE = 0.005
-"""What rounding to float16 may add to the sum of a policy."""
+"""Rounding error of a float16 policy's sum."""
 BATCH_TOLERANCE = 0.05
-"""By how much the other rows of a batch may change a row: reduced precision adds up in another order."""
+"""Maximum effect of the other rows of a batch on a row, from the order of additions in reduced precision."""
 _GAMES = 6
 
 
 class FunctionEvaluator:
-    """Answers by a function `(batch, version) -> (policy [B, L], value [B, P])` and checks the shapes it returns.
+    """Evaluator from a function `(batch, version) -> (policy [B, L], value [B, P])`, whose shapes it checks.
 
-    The extra heads it offers, [B, W] each, follow in the same tuple. Like a server, it raises `InvalidRequest` for a batch
-    that asks for more of them.
+    Extra heads, [B, W] each, follow in the same tuple. Like a server, it raises `InvalidRequest` for a batch that requests
+    more of them.
     """
 
     def __init__(self, function: Callable[[LeafBatch, ModelVersion], tuple[np.ndarray, ...]]) -> None:
         self._function = function
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
+        """See `Evaluator.evaluate`. Cancellation: never suspends."""
         policy, value, *extra_heads = self._function(batch, version)
         if policy.shape != batch.legal.shape or value.ndim != 2 or len(value) != len(batch):
             raise InvalidRequest(
-                f"the function answered policy {policy.shape} and value {value.shape};"
-                f" wanted {batch.legal.shape} and ({len(batch)}, players)"
+                f"the function returned policy {policy.shape} and value {value.shape};"
+                f" want {batch.legal.shape} and ({len(batch)}, players)"
             )
         if len(extra_heads) < batch.extra_heads or any(head.ndim != 2 or len(head) != len(batch) for head in extra_heads):
             raise InvalidRequest(
-                f"the function answered extra heads {[head.shape for head in extra_heads]};"
-                f" wanted {batch.extra_heads} of ({len(batch)}, width)"
+                f"the function returned extra heads {[head.shape for head in extra_heads]};"
+                f" want {batch.extra_heads} of ({len(batch)}, width)"
             )
         asked = tuple(extra_heads[: batch.extra_heads])
         return Evaluation(policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False), version, asked)
@@ -64,13 +64,13 @@ async def check_evaluator(
     extra_heads: int | None = 0,
     missing: ModelVersion | None = None,
 ) -> None:
-    """Check an evaluator on positions of a game; raises `AssertionError` where it breaks the contract.
+    """Check an evaluator on positions of a game; raises `AssertionError` for a violation of the contract.
 
-    version      a version it has
-    extra_heads  how many extra heads that version has; None: as many as are asked for
-    missing      a version it does not have, None where it has every version
+    version      an existing version
+    extra_heads  number of extra heads of that version; None: as many as requested
+    missing      a missing version, None if every version exists
 
-    Cancellation: a request may be under way.
+    Cancellation: a request may be in progress.
     """
     spec = game.spec()
     batch = LeafBatch(*sample_positions(game, games=_GAMES, seed=0))
@@ -84,14 +84,18 @@ async def check_evaluator(
     await _check_cancellation(evaluator, batch, version)
     if extra_heads is not None:
         await _check_refusal(
-            evaluator, replace(batch, extra_heads=extra_heads + 1), version, InvalidRequest, "more extra heads than there are"
+            evaluator,
+            replace(batch, extra_heads=extra_heads + 1),
+            version,
+            InvalidRequest,
+            "more extra heads than the model has",
         )
     if missing is not None:
-        await _check_refusal(evaluator, batch, missing, ModelNotFound, "a version that is not there")
+        await _check_refusal(evaluator, batch, missing, ModelNotFound, "a missing version")
 
 
 async def _check_rows(evaluator: Evaluator, batch: LeafBatch, spec: GameSpec, version: ModelVersion) -> None:
-    """Check what a batch is evaluated to, and that each row keeps its place."""
+    """Check the evaluation of a batch, and that each row keeps its place."""
     asked = LeafBatch(batch.states.copy(), batch.legal.copy(), batch.extra_heads)
     found = await evaluator.evaluate(asked, version=version)
     _check_evaluation(found, batch, spec, version)
@@ -102,12 +106,12 @@ async def _check_rows(evaluator: Evaluator, batch: LeafBatch, spec: GameSpec, ve
     turned = await evaluator.evaluate(LeafBatch(batch.states[::-1], batch.legal[::-1], batch.extra_heads), version=version)
     pairs = zip(_arrays(turned), before, strict=True)
     near = all(np.allclose(now[::-1], then, atol=BATCH_TOLERANCE) for now, then in pairs)
-    _require(near, "each position is evaluated at its own row, whichever other rows the batch has")
+    _require(near, "each position is evaluated in its own row, independently of the other rows")
 
 
 def _check_evaluation(found: Evaluation, batch: LeafBatch, spec: GameSpec, version: ModelVersion) -> None:
     policy, value, listed = found.policy, found.value, batch.legal >= 0
-    _require(found.version == version, f"the version {version} that was asked for answers, not {found.version}")
+    _require(found.version == version, f"the requested version {version} replies, not {found.version}")
     _require(policy.dtype == np.float16, f"the policy is float16, not {policy.dtype}")
     _require(policy.shape == batch.legal.shape, f"the policy has the shape {batch.legal.shape} of legal, not {policy.shape}")
     _require(bool(np.isfinite(policy).all() and (policy >= 0.0).all()), "probabilities are finite and not negative")
@@ -123,9 +127,7 @@ def _check_evaluation(found: Evaluation, batch: LeafBatch, spec: GameSpec, versi
 
 def _check_extra_heads(found: Evaluation, batch: LeafBatch) -> None:
     count = len(found.extra_heads)
-    _require(
-        count == batch.extra_heads, f"{batch.extra_heads} extra heads are answered where as many are asked for, not {count}"
-    )
+    _require(count == batch.extra_heads, f"{batch.extra_heads} requested extra heads are returned, not {count}")
     for head in found.extra_heads:
         _require(head.ndim == 2 and len(head) == len(batch), f"an extra head has the shape [{len(batch)}, W], not {head.shape}")
         _require(head.dtype in (np.float16, np.float32), f"an extra head is float16 or float32, not {head.dtype}")
@@ -146,7 +148,7 @@ async def _check_empty(evaluator: Evaluator, batch: LeafBatch, version: ModelVer
 
 
 async def _check_cancellation(evaluator: Evaluator, batch: LeafBatch, version: ModelVersion) -> None:
-    """Cancel a request that has begun, and ask again."""
+    """Cancel a started request, and evaluate again."""
     task = asyncio.ensure_future(evaluator.evaluate(batch, version=version))
     await asyncio.sleep(0)
     task.cancel()
