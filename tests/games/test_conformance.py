@@ -297,7 +297,7 @@ def test_a_missing_rule_is_named() -> None:
         games.check_game(NoRules())  # type: ignore[arg-type]
 
 
-def test_the_laws_read_as_in_the_contract() -> None:
+def test_the_laws_match_the_docstring_of_the_contract() -> None:
     contract = " ".join((core.__doc__ or "").split())
     for number, law in conformance.LAWS.items():
         assert f"{number}. {law}" in contract

@@ -155,7 +155,7 @@ def test_a_game_that_keeps_its_secrets_passes() -> None:
         (8, "play_foreseen wrote outside the state"),
     ],
 )
-def test_a_secret_that_shows_is_named(fault: int, said: str) -> None:
+def test_a_leaked_secret_is_reported(fault: int, said: str) -> None:
     with pytest.raises(games.GameContractError) as refusal:
         games.check_game(FaultyRound(fault), games=30)
     assert said in str(refusal.value)

@@ -10,7 +10,7 @@ import games
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 
 
-def test_names_are_read_with_and_without_the_dash() -> None:
+def test_moves_are_parsed_with_and_without_the_dash() -> None:
     game = ChineseCheckersRhombus()
     state = games.replay(game, games.read_moves(game, "a3-a5"))
     for action in games.legal(game, state):
@@ -33,7 +33,7 @@ def test_names_are_read_with_and_without_the_dash() -> None:
         ("a3-a5-a7", "(cells are a1 to i9"),
     ],
 )
-def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_an_illegal_move_is_rejected_with_the_reason(text: str, said: str) -> None:
     game = ChineseCheckersRhombus()
     with pytest.raises(games.IllegalMove) as refusal:
         game.parse_action(games.new_state(game), text)
@@ -41,14 +41,14 @@ def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said
     assert "c1-e1" in str(refusal.value)
 
 
-def test_no_move_can_be_read_after_the_end() -> None:
+def test_no_move_can_be_parsed_after_the_end() -> None:
     game = ChineseCheckersRhombus(ply_cap=1)
     state = games.replay(game, games.read_moves(game, "a3-a5"))
     with pytest.raises(games.IllegalMove, match="the game is over"):
         game.parse_action(state, "i6-i5")
 
 
-def test_the_picture() -> None:
+def test_the_picture_shows_the_board_and_a_caption() -> None:
     game = ChineseCheckersRhombus()
     state = games.replay(game, games.read_moves(game, "a3-a5, g9-e9"))
     assert game.draw(state).splitlines() == [
@@ -99,7 +99,7 @@ def test_the_svg_shows_81_cells_and_20_pieces_on_a_diamond() -> None:
         ({"players": 3}, "has no parameter players; expected anti_spoiling, ply_cap"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters) as refusal:
         games.make("chinese_checkers_rhombus", **parameters)
     assert said in str(refusal.value)
