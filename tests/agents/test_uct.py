@@ -235,7 +235,7 @@ def test_it_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> 
         ("uct:10,model=7", "connect_four", "uct:10,model=7 needs a model, but none is available; leave out model=7"),
         ("uct:10,confidence=5", "connect_four", "confidence needs a model; add model=VERSION"),
         ("uct:10,epsilon=0.5", "connect_four", "epsilon needs greedy rollouts; add rollout=greedy"),
-        ("uct:10,rollout=greedy", "connect_four", "connect_four has no greedy moves; leave out rollout=greedy"),
+        ("uct:10,rollout=greedy", "connect_four", "connect_four has no rule move_value; leave out rollout=greedy"),
         ("uct:10,model=7", "take_six", "uct:10,model=7 plays games with perfect information; take_six has"),
     ],
 )
