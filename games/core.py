@@ -101,7 +101,7 @@ class GameSpec:
     repeats: bool = False
     """Whether positions can recur within a game (`repetition_key`)."""
     counters: np.ndarray | None = None
-    """Int16 [A]: the action that beats each action, in games of repeated simultaneous choices; otherwise None."""
+    """Int16 [A]: the action that beats each action, in games where each round is one simultaneous choice; else None."""
 
     @property
     def packed_bytes(self) -> int:
@@ -166,7 +166,7 @@ def parameters_of(name: str) -> dict[str, Any]:
 def make(name: str, /, **parameters: Any) -> Game:
     """Return a game by name. Parameter values may be text, as on a command line or in a record.
 
-    Raises `UnknownGame` or `InvalidParameters`; both messages list the valid names.
+    Raises `UnknownGame` or `InvalidParameters`; both messages state the valid choices.
     """
     cls = _class_of(name)
     defaults: dict[str, Any] = cls()._asdict()
