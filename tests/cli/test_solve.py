@@ -16,7 +16,7 @@ def test_a_position_is_drawn_and_every_move_scored(zerofleet):
     assert "X to move wins (score +14); best: e4" in outcome.out
 
 
-def test_scores_by_column_letter_are_for_scripts(zerofleet):
+def test_solve_prints_scores_by_column_letter_as_json(zerofleet):
     said = zerofleet("solve", "connect_four", "--moves", LATE, "--json").json()
     assert said["scores"] == {"a": -2, "b": 8, "c": -2, "d": None, "e": 14, "f": 13, "g": 13}
     assert (said["score"], said["best"], said["to_move"]) == (14, ["e4"], 0)
@@ -25,13 +25,13 @@ def test_scores_by_column_letter_are_for_scripts(zerofleet):
     assert zerofleet("solve", "connect_four", "--moves", LATE, "--json", "--book", "none").json()["scores"] == said["scores"]
 
 
-def test_the_first_moves_come_from_the_book(zerofleet):
+def test_the_scores_of_first_moves_come_from_the_book(zerofleet):
     said = zerofleet("solve", "connect_four", "--json").json()
     assert list(said["scores"].values()) == [-2, -1, 0, 1, 0, -1, -2]
     assert (said["best"], said["nodes"]) == (["d1"], 0)
 
 
-def test_smaller_boards_and_other_games_are_solved_as_well(zerofleet):
+def test_smaller_boards_and_other_games_are_solved(zerofleet):
     board = zerofleet("solve", "connect_four", "--set", "rows=4", "--set", "columns=5", "--json").json()
     assert board["scores"] == {"a": -1, "b": 0, "c": 0, "d": 0, "e": -1}
     corner = zerofleet("solve", "tic_tac_toe", "--moves", "a1", "--json").json()
@@ -65,7 +65,7 @@ def test_a_finished_game_has_no_moves_to_score(zerofleet):
         (("take_six",), "two players"),
     ],
 )
-def test_what_cannot_be_solved_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
+def test_an_invalid_solve_request_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("solve", *words)
     assert outcome.code == 2
@@ -74,7 +74,7 @@ def test_what_cannot_be_solved_is_one_clear_error(zerofleet, tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_book_that_was_built_is_used(zerofleet, tmp_path):
+def test_a_newly_built_book_is_used(zerofleet, tmp_path):
     board = ("--set", "rows=4", "--set", "columns=4")
     path = str(tmp_path / "small.book")
     built = zerofleet("solve", "connect_four", *board, "--build-book", path, "--plies", "3", "--json").json()
@@ -88,7 +88,7 @@ def test_a_book_that_was_built_is_used(zerofleet, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_benchmark_times_random_positions(zerofleet):
+def test_bench_solve_times_random_positions(zerofleet):
     words = ("bench", "solve", "--positions", "5", "--plies", "24", "--most-plies", "26", "--seed", "3")
     said = zerofleet(*words, "--json").json()
     assert (said["positions"], said["plies"], said["seed"]) == (5, [24, 26], 3)

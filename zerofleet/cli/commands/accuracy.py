@@ -65,7 +65,7 @@ class _Asked:
 def accuracy(
     player: Annotated[
         str,
-        typer.Argument(metavar="PLAYER", help="champion, model:N, or an agent such as alpha_beta:5."),
+        typer.Argument(metavar="PLAYER", help="champion, model:N, or an agent such as alpha_beta:5 or mcts:50,model=champion."),
     ],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",

@@ -149,7 +149,7 @@ def verify(
 ) -> None:
     """Check every file of every version against its manifest: hashes, sizes, finite weights, game and encoding.
 
-    The exit code is 1 if a version is corrupt. A corrupt version is never served; delete its directory to remove it.
+    The exit code is 1 if a version is corrupt. A corrupt version is never served; delete it from the model store.
     """
     game, paths = _open(game_name, run_dir, parameters)
     faults = verify_models(paths, game, versions or open_run_store(paths).versions(model_name(game)))
@@ -174,7 +174,7 @@ def promote(
         bool,
         typer.Option(
             "--without-self-test",
-            help="Promote although no inference server can self-test the version. Risk: a champion that fails to load, "
+            help="Promote even if no inference server can load the version. Risk: an untested champion that fails to load, "
             "or plays nonsense, stops the whole run.",
         ),
     ] = False,
