@@ -66,7 +66,7 @@ def test_prometheus_reads_the_alerts_and_looks_for_every_service() -> None:
 
 def test_the_alert_about_dead_letters_knows_how_many_are_kept() -> None:
     (alert,) = (each for each in ALERTS if each["alert"] == "DeadLetters")
-    assert f"zerofleet_stream_dead_entries >= {StreamSettings().dead_limit}\n" in alert["expr"]
+    assert f" zerofleet_stream_dead_entries >= {StreamSettings().dead_limit} " in alert["expr"]
 
 
 def test_kubernetes_is_given_the_same_alerts() -> None:
