@@ -186,7 +186,7 @@ def test_a_solver_refuses_the_book_of_another_game() -> None:
 
 
 @pytest.mark.slow
-def test_a_book_omits_positions_with_a_winning_move() -> None:
+def test_openings_omit_finished_games() -> None:
     for level in openings(SMALL, 6):
         for state in level.values():
             assert not core.is_over(SMALL, state)
