@@ -64,7 +64,7 @@ def text(value: Any) -> str:
     return str(value).replace(RUN, "run")
 
 
-def test_the_example_names_every_setting_with_the_value_it_has():
+def test_the_example_lists_every_setting_with_its_default():
     assert FILE.read_text() == expected(), "settings have changed: run python tests/docs/test_env_example.py"
 
 
