@@ -173,7 +173,7 @@ def test_a_damaged_backup_puts_nothing_in_place(run, backups, tmp_path, damage):
         victim.unlink()
         if damage == "link":
             victim.symlink_to(run / "models/go/2/model.pt")
-    with pytest.raises(RunDirectoryError, match="take another"):
+    with pytest.raises(RunDirectoryError, match="use another"):
         restore_backup(backup, tmp_path / "again")
     assert not (tmp_path / "again/run.json").exists()
     assert not (tmp_path / "again/models/go").exists()

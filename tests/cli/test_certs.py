@@ -47,7 +47,7 @@ def test_existing_certificates_are_not_overwritten_without_renew(zerofleet, tmp_
     assert not any(one["made"] for one in outcome.json()["identities"])
     refused = zerofleet("certs", str(tmp_path), "--name", "gatekeeper=gate.example")
     assert refused.code == 2
-    assert "has a certificate without gate.example; nothing is overwritten: add --renew" in refused.err
+    assert "has a certificate without gate.example; nothing was overwritten: add --renew" in refused.err
     assert _contents(tmp_path) == before
 
 
@@ -77,9 +77,9 @@ def test_a_single_identity_can_be_issued_or_renewed(zerofleet, tmp_path):
     ("words", "said"),
     [
         (("--name", "gatekeeper"), "'gatekeeper' is not IDENTITY=HOST"),
-        (("--name", "gatekeeper=no host"), "'no host' is neither a host name"),
-        (("--identity", "../evil"), "'../evil' is no name of an identity"),
-        (("--identity", "authority"), "'authority' is no name of an identity"),
+        (("--name", "gatekeeper=no host"), "'no host' (from --name) is neither a lower-case host name"),
+        (("--identity", "../evil"), "'../evil' is not a valid identity name"),
+        (("--identity", "authority"), "'authority' is not a valid identity name"),
         (("--renew",), "has no certificates to renew"),
         (("--days", "0"), "greater than or equal to 1"),
     ],
@@ -92,7 +92,7 @@ def test_an_invalid_certificate_request_is_rejected_with_one_error_line(zeroflee
 
 def test_only_existing_certificates_are_renewed(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path), "--identity", "anna")
-    for name, said in (("bob", "has no tls.crt to renew"), ("../evil", "is no name of an identity")):
+    for name, said in (("bob", "has no tls.crt to renew"), ("../evil", "is not a valid identity name")):
         outcome = zerofleet("certs", str(tmp_path), "--renew", "--identity", name)
         assert outcome.code == 2
         assert said in outcome.err

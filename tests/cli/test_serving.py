@@ -62,7 +62,7 @@ def test_the_address_of_an_ended_process_is_ignored(run):
 
 
 def test_the_error_for_a_run_without_a_champion_names_a_remedy(run):
-    with pytest.raises(ModelNotFound, match=r"no champion of tic_tac_toe yet; let the run go on, or name a version"):
+    with pytest.raises(ModelNotFound, match=r"no champion of tic_tac_toe yet; continue the run, or name a version"):
         champion_version(run, make("tic_tac_toe"))
 
 
@@ -74,7 +74,7 @@ async def test_a_missing_version_is_rejected_before_a_server_is_started(run):
 
 @pytest.mark.slow
 async def test_the_error_for_a_service_that_fails_to_start_shows_its_output(run):
-    with pytest.raises(Unavailable, match=r"no_such_service could not be started: it ended with 1\n.*No module named"):
+    with pytest.raises(Unavailable, match=r"no_such_service could not be started: it exited with 1\n.*No module named"):
         async with _started("no_such_service", run, make("tic_tac_toe")):
             pass
 

@@ -87,7 +87,7 @@ async def test_a_child_that_dies_repeatedly_is_given_up_with_the_end_of_its_log(
         await Child(plan("trainer", "dies"), said.append).supervise()
     assert "error: disk.full path=/x" in str(given_up.value)
     assert len(said) == 4
-    assert "again in 0.08 s" in said[-1]
+    assert "restarting in 0.08 s" in said[-1]
     assert starts(notes) == 5
 
 

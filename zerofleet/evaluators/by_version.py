@@ -14,7 +14,7 @@ __all__ = ["evaluate_by_version"]
 
 
 class Evaluate(Protocol):
-    """`Evaluator.evaluate` of any evaluator, or a function with its signature."""
+    """Function with the signature of `Evaluator.evaluate`."""
 
     async def __call__(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`."""
