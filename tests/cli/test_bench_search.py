@@ -47,5 +47,5 @@ def test_the_error_for_an_unknown_game_lists_the_available_ones(zerofleet):
 def test_the_error_for_an_unsuitable_search_names_a_suitable_one(zerofleet):
     outcome = zerofleet("bench", "search", "--game", "connect_four", "--information", "predict")
     assert outcome.code == 2
-    assert "nothing in connect_four is hidden" in outcome.err
+    assert "connect_four is a game of perfect information, so information=predict does not apply" in outcome.err
     assert "information=open" in outcome.err

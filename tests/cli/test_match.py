@@ -45,7 +45,7 @@ def test_the_match_table_shows_seats_points_interval_and_elo(zerofleet, tmp_path
         (("random", "random"), "cannot meet itself"),
         (("random", "bob"), "no agent is called 'bob'"),
         (("champion", "random"), "there is no run of tic_tac_toe"),
-        (("random", "perfect", "--opening-plies", "9"), "take fewer"),
+        (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
         (("random", "perfect", "--games", "0"), "greater than or equal to 1"),
     ],
 )

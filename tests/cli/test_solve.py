@@ -82,7 +82,7 @@ def test_a_newly_built_book_is_used(zerofleet, tmp_path):
     assert built["bytes"] < 1000
     said = zerofleet("solve", "connect_four", *board, "--book", path, "--json").json()
     assert (said["nodes"], said["scores"]) == (0, {"a": 0, "b": 0, "c": 0, "d": 0})
-    assert "is of" in zerofleet("solve", "connect_four", "--book", path).err
+    assert "the book is for ConnectFour(rows=4" in zerofleet("solve", "connect_four", "--book", path).err
     again = zerofleet("solve", "connect_four", *board, "--build-book", path, "--plies", "2")
     assert f"wrote {path}: 11 positions of up to 2 plies" in again.out
 
