@@ -41,7 +41,7 @@ def test_a_stale_epoch_is_refused(store, epoch):
     assert store.champion(MODEL).version == 1
 
 
-def test_a_champion_that_the_writer_does_not_know_is_not_replaced(store):
+def test_a_champion_unknown_to_the_writer_is_not_replaced(store):
     store.write_champion(MODEL, 1, epoch=1, reason="first", after=0)
     with pytest.raises(StaleEpoch, match="epoch 1, not 0"):
         store.write_champion(MODEL, 2, epoch=7, reason="late", after=0)
@@ -64,13 +64,13 @@ def test_a_missing_version_never_becomes_champion(store):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"model": "tic_tac_toe"}'])
-def test_a_damaged_pointer_is_an_error_and_not_no_champion(store, place, text):
+def test_a_damaged_pointer_is_an_error_and_not_an_absent_champion(store, place, text):
     place.write("champion.json", text.encode())
     with pytest.raises(CorruptModel):
         store.champion(MODEL)
 
 
-def test_a_line_of_history_cut_short_is_repaired_by_the_next_write(store, place):
+def test_a_truncated_line_of_history_is_repaired_by_the_next_write(store, place):
     first = store.write_champion(MODEL, 1, epoch=1, reason="first")
     second = store.write_champion(MODEL, 2, epoch=2, reason="won")
     place.write("champion_history.jsonl", place.read("champion_history.jsonl")[:-20])

@@ -44,7 +44,7 @@ def test_files_may_be_given_as_paths(store, files, manifest, tmp_path):
     assert (store.directory(MODEL, 1) / "weights.safetensors").read_bytes() == path.read_bytes()
 
 
-def test_numbers_are_not_given_again_after_a_deletion(store, files, manifest):
+def test_numbers_are_not_reused_after_a_deletion(store, files, manifest):
     for fill in (1.0, 2.0):
         store.publish(MODEL, files(fill), manifest)
     store.delete(MODEL, 2)
@@ -52,7 +52,7 @@ def test_numbers_are_not_given_again_after_a_deletion(store, files, manifest):
     assert store.versions(MODEL) == [1, 3]
 
 
-def test_a_lost_or_damaged_counter_does_not_take_numbers_back(store, place, files, manifest):
+def test_a_lost_or_damaged_counter_does_not_reuse_numbers(store, place, files, manifest):
     store.publish(MODEL, files(1.0), manifest)
     place.write(".last_version", b"rubbish")
     assert store.publish(MODEL, files(2.0), manifest) == 2
@@ -66,7 +66,7 @@ def test_the_same_weights_twice_are_one_version(store, files, manifest):
     assert store.versions(MODEL) == [1]
 
 
-def test_a_corrupt_version_does_not_stand_in_for_a_repeated_publication(store, place, files, manifest):
+def test_a_repeated_publication_does_not_reuse_a_corrupt_version(store, place, files, manifest):
     store.publish(MODEL, files(1.0), manifest)
     place.write("1/model.pt", b"")
     assert store.publish(MODEL, files(1.0), manifest) == 2
@@ -101,7 +101,7 @@ def test_files_with_unfit_names_are_refused(store, files, manifest, name):
 
 @directory_only
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
-def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store, files, manifest, monkeypatch, code):
+def test_a_failing_disk_changes_nothing_and_the_call_can_be_retried(store, files, manifest, monkeypatch, code):
     store.publish(MODEL, files(1.0), manifest)
 
     def refuse(descriptor: int) -> None:
@@ -117,7 +117,7 @@ def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store,
 
 
 @directory_only
-def test_readers_pass_over_what_is_not_a_version(store, files, manifest):
+def test_readers_ignore_entries_that_are_not_versions(store, files, manifest):
     store.publish(MODEL, files(), manifest)
     home = store.root / MODEL
     for name in (".7.tmp", "8.tmp", "01", "notes", "٣"):
@@ -171,7 +171,7 @@ def test_a_publisher_killed_at_a_named_point_leaves_all_or_nothing(store, place,
 
 
 @directory_only
-def test_a_version_that_another_process_finishes_during_the_sweep_is_no_fault(store, files, manifest, monkeypatch):
+def test_a_version_completed_by_another_process_during_the_sweep_is_no_error(store, files, manifest, monkeypatch):
     store.publish(MODEL, files(1.0), manifest)
     real = os.open
 

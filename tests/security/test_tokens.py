@@ -31,7 +31,7 @@ def test_each_token_has_its_role_and_others_have_none():
         (f"worker: {WORKER}\noperator: {WORKER}", "line 2 .* repeats a token of worker"),
     ],
 )
-def test_tokens_that_make_no_table_are_refused_without_being_shown(text, complaint):
+def test_invalid_tokens_are_refused_without_being_shown(text, complaint):
     with pytest.raises(ConfigurationError, match=complaint) as caught:
         TokenTable.parse(text)
     assert WORKER not in str(caught.value)
@@ -63,7 +63,7 @@ def test_commands_take_certificates_from_the_environment():
     assert not PLAIN
 
 
-def test_a_service_that_a_command_keeps_to_itself_is_told_no_token():
+def test_a_service_started_by_a_command_gets_no_token():
     secret = {f"ZEROFLEET_TOKEN{s}{file}": "x" for s in ("", "S") for file in ("", "_FILE")}
     assert without_credentials({**secret, "PATH": "/bin", "ZEROFLEET_TOKENIZER": "y"}) == {
         "PATH": "/bin",

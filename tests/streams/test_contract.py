@@ -40,7 +40,7 @@ def ids(deliveries: list[Delivery]) -> list[str]:
     return [delivery.entry_id for delivery in deliveries]
 
 
-async def test_games_come_out_as_they_went_in_and_in_order(make_backend: MakeBackend) -> None:
+async def test_games_are_delivered_unchanged_and_in_order(make_backend: MakeBackend) -> None:
     backend = make_backend()
     await publish(backend.open(), 0, 1, 2, 3)
     consumer = backend.open()
@@ -59,7 +59,7 @@ async def test_any_bytes_travel_unchanged(make_backend: MakeBackend) -> None:
 
 
 @pytest.mark.parametrize(("uid", "size"), [("", 1), ("x" * 129, 1), ("a\nb", 1), ("game", MAX_RECORD_BYTES + 1)])
-async def test_what_cannot_be_a_game_is_refused(make_backend: MakeBackend, uid: str, size: int) -> None:
+async def test_an_invalid_uid_or_payload_is_refused(make_backend: MakeBackend, uid: str, size: int) -> None:
     stream = make_backend().open()
     with pytest.raises(InvalidRequest):
         await stream.publish(uid, bytes(size))
@@ -73,7 +73,7 @@ async def test_untouched_stream_is_empty(make_backend: MakeBackend) -> None:
     await stream.acknowledge([])
 
 
-async def test_acknowledged_game_is_gone_for_everybody(make_backend: MakeBackend) -> None:
+async def test_an_acknowledged_game_is_delivered_to_no_consumer(make_backend: MakeBackend) -> None:
     backend = make_backend()
     stream = backend.open()
     await publish(stream, 0, 1)
@@ -85,7 +85,7 @@ async def test_acknowledged_game_is_gone_for_everybody(make_backend: MakeBackend
     assert (await stream.stats()).length == 1
 
 
-async def test_delivered_game_is_nobody_elses_until_it_is_idle(make_backend: MakeBackend) -> None:
+async def test_a_delivered_game_is_exclusive_until_it_is_idle(make_backend: MakeBackend) -> None:
     backend = make_backend(idle_s=100.0)
     ours, theirs = backend.open(), backend.open()
     await publish(ours, 0, 1)
@@ -111,7 +111,7 @@ async def test_idle_games_come_before_new_ones(make_backend: MakeBackend) -> Non
     assert uids(await take(rest, "alive-2", limit=1) + await take(rest, "alive-2", limit=1)) == ["game-1", "game-2"]
 
 
-async def test_restarted_consumer_gets_at_once_what_it_left(make_backend: MakeBackend) -> None:
+async def test_a_restarted_consumer_gets_its_pending_games_at_once(make_backend: MakeBackend) -> None:
     backend = make_backend(idle_s=100.0)
     before = backend.open()
     await publish(before, 0, 1, 2, 3, 4)
@@ -124,7 +124,7 @@ async def test_restarted_consumer_gets_at_once_what_it_left(make_backend: MakeBa
     assert uids(taken) == ["game-0", "game-2", "game-3", "game-4"]
 
 
-async def test_game_acknowledged_by_a_consumer_that_was_thought_dead_is_gone(make_backend: MakeBackend) -> None:
+async def test_a_game_acknowledged_by_a_consumer_presumed_dead_is_settled(make_backend: MakeBackend) -> None:
     backend = make_backend(idle_s=100.0)
     slow, quick = backend.open(), backend.open()
     await publish(slow, 0)
@@ -144,7 +144,7 @@ async def test_same_game_published_twice_is_delivered_twice(make_backend: MakeBa
     assert uids(await take(stream)) == ["game-7", "game-7"]
 
 
-async def test_consumers_share_the_games_out(make_backend: MakeBackend) -> None:
+async def test_consumers_share_the_games(make_backend: MakeBackend) -> None:
     backend = make_backend()
     await publish(backend.open(), *range(40))
     streams = [backend.open() for _ in range(4)]
@@ -155,7 +155,7 @@ async def test_consumers_share_the_games_out(make_backend: MakeBackend) -> None:
 # -- waiting -------------------------------------------------------------------------------------------------------
 
 
-async def test_consumer_waits_no_longer_than_it_was_told(make_backend: MakeBackend) -> None:
+async def test_a_consumer_waits_no_longer_than_its_timeout(make_backend: MakeBackend) -> None:
     stream = make_backend().open()
     loop = asyncio.get_running_loop()
     before_s = loop.time()
@@ -261,7 +261,7 @@ async def test_cancelled_consumer_does_not_get_again_what_it_holds(make_backend:
 # -- dead letters --------------------------------------------------------------------------------------------------
 
 
-async def test_bad_game_goes_to_the_dead_with_its_reason(make_backend: MakeBackend) -> None:
+async def test_a_bad_game_becomes_a_dead_letter_with_its_reason(make_backend: MakeBackend) -> None:
     backend = make_backend()
     stream = backend.open()
     await publish(stream, 0, 1, 2)
@@ -279,7 +279,7 @@ async def test_bad_game_goes_to_the_dead_with_its_reason(make_backend: MakeBacke
     assert (stats.length, stats.pending, stats.dead) == (1, 1, 2)
 
 
-async def test_acknowledged_game_cannot_be_buried(make_backend: MakeBackend) -> None:
+async def test_an_acknowledged_game_cannot_become_a_dead_letter(make_backend: MakeBackend) -> None:
     stream = make_backend().open()
     await publish(stream, 0)
     delivery = (await take(stream))[0]
@@ -288,7 +288,7 @@ async def test_acknowledged_game_cannot_be_buried(make_backend: MakeBackend) -> 
     assert await stream.dead() == []
 
 
-async def test_game_that_kills_every_consumer_is_given_up(make_backend: MakeBackend) -> None:
+async def test_a_game_that_kills_every_consumer_becomes_a_dead_letter(make_backend: MakeBackend) -> None:
     backend = make_backend(max_deliveries=3)
     await publish(backend.open(), 0)
     for count in (1, 2, 3):
@@ -300,7 +300,7 @@ async def test_game_that_kills_every_consumer_is_given_up(make_backend: MakeBack
     assert [(d.uid, d.reason, d.deliveries) for d in await survivor.dead()] == [("game-0", POISON, 3)]
 
 
-async def test_only_the_newest_dead_are_kept(make_backend: MakeBackend) -> None:
+async def test_only_the_newest_dead_letters_are_kept(make_backend: MakeBackend) -> None:
     stream = make_backend(dead_limit=3).open()
     await publish(stream, *range(5))
     for delivery in await take(stream):
@@ -309,7 +309,7 @@ async def test_only_the_newest_dead_are_kept(make_backend: MakeBackend) -> None:
     assert (await stream.stats()).dead == 3
 
 
-async def test_a_large_bad_game_leaves_its_beginning_its_length_and_its_reason(make_backend: MakeBackend) -> None:
+async def test_the_dead_letter_of_a_large_game_has_its_beginning_length_and_reason(make_backend: MakeBackend) -> None:
     backend = make_backend()
     stream = backend.open()
     payload = bytes(range(256)) * (MAX_RECORD_BYTES // 256)
@@ -323,7 +323,7 @@ async def test_a_large_bad_game_leaves_its_beginning_its_length_and_its_reason(m
     assert letter.size_bytes == MAX_RECORD_BYTES
 
 
-async def test_a_large_game_that_is_poison_leaves_its_beginning_too(make_backend: MakeBackend) -> None:
+async def test_the_dead_letter_of_a_large_poison_game_has_its_beginning(make_backend: MakeBackend) -> None:
     backend = make_backend(max_deliveries=1)
     await backend.open().publish("large", bytes(MAX_RECORD_BYTES))
     await take(backend.open())
@@ -332,7 +332,7 @@ async def test_a_large_game_that_is_poison_leaves_its_beginning_too(make_backend
     assert (letter.reason, len(letter.payload), letter.size_bytes) == (POISON, DEAD_PAYLOAD_BYTES, MAX_RECORD_BYTES)
 
 
-async def test_a_reason_without_end_is_cut(make_backend: MakeBackend) -> None:
+async def test_an_overlong_reason_is_truncated(make_backend: MakeBackend) -> None:
     stream = make_backend().open()
     await publish(stream, 0)
     await stream.dead_letter((await take(stream))[0], reason="é" * 100_000)
@@ -345,7 +345,7 @@ def test_all_dead_letters_together_take_a_small_part_of_a_redis_of_384_mb() -> N
     assert StreamSettings().dead_limit * DEAD_PAYLOAD_BYTES <= 64 << 20
 
 
-async def test_statistics_tell_waiting_from_pending(make_backend: MakeBackend) -> None:
+async def test_statistics_distinguish_waiting_from_pending(make_backend: MakeBackend) -> None:
     backend = make_backend()
     stream = backend.open()
     await publish(stream, *range(5))
