@@ -75,7 +75,7 @@ def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None
         (["--rooms", "a,b"], {}, "written as JSON"),
         ([], {"ZEROFLEET_SEARCH__SIMS": "1"}, "setting search.sims: Extra inputs"),
         (["--preset", "huge"], {}, "unknown preset 'huge'; want one of tiny, laptop, gpu"),
-        (["--search.fast-simulations", "500"], {}, "a fast search must be the smaller one"),
+        (["--search.fast-simulations", "500"], {}, "fast_simulations=500 exceeds simulations="),
     ],
 )
 def test_an_invalid_setting_is_reported_with_its_value(arguments: list[str], environment: dict[str, str], text: str) -> None:
@@ -84,7 +84,7 @@ def test_an_invalid_setting_is_reported_with_its_value(arguments: list[str], env
 
 
 def test_an_unknown_game_is_reported_with_the_known_ones() -> None:
-    with pytest.raises((ConfigurationError, GameError), match=r"no game is called 'chess'; there are .*tic_tac_toe"):
+    with pytest.raises((ConfigurationError, GameError), match=r"no game is called 'chess'; available: .*tic_tac_toe"):
         read_settings(ProbeSettings, ["--game", "chess"], {})
 
 

@@ -180,7 +180,7 @@ class ModelSettings(_Part):
     keep: int = Field(default=100, ge=0)
     """Number of newest versions that are kept, whatever their verdict; 0 never deletes."""
     keep_every: int = Field(default=0, ge=0)
-    """Of older versions, multiples of this number are kept as history; 0 keeps none."""
+    """Older versions with multiples of this number are kept as history; 0 keeps none."""
 
 
 class InferenceSettings(_Part):

@@ -116,7 +116,7 @@ class GatekeeperClient(ChannelClient):
     async def rollback(self, model: str, *, reason: str) -> Champion:
         """Restore the previous champion.
 
-        Raises `ModelNotFound` (there is none), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
+        Raises `ModelNotFound` (no previous champion), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
         Cancellation: it may or may not have been restored; check with `champion`.
         """
         request = wire.RollbackRequest(game=model, reason=reason)

@@ -47,7 +47,7 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
 
     return grpc.dynamic_ssl_server_credentials(
         _configuration(files.material),
-        renewed,  # type: ignore[arg-type] # None: nothing new; the stubs do not know
+        renewed,  # type: ignore[arg-type] # None: nothing new; missing in the stubs
         require_client_authentication=tls.ca is not None,
     )
 

@@ -113,7 +113,7 @@ class RedisStream:
         self._group = self._settings.group
         self._away = False
         self._met: set[str] = set()  # consumers whose entries of an earlier process were claimed
-        self._held: set[str] = set()  # ids delivered to our caller and not acknowledged
+        self._held: set[str] = set()  # ids delivered to the caller and not acknowledged
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
