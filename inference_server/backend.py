@@ -224,7 +224,7 @@ def _check(manifest: Manifest, output: NetworkOutput) -> None:
     for wanted, got in zip(Contract.of(manifest).outputs, output, strict=True):
         if got.dtype != _NUMPY_TYPES[wanted.datatype]:
             raise CorruptModel(
-                f"model {manifest.model} version {manifest.version} answers {wanted.name} as {got.dtype},"
+                f"model {manifest.model} version {manifest.version} returns {wanted.name} as {got.dtype},"
                 f" want {wanted.datatype}"
             )
 

@@ -102,7 +102,7 @@ def test_a_network_that_lacks_a_head_of_its_manifest_is_refused(backend, exporte
     with pytest.raises(CorruptModel, match="has 2 extra heads in its manifest, 2 in its golden positions and returns 0"):
         backend.load(exported[0], with_heads[1], max_batch=1)
     swapped = dataclasses.replace(with_heads[1], heads=("policy", "value", "plies_left", "opponents"))
-    with pytest.raises(CorruptModel, match="answers head__2 as float16"):
+    with pytest.raises(CorruptModel, match="returns head__2 as float16"):
         backend.load(with_heads[0], swapped, max_batch=1)
 
 
