@@ -1,15 +1,15 @@
-# One image for each service: docker build --target selfplay_worker .
+# One image per service: docker build --target selfplay_worker .
 #
 #   light ── selfplay_worker, gatekeeper, prepare       without torch
 #   heavy ── inference_server, trainer                  with torch
 #   redis                                               Redis with this project's configuration
 #
-# Builds with BuildKit and without. What a build machine needs to reach its package index is given as build arguments;
-# they are used in the stages `packages` and `torch` alone and do not reach an image. The base images may be given with
-# their digest: PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:...
+# Builds with and without BuildKit. Access to a package index is configured by build arguments, which are used in the stages
+# `packages` and `torch` only and do not reach an image. Base images may be pinned by digest:
+# PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:...
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG REDIS_IMAGE=redis:7-bookworm
-# What the labels of every image say; they stand at its end, so that a new revision builds no layer anew.
+# Values of the labels; each image sets its labels last, so that a new revision rebuilds no layer.
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 ARG CREATED=unknown
@@ -40,7 +40,7 @@ RUN /opt/venv/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
 FROM packages AS torch
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
-# The CPU build; https://download.pytorch.org/whl/cu128 for a GPU, empty for what the package index has.
+# The CPU build; https://download.pytorch.org/whl/cu128 for a GPU, empty for the package index's build.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 RUN PIP_EXTRA_INDEX_URL="${PIP_EXTRA_INDEX_URL} ${TORCH_INDEX_URL}" \
     /opt/venv/bin/pip install --no-cache-dir --no-input -c constraints.txt torch
@@ -50,12 +50,12 @@ COPY --from=wheel /wheel /wheel
 RUN /opt/venv/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
     && /opt/venv/bin/pip uninstall --yes --quiet pip
 
-# -- what every service has --------------------------------------------------------------------------------------------
+# -- common base of the services ---------------------------------------------------------------------------------------
 
 FROM ${PYTHON_IMAGE} AS service
 LABEL org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
-# The folders are there so that a new volume mounted on them belongs to the user of the services.
+# A new volume inherits the owner of the folder that it is mounted on.
 RUN groupadd --gid 10001 zerofleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin zerofleet \
     && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache /backups \
@@ -97,7 +97,7 @@ ARG REVISION
 ARG CREATED
 ARG SOURCE
 LABEL org.opencontainers.image.title="Zerofleet prepare" \
-      org.opencontainers.image.description="Draws the passwords of a cluster and writes the header of its run" \
+      org.opencontainers.image.description="Generates the passwords of a cluster and writes the header of its run" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -117,7 +117,7 @@ LABEL org.opencontainers.image.title="Zerofleet self-play worker" \
       org.opencontainers.image.created="${CREATED}"
 
 FROM light AS gatekeeper
-# The volume of models is mounted here, and belongs to us also where a restore is the first to use it.
+# Mount point of the volume of models, with the right owner even if a restore mounts the volume first.
 USER root
 RUN install -d -m 0750 -o zerofleet -g zerofleet /data/models
 USER 10001:10001
@@ -129,7 +129,7 @@ ARG REVISION
 ARG CREATED
 ARG SOURCE
 LABEL org.opencontainers.image.title="Zerofleet gatekeeper" \
-      org.opencontainers.image.description="Plays candidates against the champion and decides who serves" \
+      org.opencontainers.image.description="Plays candidates against the champion and promotes the stronger" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -157,13 +157,13 @@ ARG REVISION
 ARG CREATED
 ARG SOURCE
 LABEL org.opencontainers.image.title="Zerofleet trainer" \
-      org.opencontainers.image.description="Keeps the window of games, trains, and exports candidates" \
+      org.opencontainers.image.description="Maintains the window of games, trains, and exports candidates" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}"
 
-# What is under which licence: docs/licences.md.
+# Licences: docs/licences.md.
 FROM ${REDIS_IMAGE} AS redis
 LABEL org.opencontainers.image.licenses="LicenseRef-RSALv2 OR SSPL-1.0" \
       org.opencontainers.image.base.name="docker.io/library/redis:7-bookworm"
@@ -181,7 +181,7 @@ ARG REVISION
 ARG CREATED
 ARG SOURCE
 LABEL org.opencontainers.image.title="Zerofleet Redis" \
-      org.opencontainers.image.description="The stream of games: Redis with the configuration of Zerofleet" \
+      org.opencontainers.image.description="Stream of games: Redis with the configuration of Zerofleet" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

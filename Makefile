@@ -1,4 +1,4 @@
-# Everything a person does with this checkout. Targets set up what they need in .venv; `make help` lists them.
+# Tasks of this checkout. Targets set up their requirements in .venv; `make help` lists them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,13 +25,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-run: venv ## learn Connect Four on this machine; RUN_ARGS="tic_tac_toe --preset tiny" for another
+run: venv ## learn Connect Four on this machine; RUN_ARGS="tic_tac_toe --preset tiny" for another run
 	$(BIN)/zerofleet run $(RUN_ARGS)
 
-doctor: venv ## check that this machine has what Zerofleet needs
+doctor: venv ## check this machine against Zerofleet's requirements
 	$(BIN)/zerofleet doctor
 
-check: venv ## formatting, lint, types, layers, generated stubs, YAML, Kubernetes, English
+check: venv ## check formatting, lint, types, layers, generated stubs, YAML, Kubernetes, English
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -42,38 +42,38 @@ check: venv ## formatting, lint, types, layers, generated stubs, YAML, Kubernete
 	$(BIN)/yamllint --strict .
 	$(BIN)/pytest -q tests/deploy tests/architecture tests/prose
 
-triton: venv ## install a real Triton for the tests, in an environment of its own
+triton: venv ## install a real Triton for the tests, in a separate environment
 	$(BIN)/python tests/contract/triton_server.py
 
-test: venv triton ## all tests; TEST_ARGS="-k trees" for some
+test: venv triton ## run all tests; TEST_ARGS="-k trees" for some
 	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
 
-images: ## build the images of a cluster, labelled with this commit and the time
+images: ## build the images of a cluster, labelled with commit and time
 	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose build
 
-compose-test: venv ## bring up a cluster in Docker, hurt it in every way, count its games; five minutes and the build
+compose-test: venv ## start a cluster in Docker, inject faults, count its games; five minutes plus the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)
 
-promises: venv ## try to break each promise of ARCHITECTURE.md, 20 times; PROMISES_ARGS="--times 1 -k p4" for one
+promises: venv ## test each promise of ARCHITECTURE.md 20 times; PROMISES_ARGS="--times 1 -k p4" for one of them
 	$(BIN)/pytest -q tests/promises --times 20 $(PROMISES_ARGS)
 
-soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another
+soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another run
 	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)
 
-overload: venv ## 200 clients flood the inference server for a minute; three minutes
+overload: venv ## flood the inference server with 200 clients for a minute; three minutes
 	$(BIN)/pytest -q --capture=no tests/load/test_overload.py $(OVERLOAD_ARGS)
 
-swap: venv triton ## 100 promotions under load, on our server and on Triton; ten minutes
+swap: venv triton ## promote 100 versions under load, on our server and on Triton; ten minutes
 	$(BIN)/pytest -q --capture=no tests/load/test_swap.py $(SWAP_ARGS)
 
-test-fast: venv ## the tests that take less than a quarter of a second each
+test-fast: venv ## run the tests that take less than a quarter of a second each
 	$(BIN)/pytest -m "not slow" $(TEST_ARGS)
 
-test-all: check test wheel-test ## what CI runs, and the fast tests against the built wheel
+test-all: check test wheel-test ## run the checks and tests of CI, and the fast tests against the built wheel
 
-# The wheel lies in an environment of its own that sees the other packages of .venv through a path file, which does not
-# bring in the editable install of this checkout.
-wheel-test: venv ## build the wheel and run the fast tests against it, away from the checkout
+# The wheel is installed in a separate environment that imports the other packages of .venv through a path file, which does
+# not expose the editable install of this checkout.
+wheel-test: venv ## build the wheel and run the fast tests against it, outside of the checkout
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
@@ -83,7 +83,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, away from
 	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
 	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy $(TEST_ARGS)
 
-# The tool has an environment of its own; what it lists is .venv, of which the runtime packages are kept.
+# The tool runs in a separate environment; it lists .venv, of which the runtime packages are kept.
 sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (CycloneDX), and docs/licences.md
 	mkdir -p build/sbom
 	test -x build/sbom/venv/bin/python || $(PYTHON) -m venv build/sbom/venv
@@ -94,7 +94,7 @@ sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (Cyclo
 	$(BIN)/python deploy/sbom/licences.py
 	$(BIN)/python deploy/sbom/images.py build/sbom
 
-bench: venv ## measure this machine
+bench: venv ## run the benchmarks on this machine
 	$(BIN)/zerofleet bench search
 	$(BIN)/zerofleet bench serve
 	$(BIN)/zerofleet bench train
@@ -107,6 +107,6 @@ format: venv ## format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-clean: ## remove the environment and what tools left; runs stay
+clean: ## remove the environment and tools' caches; runs stay
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './runs/*' -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
-"""What each part of the Abalone search is worth: positions searched and time, with it and without it.
+"""Ablation of the Abalone search: searched positions and time, with and without each part.
 
     python -m benchmarks.abalone_ablation --depth 3 4 5 --positions 20 --seed 1
 
-The positions come from games of two players who look one ply ahead and move at random now and then, so marbles are in contact
-and some are lost. Time is that of the processor, which another busy program on the machine prolongs less than the clock's.
+The positions come from games of two players that look one ply ahead and sometimes move at random, so marbles are in contact
+and some are lost. Times are CPU times, which depend less on other load of the machine than wall-clock times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ONE_PLY = Budget(1, "plies")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a search costs, a position."""
+    """Mean cost of a search per position."""
 
     nodes: float
     evaluated: float
@@ -42,7 +42,7 @@ class Cost:
 
 
 def middle_games(game: Abalone, count: int, seed: int) -> list[State]:
-    """Return positions in which the game goes on, one of each of `count` games."""
+    """Return positions of unfinished games, one from each of `count` games."""
     rng = np.random.default_rng(seed)
     found: list[State] = []
     while len(found) < count:
@@ -59,7 +59,7 @@ def middle_games(game: Abalone, count: int, seed: int) -> list[State]:
 
 
 def variants(evaluation: str) -> Iterator[tuple[str, SearchOptions]]:
-    """Yield the searches to compare, with their names: without any part, with one, with all, with all but one."""
+    """Yield the searches to compare, with their names: without any part, with one, with all, and with all but one."""
     base = {"evaluation": evaluation}
     none = base | dict.fromkeys(_SWITCHES, False)
     yield "alpha-beta alone", SearchOptions.model_validate(none)
@@ -75,7 +75,7 @@ def variants(evaluation: str) -> Iterator[tuple[str, SearchOptions]]:
 
 
 def cost(game: Abalone, states: Sequence[State], depth: int, options: SearchOptions) -> Cost:
-    """Search all positions to a depth and return what that cost."""
+    """Search all positions to a depth and return the mean cost."""
     began = time.process_time()
     searched = [think(game, state, Budget(depth, "plies"), options) for state in states]
     ms = 1000 * (time.process_time() - began) / len(states)

@@ -1,9 +1,9 @@
-"""What a sequential test would do, by simulation: error rates and lengths for players of any true strength.
+"""Simulation of a sequential test: error rates and lengths for players of any true strength.
 
     field = tilted(DRAWISH, share_from_elo(50.0))
     simulate(Sprt(elo0=0.0, elo1=50.0), field, runs=10_000, max_pairs=5_000, seed=1).mean_pairs
 
-A *field* is the chance of each score of a pair, [5], as `PENTANOMIAL_SCORES` has them.
+A *field* is the probability of each score of a pair, [5], in the order of `PENTANOMIAL_SCORES`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from zerofleet.strength.ratings.sprt import Sprt
 __all__ = ["DECISIVE", "DRAWISH", "SimulatedTests", "simulate", "tilted"]
 
 DRAWISH = np.array([0.08, 0.15, 0.54, 0.15, 0.08])
-"""Equal players who draw often, or whose openings favour one side."""
+"""Equal players that draw often, or whose openings favour one side."""
 DECISIVE = np.array([0.2, 0.05, 0.5, 0.05, 0.2])
-"""Equal players who hardly ever draw."""
+"""Equal players that rarely draw."""
 
 BISECTIONS = 200
 STEEPEST_TILT = 60.0
@@ -29,26 +29,26 @@ STEEPEST_TILT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTests:
-    """How many tests ended in which way."""
+    """Number of simulated tests by outcome."""
 
     stronger: int
     not_stronger: int
     undecided: int
-    """Not decided at the last pair."""
+    """Tests without a decision at the last pair."""
     mean_pairs: float
     longest_5_percent: int
-    """Pairs that one test in twenty takes at least."""
+    """Minimum number of pairs of the longest twentieth of the tests."""
 
     @property
     def runs(self) -> int:
-        """Tests simulated."""
+        """Number of simulated tests."""
         return self.stronger + self.not_stronger + self.undecided
 
 
 def tilted(field: np.ndarray, mean: float) -> np.ndarray:
-    """Return the field nearest to `field` (float [5], all positive) in which the mean share is `mean`, in (0, 1)."""
+    """Return the field nearest to `field` (float [5], all positive) with a mean share of `mean`, in (0, 1)."""
     if not 0.0 < mean < 1.0:
-        raise ConfigurationError(f"a field with a mean share of {mean} cannot be had; name one between 0 and 1")
+        raise ConfigurationError(f"a field cannot have a mean share of {mean}; choose one between 0 and 1")
     low, high = -STEEPEST_TILT, STEEPEST_TILT
     found = np.asarray(field, dtype=np.float64)
     for _ in range(BISECTIONS):
@@ -60,9 +60,9 @@ def tilted(field: np.ndarray, mean: float) -> np.ndarray:
 
 
 def simulate(test: Sprt, field: np.ndarray, *, runs: int, max_pairs: int, seed: int) -> SimulatedTests:
-    """Return how `runs` tests of players whose pairs score as `field` (float [5]) says end within `max_pairs`.
+    """Return the outcomes of `runs` tests, within `max_pairs`, of players whose pairs score according to `field` (float [5]).
 
-    All tests advance together, a pair at a time.
+    All tests advance together, one pair at a time.
     """
     rng = np.random.default_rng(seed)
     counts = np.zeros((runs, len(PENTANOMIAL_SCORES)))

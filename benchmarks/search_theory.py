@@ -1,8 +1,8 @@
-"""How many leaves alpha-beta needs: Knuth and Moore 1975, for a tree with `branching` moves everywhere and best moves first.
+"""Leaf counts of alpha-beta (Knuth and Moore 1975) for a tree with `branching` moves everywhere and best moves first.
 
-The leaves of the minimal tree by the type of the node that leads to them: the one at the end of the best line (PV), those
-whose parents are cut after their first move (CUT), and those of parents all of whose moves must be searched (ALL). With a
-depth more, either kind is multiplied in turn.
+The leaves of the minimal tree by the type of their parent: the leaf at the end of the principal variation (PV), those whose
+parents are cut after their first move (CUT), and those of parents whose moves must all be searched (ALL). With each further
+ply, one of the last two types is multiplied, in turn.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class MinimalTree(NamedTuple):
 
     @property
     def leaves(self) -> int:
-        """All of them."""
+        """Number of leaves of all types."""
         return self.pv + self.cut + self.all
 
 
 def minimal_tree(branching: int, depth: int) -> MinimalTree:
-    """Return the leaves of the minimal tree by the recurrences over its depth; depth 0 is a lone leaf."""
+    """Return the leaves of the minimal tree by recurrence over its depth; depth 0 is a single leaf."""
     tree = MinimalTree(1, 0, 0)
     for n in range(1, depth + 1):
         power = branching ** ((n + 1) // 2)
@@ -38,10 +38,10 @@ def minimal_tree(branching: int, depth: int) -> MinimalTree:
 
 
 def fewest_leaves(branching: int, depth: int) -> int:
-    """Return how many leaves alpha-beta visits with the best order."""
+    """Return the number of leaves visited by alpha-beta with the best order."""
     return int(branching ** ((depth + 1) // 2) + branching ** (depth // 2) - 1)
 
 
 def most_leaves(branching: int, depth: int) -> int:
-    """Return how many leaves minimax visits, and alpha-beta with the worst order."""
+    """Return the number of leaves visited by minimax, or by alpha-beta with the worst order."""
     return int(branching**depth)

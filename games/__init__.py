@@ -1,11 +1,11 @@
-"""Games: rules, encodings, symmetries, notation and drawings, all pure.
+"""Games: rules, encodings, symmetries, notation and drawings, all pure functions.
 
     game = games.make("connect_four", rows=6, columns=7)
     state = games.replay(game, games.read_moves(game, "d1, d2, c1"))
     print(game.draw(state))
 
-`games.core` states the contract of a game and holds the rules; compiled code calls those directly. The functions here
-are for Python and check their input. A game of your own: `docs/own_game.md`.
+`games.core` defines the contract of a game and dispatches its rules, which compiled code calls directly. The functions
+exported here are for Python callers and validate their input. Custom games: `docs/own_game.md`.
 """
 
 from games import rock_paper_scissors as _rock_paper_scissors  # noqa: F401

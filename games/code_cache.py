@@ -1,15 +1,14 @@
-"""The disk cache of compiled functions: numba's, made safe for many processes and for edits anywhere.
+"""Disk cache of compiled functions: numba's cache, made safe for concurrent processes and source edits.
 
-numba keeps one index for each function and numbers the files it lists. That fails this project in four ways:
+numba keeps one index per function and numbers the files it lists. That fails this project in four ways:
 
-- The key does not cover the functions that a function calls: after an edit of a rule, the old one went on answering.
-  Here the key holds a hash of every source that the code may reach (`games.code_sources`): its own file, those of the
-  games among its arguments and of their rules, and what these import. An edit of one game leaves what was compiled for
-  another.
-- The index names the game classes themselves: no process could read it that cannot import all of them. Here it is text.
-- Two processes that save at once may give two functions the same number, and later load one as the other. Here every
-  key has files of its own, named by a hash of the key.
-- A file that cannot be read or written ends the program. Here the function is compiled again, and not kept.
+- The key does not cover called functions: after an edit of a rule, the stale code was still used. Here the key includes
+  a hash of every source that the code may reach (`games.code_sources`): its own file, those of the games among its
+  arguments and of their rules, and their imports. An edit of one game does not invalidate the code compiled for another.
+- The index pickles the game classes: a process that cannot import all of them cannot load it. Here the index is text.
+- Two processes that save concurrently may assign the same number to two functions and later load one as the other. Here
+  each key has separate files, named by a hash of the key.
+- An unreadable or unwritable file aborts the program. Here the function is recompiled and not cached.
 """
 
 from __future__ import annotations
@@ -30,38 +29,38 @@ _DIGITS = 16
 
 
 class CodeCache(FunctionCache):
-    """What one function was compiled to, for each combination of argument types."""
+    """Compiled code of one function, for each combination of argument types."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Raises `RuntimeError` if there is no place for the files, as for a function typed at a prompt."""
+        """Raises `RuntimeError` if there is no cache directory, as for a function defined at a prompt."""
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._source = code_sources.note(function)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled for a signature, or None if that is not known or cannot be read."""
+        """Return the code compiled for a signature, or None if it is missing or unreadable."""
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
         try:
             data = self._file(key).load(key)  # type: ignore[no-untyped-call]
             return None if data is None else self._impl.rebuild(target_context, data)
-        except Exception:  # truncated, foreign, not readable: whatever it is, compiling anew is right
+        except Exception:  # truncated, foreign or unreadable: recompiling is right in every case
             self._remove(key, keep="")
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for a signature, if it can be kept and there is room."""
+        """Store the code compiled for a signature, if it is cacheable and the disk has space."""
         if not self._impl.check_cachable(data):
             return
         key = self._index_key(sig, data.codegen)
         try:
             self._impl.locator.ensure_cache_path()
             self._file(key).save(key, self._impl.reduce(data))  # type: ignore[no-untyped-call]
-        except OSError:  # a full disk, a folder that may not be written: the program runs without the cache
+        except OSError:  # a full disk or read-only directory: the program runs without the cache
             return
         self._remove(key, keep=_digest(key[1]))
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[str, str]:
-        """Return what the code was compiled for, and what it was compiled from."""
+        """Return the cache key in two parts: compilation target (types, processor) and sources."""
         _, processor, *code = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
         classes = list(_games_in(sig if isinstance(sig, tuple) else sig.args))
         names = [f"{cls.__module__}.{cls.__qualname__}" for cls in classes]
@@ -72,14 +71,14 @@ class CodeCache(FunctionCache):
         return IndexDataCacheFile(  # type: ignore[no-untyped-call]
             cache_path=self._cache_path,
             filename_base=f"{self._base()}{_digest(key[0])}.{_digest(key[1])}",
-            source_stamp=None,  # the key tells old from new
+            source_stamp=None,  # the key distinguishes old from new sources
         )
 
     def _base(self) -> str:
         return f"{self._impl.filename_base}."
 
     def _remove(self, key: tuple[str, str], *, keep: str) -> None:
-        """Remove what was compiled for the same types from other sources than `keep`."""
+        """Remove files compiled for the same types from sources other than `keep`."""
         prefix = f"{self._base()}{_digest(key[0])}."
         for path in Path(self._cache_path).glob(f"{prefix}*.nb[ic]"):
             if not keep or not path.name.startswith(f"{prefix}{keep}."):
@@ -94,7 +93,7 @@ def _digest(text: str) -> str:
 
 
 def _games_in(argument_types: Iterable[Any]) -> Iterator[type]:
-    """Yield the tuple classes among argument types, also inside one another."""
+    """Yield the tuple classes among argument types, including nested ones."""
     for kind in argument_types:
         if isinstance(kind, types.BaseNamedTuple):
             yield kind.instance_class  # type: ignore[attr-defined]

@@ -1,11 +1,11 @@
-"""The sources that compiled code is built from: a file, what it imports, and the rules of the games in these files.
+"""Source dependencies of compiled code: a file, its imports, and the rules of the games in these files.
 
-Imports are followed wherever they stand in a file, absolute and relative ones, to the module that holds the imported name.
-`from games import core` leads to `games/core.py`; a name that a package hands on leads to where the package has it from. The
-rest of an `__init__.py` is followed only if the name is defined there, or the package itself is used as a value: code that
-needs one module of a package does not depend on all of them.
+Imports anywhere in a file, absolute and relative, are resolved to the module that defines the imported name:
+`from games import core` resolves to `games/core.py`, and a name re-exported by a package to its origin. The rest of an
+`__init__.py` is followed only if it defines the name, or if the package itself is used as a value: code that needs one
+module of a package does not depend on all of them.
 
-Followed are modules outside the libraries of Python: those in no `site-packages`, and packages with compiled functions.
+Followed are modules outside Python's libraries: those not in `site-packages`, and packages with compiled functions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _read_modules: set[str] = set()
 _files_with_compiled: set[Path] = set()
 _packages_with_compiled: set[str] = set()
 _rules: defaultdict[Path, set[Path]] = defaultdict(set)
-"""The files of the rules of the game classes in a file."""
+"""Files of the rules of the game classes defined in a file."""
 
 
 def note(function: Callable[..., Any]) -> Path:
-    """Return the file of a function that is about to be compiled, after reading the sources of all modules imported by now.
+    """Return the file of a function to be compiled, after reading the sources of all modules imported so far.
 
-    They are read at import, for a function may be compiled long after it, and a file edited in between. A module that is
-    imported later is read with the next file that has compiled functions, or when it is first reached.
+    Sources are read at import, because a function may be compiled much later and its file edited in between. A module
+    imported later is read with the next file that has compiled functions, or when first reached.
     """
     file = Path(inspect.getfile(function)).absolute()
     if file not in _files_with_compiled:
@@ -57,24 +57,24 @@ def note(function: Callable[..., Any]) -> Path:
 
 
 def add_rule(cls: type, function: Callable[..., Any]) -> None:
-    """Let a game class lead to the source of a rule, which need not be where the class is, nor imported there."""
+    """Record the source of a rule as a dependency of its game class; the class's file need not import it."""
     if file := file_of(cls):
         _rules[file].add(note(function))
 
 
 def file_of(cls: type) -> Path | None:
-    """Return the file of a class, None if it was typed at a prompt."""
+    """Return the file of a class, or None if it was defined at a prompt."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     return Path(file).absolute() if file else None
 
 
 def digest(files: Iterable[Path]) -> str:
-    """Return a hash of all sources that code of these files may call."""
+    """Return a hash of all sources that code in these files may call."""
     return hashlib.sha256(repr(sorted((file.name, _digest_of(file)) for file in reached(files))).encode()).hexdigest()
 
 
 def reached(files: Iterable[Path]) -> set[Path]:
-    """Return the files and all that they lead to by imports and rules, directly or not."""
+    """Return the files and their transitive dependencies through imports and rules."""
     found: set[Path] = set()
     waiting = list(files)
     while waiting:
@@ -87,7 +87,7 @@ def reached(files: Iterable[Path]) -> set[Path]:
 
 @functools.cache
 def _text(file: Path) -> bytes | None:
-    """Return a source as it was when it was first asked for, None if there is no such file."""
+    """Return a source as of its first read, or None if there is no such file."""
     try:
         return file.read_bytes()
     except OSError:
@@ -104,35 +104,35 @@ def _package_of(module: str) -> str:
 
 
 def _is_followed(package: str, file: str) -> bool:
-    """Return whether a file of a top-level package or module is anything but a library."""
+    """Return whether a file of a top-level package or module lies outside the libraries."""
     if package in sys.stdlib_module_names:
         return False
     return package in _packages_with_compiled or _LIBRARIES.isdisjoint(Path(file).parts)
 
 
 class _Reference(NamedTuple):
-    """A dotted name as an import has it, or as a use of what `import a.b` binds."""
+    """Dotted name in an import, or in a use of the name bound by `import a.b`."""
 
     level: int
     """Number of leading dots: 0 for an absolute name."""
     path: tuple[str, ...]
     as_value: bool = True
-    """Whether a package that is so named is itself used; `import a.b` alone does not say so."""
+    """Whether a package of this name is itself used as a value; `import a.b` alone does not imply it."""
 
 
 class _Names(NamedTuple):
-    """The names of other modules in a file."""
+    """Names in a file that refer to other modules."""
 
     references: frozenset[_Reference]
     handed_on: dict[str, set[_Reference]]
-    """What a name of this file stands for, by the imports that bind it."""
+    """Targets of each name in this file, from the imports that bind it."""
     defined: frozenset[str]
-    """The names that something else than an import binds."""
+    """Names bound by statements other than imports."""
 
 
 @functools.cache
 def _imported(file: Path) -> frozenset[Path]:
-    """Return the files that a file leads to at once."""
+    """Return the direct dependencies of a file."""
     return frozenset(found for reference in _names(file).references for found in _files(file, reference, frozenset()))
 
 
@@ -140,7 +140,7 @@ def _imported(file: Path) -> frozenset[Path]:
 def _names(file: Path) -> _Names:
     try:
         nodes = list(ast.walk(ast.parse(_text(file) or b"")))
-    except (SyntaxError, ValueError):  # no code can come from it
+    except (SyntaxError, ValueError):  # no code can be compiled from it
         return _Names(frozenset(), {}, frozenset())
     bound: defaultdict[str, set[_Reference]] = defaultdict(set)
     plain: set[tuple[str, ...]] = set()
@@ -164,7 +164,7 @@ def _names(file: Path) -> _Names:
 
 
 def _uses(nodes: list[ast.AST]) -> Iterator[tuple[str, ...]]:
-    """Yield every dotted name that is read, in full: `a.b.c` yields neither `a.b` nor `a`."""
+    """Yield every dotted name that is used, in full: `a.b.c` yields neither `a.b` nor `a`."""
     parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
         if isinstance(node, ast.Attribute | ast.Name) and id(node) not in parts:
@@ -178,7 +178,7 @@ def _uses(nodes: list[ast.AST]) -> Iterator[tuple[str, ...]]:
 
 
 def _definitions(nodes: list[ast.AST]) -> Iterator[str]:
-    """Yield the names that are assigned, or those of functions and classes."""
+    """Yield the names of assigned variables, functions and classes."""
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -187,7 +187,7 @@ def _definitions(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def _files(file: Path, reference: _Reference, seen: frozenset[tuple[Path, str]]) -> set[Path]:
-    """Return the files that hold what a name in `file` refers to."""
+    """Return the files that define the target of a name in `file`."""
     if reference.level:
         places: tuple[Path, ...] = (file.parents[reference.level - 1],)
         path = reference.path
@@ -198,10 +198,10 @@ def _files(file: Path, reference: _Reference, seen: frozenset[tuple[Path, str]])
 
 @functools.cache
 def _places(package: str) -> tuple[Path, ...]:
-    """Return the folders of a top-level package, or the file of a top-level module; none of a library."""
+    """Return the folders of a top-level package, or the file of a top-level module; empty for a library."""
     try:
         spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):  # not there, or the script that runs
+    except (ImportError, ValueError):  # missing, or the running script
         return ()
     if spec is None:
         return ()
@@ -210,9 +210,9 @@ def _places(package: str) -> tuple[Path, ...]:
 
 
 def _held(place: Path, path: tuple[str, ...], as_value: bool, seen: frozenset[tuple[Path, str]]) -> set[Path]:
-    """Return the files that hold a dotted name of the module (a file) or package (a folder) at `place`.
+    """Return the files that define a dotted name of the module (a file) or package (a folder) at `place`.
 
-    `seen` has the names of packages that led here: packages may hand on each other's names in a circle.
+    `seen` holds the package names visited on the way: packages may re-export each other's names in a cycle.
     """
     found: set[Path] = set()
     for name in path:
@@ -235,7 +235,7 @@ def _held(place: Path, path: tuple[str, ...], as_value: bool, seen: frozenset[tu
 
 @functools.cache
 def _inside(folder: Path, name: str) -> Path | None:
-    """Return the module or package of that name in a package."""
+    """Return the module or package called `name` in a package."""
     if (folder / name / "__init__.py").is_file():
         return folder / name
     if (file := folder / f"{name}.py").is_file():

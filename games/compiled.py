@@ -1,8 +1,8 @@
-"""Compilation: the one way a function of this project becomes machine code.
+"""Compilation to machine code, the only entry points to numba in this project.
 
-`compiled` is `numba.njit` without the GIL and with a disk cache that can be trusted; see `games.code_cache`.
+`compiled` is `numba.njit` without the GIL and with a reliable disk cache; see `games.code_cache`.
 
-`NUMBA_DISABLE_JIT=1` runs the same source as plain Python, for a debugger.
+`NUMBA_DISABLE_JIT=1` runs the same source as plain Python, for debugging.
 """
 
 from __future__ import annotations
@@ -20,44 +20,43 @@ from games.code_cache import CodeCache
 __all__ = ["INTERPRETED", "compiled", "inlined", "lean"]
 
 INTERPRETED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
-"""Whether NUMBA_DISABLE_JIT makes everything run as plain Python."""
+"""Whether NUMBA_DISABLE_JIT is set, so that all functions run as plain Python."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile `function` on first use for each combination of argument types; releases the GIL while it runs.
+    """Compile `function` on first call for each combination of argument types; it runs without the GIL.
 
-    Compiled code may call rules and whatever its file imports; the cache key covers those (`games.code_sources`).
+    Compiled code may call rules and anything its file imports; the cache key covers these sources (`games.code_sources`).
     """
     return _compile(function, counts_references=True)
 
 
 def lean(function: Function) -> Function:
-    """Compile `function` without reference counts: for kernels that pass array views about and allocate nothing.
+    """Compile `function` without reference counting, for kernels that pass array views and never allocate.
 
-    Every view of an array costs two atomic counts otherwise; they were three quarters of the time of the search.
+    With it, each array view costs two atomic operations, which took three quarters of search time.
     """
     return _compile(function, counts_references=False)
 
 
 def inlined(function: Function) -> Function:
-    """Compile like `lean`, and put the code wherever the function is called.
+    """Compile like `lean`, and force inlining at every call site.
 
-    For what runs once a simulation. Left to itself the compiler inlines a function that is called in one place only, and a
-    call costs as many moves as the views that are handed down have fields: the search lost a quarter of its speed when a
-    second caller came.
+    For code that runs once per simulation. By default the compiler inlines only functions with a single call site, and a
+    call copies every field of each array view passed: a second caller cost the search a quarter of its speed.
     """
     return _compile(function, counts_references=False, inline=True)
 
 
 def _compile(function: Function, *, counts_references: bool, inline: bool = False) -> Function:
     if INTERPRETED:
-        # machine code wraps unsigned arithmetic and divides by zero in silence; numpy's scalars would warn
+        # machine code wraps unsigned arithmetic and divides by zero silently; numpy scalars would warn
         return np.errstate(all="ignore")(function)
-    # the flag is always said: unsaid, numba inherits it from whichever caller compiles first
-    jit: Any = numba.njit  # numba's stubs do not know _nrt
+    # the flag is always explicit: by default numba inherits it from the first caller compiled
+    jit: Any = numba.njit  # numba's stubs lack _nrt
     dispatcher = jit(nogil=True, error_model="numpy", _nrt=counts_references, forceinline=inline)(function)
-    with contextlib.suppress(RuntimeError):  # no place for a cache: every process compiles for itself
+    with contextlib.suppress(RuntimeError):  # no cache directory: each process compiles its own copy
         dispatcher._cache = CodeCache(function)
     return dispatcher  # type: ignore[no-any-return]

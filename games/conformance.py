@@ -1,10 +1,10 @@
-"""Does a game keep the laws of `games.core`? Random games tell, with the moves and the picture that show where not.
+"""Conformance test of games against the laws of `games.core`, on random games.
 
     from games import check_game, make
     check_game(make("my_game", size=5))
 
-Every array that a rule gets lies between guard bytes, so a rule that writes beside it is caught as well.
-A symmetry is followed through whole games if it leaves the starting position as it is; of others only the form is checked.
+Every array passed to a rule is surrounded by guard bytes, to detect out-of-bounds writes. Symmetries that preserve the
+starting position are checked through whole games, others for their form only.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def check_game(game: Game, *, games: int = 100, seed: int = 0) -> None:
 
     Args:
         game: The rules to check, with the parameters to check them for.
-        games: How many random games to play.
-        seed: Decides the games.
+        games: Number of random games.
+        seed: Seed of the games.
 
     Raises:
-        GameContractError: A law is broken; the text names the law, the moves that led there and the position.
+        GameContractError: A law is broken; the message states the law, the preceding moves and the position.
     """
     spec = checked_spec(game)
     rng = np.random.default_rng(seed)
@@ -46,49 +46,49 @@ def check_game(game: Game, *, games: int = 100, seed: int = 0) -> None:
     for _ in range(games):
         _Walk(game, spec, int(rng.integers(_SEEDS)), memory).play_out(rng)
     if spec.information == "hidden" and games > 0 and not memory.deals_differ:
-        broken(game, 9, "determinise gave the same deal for every seed")
+        broken(game, 9, "determinise returned the same position for every seed")
 
 
 @dataclass
 class _Memory:
-    """What the positions seen so far said, for law 5."""
+    """Keys and looks of the positions seen so far, for law 5."""
 
     key_of: dict[bytes, int] = field(default_factory=dict)
     """Key by state."""
     look_of: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     """Planes for the player to move and legal actions, by key."""
     deals_differ: bool = False
-    """Whether `determinise` ever answered different seeds differently."""
+    """Whether `determinise` has returned different positions for different seeds."""
 
 
 class _Guarded:
-    """An array between guard bytes."""
+    """Array surrounded by guard bytes."""
 
     def __init__(self, size: int, dtype: Any, *, inside: int = _GUARD) -> None:
         item = np.dtype(dtype).itemsize
         self._bytes = np.full(size * item + 2 * _GUARD_BYTES, _GUARD, dtype=np.uint8)
         self.array = self._bytes[_GUARD_BYTES : _GUARD_BYTES + size * item].view(dtype)
-        """The array itself, full of the byte `inside` at first."""
+        """The array itself, initially filled with the byte `inside`."""
         self.array.view(np.uint8)[:] = inside
 
     def is_intact(self) -> bool:
-        """Return whether nothing was written beside the array."""
+        """Return whether the guard bytes are unchanged."""
         return bool((self._bytes[:_GUARD_BYTES] == _GUARD).all() and (self._bytes[-_GUARD_BYTES:] == _GUARD).all())
 
 
 @dataclass(frozen=True)
 class _Look:
-    """All that the rules say about a position."""
+    """Output of the rules for a position."""
 
     over: bool
     mover: int
     actions: list[int]
     planes: list[np.ndarray]  # per viewer, uint8 [C, H, W]
-    scores: list[float]  # empty while the game goes on
+    scores: list[float]  # empty until the game is over
 
 
 class _Walk:
-    """One random game, and the images of it under the symmetries."""
+    """One random game, and its images under the symmetries."""
 
     def __init__(self, game: Game, spec: GameSpec, seed: int, memory: _Memory) -> None:
         self.game, self.spec, self.seed, self.memory = game, spec, seed, memory
@@ -98,13 +98,13 @@ class _Walk:
         self.images = [(symmetry, self._start().array) for symmetry in spec.symmetries]
 
     def play_out(self, rng: np.random.Generator) -> None:
-        """Play to the end and check every position on the way."""
+        """Play to the end and check every position."""
         look = self._look(self.state.array)
         self._check_position(look)
         self.images = [(s, image) for s, image in self.images if _same_planes(look, self._look(image), s, self.spec)]
         while not look.over:
             if len(self.moves) == self.spec.max_plies:
-                self._fail(2, f"the game goes on after max_plies = {self.spec.max_plies} moves")
+                self._fail(2, f"the game is not over after max_plies = {self.spec.max_plies} moves")
             chosen = int(rng.integers(len(look.actions)))
             self._check_secrecy(look, look.actions[chosen], look.actions[chosen - 1])
             self._play(look.actions[chosen])
@@ -116,12 +116,12 @@ class _Walk:
         for action in self.moves:
             core.play(self.game, again, action)
         if not np.array_equal(again, self.state.array):
-            self._fail(2, f"the same moves led to the state {again} at another time")
+            self._fail(2, f"replaying the same moves led to a different state {again}")
 
     def _fail(self, law: int, what: str) -> NoReturn:
         try:
             picture = self.game.draw(self.state.array)
-        except Exception as error:  # the game is broken; show what can be shown
+        except Exception as error:  # the game is broken; report as much as possible
             picture = f"(draw raised {error!r})"
         where = f"\nafter the moves {self.moves} from the start with seed {self.seed}\nstate {self.state.array}\n{picture}"
         broken(self.game, law, what, where)
@@ -132,21 +132,21 @@ class _Walk:
         core.reset(self.game, start.array, self.seed)
         core.reset(self.game, other.array, self.seed)
         if not np.array_equal(start.array, other.array):
-            self._fail(2, f"reset left entries as they were: {start.array} over old contents, {other.array} over zeros")
+            self._fail(2, f"reset left entries unwritten: {start.array} over old contents, {other.array} over zeros")
         if not start.is_intact():
-            self._fail(2, "reset wrote beside the state")
+            self._fail(2, "reset wrote outside the state")
         return start
 
     def _play(self, action: int) -> None:
         core.play(self.game, self.state.array, action)
         self.moves.append(action)
         if not self.state.is_intact():
-            self._fail(2, "play wrote beside the state")
+            self._fail(2, "play wrote outside the state")
         for symmetry, image in self.images:
             core.play(self.game, image, int(symmetry.actions[action]))
 
     def _ask(self, name: str, state: np.ndarray, *arguments: Any) -> Any:
-        """Return what a rule other than `play` says, after checking that it left the position alone."""
+        """Return the result of a rule other than `play`, after checking that it left the state unchanged."""
         before = state.tobytes()
         answer = getattr(core, name)(self.game, state, *arguments)
         if state.tobytes() != before:
@@ -164,9 +164,9 @@ class _Walk:
         out = _Guarded(self.spec.max_legal, np.int16)
         count = int(self._ask("legal_actions", state, out.array))
         if not out.is_intact() or count > self.spec.max_legal:
-            self._fail(1, f"legal_actions wrote {count} actions into room for max_legal = {self.spec.max_legal}")
+            self._fail(1, f"legal_actions wrote {count} actions into a buffer for max_legal = {self.spec.max_legal}")
         if over != (count == 0):
-            self._fail(1, f"is_over is {over} and {count} actions are listed")
+            self._fail(1, f"is_over is {over}, but {count} actions are listed")
         actions = [int(action) for action in out.array[:count]]
         if actions != sorted(set(actions)):
             self._fail(1, f"the actions {actions} are not distinct and ascending")
@@ -180,7 +180,7 @@ class _Walk:
         self._ask(name, state, out.array)
         scores = [float(score) for score in out.array]
         if not out.is_intact():
-            self._fail(3, f"{name} wrote beside its output")
+            self._fail(3, f"{name} wrote outside its output")
         if not all(-1.0 <= score <= 1.0 for score in scores):
             self._fail(3, f"the {name} are {scores}" if name == "scores" else f"the {name} is {scores}")
         if name in {"scores", "estimate"} and len(scores) == 2 and abs(sum(scores)) > 1e-6:
@@ -194,9 +194,9 @@ class _Walk:
         self._ask("encode", state, viewer, out.array)
         self._ask("encode", state, viewer, packed)
         if not out.is_intact():
-            self._fail(4, f"encode wrote beside its {self.spec.packed_bytes} bytes")
+            self._fail(4, f"encode wrote outside its {self.spec.packed_bytes} bytes")
         if not np.array_equal(out.array, packed):
-            self._fail(4, "encode left bits of its output as they were")
+            self._fail(4, "encode left bits of its output unwritten")
         bits = int(np.prod(self.spec.planes))
         if np.unpackbits(packed, bitorder="little")[bits:].any():
             self._fail(4, f"encode set padding bits after the {bits} bits of the planes")
@@ -210,7 +210,7 @@ class _Walk:
             self._fail(5, f"the key is {key} now and was {self.memory.key_of[state.tobytes()]} for the same state")
         seen = self.memory.look_of.setdefault(key, (planes, tuple(look.actions)))
         if seen != (planes, tuple(look.actions)):
-            self._fail(5, f"the key {key} belonged to another position: other planes, or the legal actions {seen[1]}")
+            self._fail(5, f"the key {key} also belongs to a position with other planes, or with the legal actions {seen[1]}")
         self._check_notation(look.actions)
         self._check_optional(look)
         if self.spec.information != "perfect":
@@ -218,7 +218,7 @@ class _Walk:
                 self._check_hidden(look, viewer)
 
     def _check_optional(self, look: _Look) -> None:
-        """Check the range of what optional rules say."""
+        """Check the range of the results of optional rules."""
         if core.has_rule(type(self.game), "standing"):
             self._scores(self.state.array, "standing")
         if core.has_rule(type(self.game), "estimate"):
@@ -228,7 +228,7 @@ class _Walk:
         if core.has_rule(type(self.game), "move_value"):
             values = [float(self._ask("move_value", self.state.array, action)) for action in look.actions]
             if not np.isfinite(values).all():
-                self._fail(2, f"move_value says {values} of the actions {look.actions}")
+                self._fail(2, f"move_value returned {values} for the actions {look.actions}")
 
     def _check_notation(self, actions: Sequence[int]) -> None:
         before = self.state.array.copy()
@@ -237,9 +237,9 @@ class _Walk:
             try:
                 read = self.game.parse_action(self.state.array, name)
             except IllegalMove as error:
-                self._fail(7, f"action {action} is written {name!r}, which is refused: {error}")
+                self._fail(7, f"action {action} is written {name!r}, which is rejected: {error}")
             if read != action:
-                self._fail(7, f"action {action} is written {name!r}, which is read as {read}")
+                self._fail(7, f"action {action} is written {name!r}, which is parsed as {read}")
         self._check_nonsense()
         if not self.game.draw(self.state.array).strip():
             self._fail(7, "draw returned an empty picture")
@@ -253,16 +253,16 @@ class _Walk:
             return
         except Exception as error:
             self._fail(7, f"the text {_NONSENSE!r} raised {error!r}")
-        self._fail(7, f"the text {_NONSENSE!r} was read as action {read}")
+        self._fail(7, f"the text {_NONSENSE!r} was parsed as action {read}")
 
     def _check_hidden(self, look: _Look, viewer: int) -> None:
-        """Check that `viewer` cannot tell a position dealt anew from the true one."""
+        """Check that `viewer` cannot distinguish a determinised position from the true one."""
         dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
         other = self._look(dealt)
         if other.over != look.over or (viewer == look.mover and other.mover != viewer):
             self._fail(9, f"determinise for player {viewer} changed whose turn it is, or whether the game is over")
         if not np.array_equal(other.planes[viewer], look.planes[viewer]):
-            self._fail(9, f"determinise for player {viewer} gave a position that this player sees otherwise: {dealt}")
+            self._fail(9, f"determinise for player {viewer} returned a position that this player sees differently: {dealt}")
         if viewer == look.mover and other.actions != look.actions:
             self._fail(9, f"determinise for player {viewer} changed the legal actions to {other.actions}")
         again, twice = (self._dealt(state, viewer, self.seed) for state in (self.state.array, dealt))
@@ -275,15 +275,15 @@ class _Walk:
             self._check_foresight(look, dealt)
 
     def _dealt(self, state: np.ndarray, viewer: int, seed: int) -> np.ndarray:
-        """Return a position dealt anew for `viewer`."""
+        """Return a determinised position for `viewer`."""
         dealt = _Guarded(self.spec.state_size, self.spec.state_dtype)
         self._ask("determinise", state, viewer, seed, dealt.array)
         if not dealt.is_intact():
-            self._fail(9, "determinise wrote beside its output")
+            self._fail(9, "determinise wrote outside its output")
         return np.asarray(dealt.array)
 
     def _check_foresight(self, look: _Look, dealt: np.ndarray) -> None:
-        """Check that foreseen plays, and where they lead, follow from what the player to move sees."""
+        """Check that foreseen plays and their outcome depend only on the view of the player to move."""
         rng = np.random.default_rng([self.seed, len(self.moves)])
         likelihood = rng.random(self.spec.num_actions, dtype=np.float32)
         action = look.actions[rng.integers(len(look.actions))]
@@ -293,13 +293,13 @@ class _Walk:
             self._ask("foresee", state, look.mover, likelihood, plays.array)
             if not plays.is_intact() or not all(-1 <= play < self.spec.num_actions for play in plays.array):
                 self._fail(
-                    9, f"foresee gave {plays.array}; there is room for one action in -1 .. {self.spec.num_actions - 1} each"
+                    9, f"foresee wrote {plays.array}; expected one action in -1 .. {self.spec.num_actions - 1} per opponent"
                 )
             after = _Guarded(self.spec.state_size, self.spec.state_dtype)
             after.array[:] = state
             core.play_foreseen(self.game, after.array, action, plays.array)
             if not after.is_intact():
-                self._fail(2, "play_foreseen wrote beside the state")
+                self._fail(2, "play_foreseen wrote outside the state")
             seen = self._look(after.array)
             if not seen.over and seen.mover != look.mover:
                 self._fail(9, f"after play_foreseen with action {action} and {plays.array} player {seen.mover} is to move")
@@ -308,7 +308,7 @@ class _Walk:
             self._fail(9, f"foresee or play_foreseen with action {action} depends on what player {look.mover} cannot see")
 
     def _check_secrecy(self, look: _Look, action: int, other_action: int) -> None:
-        """Check that nobody can tell two secret moves of a round under way from each other, or from none."""
+        """Check that no player can distinguish two secret moves of the current round from each other, or from none."""
         this_round = self._round(self.state.array)
         if this_round < 0:
             return
@@ -328,7 +328,7 @@ class _Walk:
                 self._fail(9, f"determinise for player {viewer} depends on the secret moves {action} and {other_action}")
 
     def _round(self, state: np.ndarray) -> int:
-        """Return the number of the round, or -1 for none or when the game is over."""
+        """Return the number of the round, or -1 if there is none or the game is over."""
         return -1 if core.is_over(self.game, state) else int(self._ask("round_of", state))
 
     def _check_image(self, look: _Look, symmetry: Symmetry, image: np.ndarray) -> None:
@@ -345,7 +345,7 @@ class _Walk:
 
 
 def _same_planes(look: _Look, image: _Look, symmetry: Symmetry, spec: GameSpec) -> bool:
-    """Return whether the planes of every viewer become those of `image` under the symmetry."""
+    """Return whether the symmetry maps the planes of every viewer to those of `image`."""
     shape = spec.planes
     return all(
         np.array_equal(planes.reshape(shape[0], -1)[:, symmetry.cells].reshape(shape), seen)

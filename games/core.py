@@ -1,43 +1,43 @@
-"""The contract of a game: a parameter tuple, static facts, and rules that compile.
+"""Contract of a game: a parameter tuple, a static specification, and compiled rules.
 
-A game is a `NamedTuple` of its parameters (`ConnectFour(rows=6, columns=7, connect=4)`). Its position is a flat vector
-(`state`), and a handful of functions read and change that vector. The same functions serve search, encoding, validation
-and drawing, so there is one set of rules; they are written in the part of Python that numba compiles.
+A game is a `NamedTuple` of its parameters (`ConnectFour(rows=6, columns=7, connect=4)`). A position is a flat vector
+(`state`), read and updated by a few functions, the rules. Search, encoding, validation and drawing share them, so there
+is one implementation, written in the subset of Python that numba compiles.
 
-    @register("my_game")                    the class gets a name for `games.make("my_game", size=5)`
+    @register("my_game")                    makes the class available as `games.make("my_game", size=5)`
     class MyGame(NamedTuple):
         size: int = 5
-        def spec(self) -> GameSpec: ...     static facts
-        def action_name(...), parse_action(...), draw(...)       for people; ordinary Python
+        def spec(self) -> GameSpec: ...     static specification
+        def action_name(...), parse_action(...), draw(...)       human-readable forms; ordinary Python
 
     @rule(MyGame)                           one for each function below, under the same name
     def play(game, state, action): ...
 
-Axes: S state entries, A actions, L most legal actions of any position, P players, C x H x W planes.
+Axes: S state entries, A actions, L maximum number of legal actions of any position, P players, C x H x W planes.
 
-The laws (`check_game` tests them on random games):
+Laws (tested by `check_game` on random games):
 
-  1. `legal_actions` lists nothing exactly when `is_over`; else distinct actions, ascending, in [0, A), at most L.
-  2. `reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; no other
-     rule changes it. A game ends within `max_plies`.
-  3. `scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over. `standing` is
-     in [-1, 1] at any time; so is `estimate`, which in a two-player game sums to 0 as well.
-  4. `encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".
-  5. Equal states have equal keys; positions with other planes or legal actions have other keys.
-  6. A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.
+  1. `legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.
+  2. `reset` writes every entry of `state`; `play` is deterministic and changes only `state`, which no other rule changes.
+     A game ends within `max_plies`.
+  3. `scores` are in [-1, 1] and sum to 0 in two-player games. They are defined only when the game is over. `standing` and
+     `estimate` are in [-1, 1] at any time, and `estimate` sums to 0 in two-player games.
+  4. `encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me".
+  5. Equal states have equal keys; positions with different planes or legal actions have different keys.
+  6. A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.
   7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
-  8. Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.
-  9. `determinise` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is their
-     move, their legal actions and that it is their move. Secret moves of a round under way are taken back; until it ends,
-     they show in no view and change nobody's choice. The view and the seed decide the deal; the view alone decides what
-     `foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.
+  8. Every required rule exists, `spec` is within bounds, and `make` with the parameters as text returns an equal game.
+  9. `determinise` resamples only information hidden from `viewer`: the viewer's planes are unchanged, and so are, on the
+     viewer's turn, the legal actions and the player to move. Secret moves of the current round are undone; until the round
+     ends, they appear in no view and affect no player's choices. The view and the seed determine the sample; the view alone
+     determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.
 
-Some rules are optional; what stands below is what a game without its own does: `standing` and `repetition_key` (games whose
-positions recur), `round_of`, `foresee` and `play_foreseen` (secret moves), `move_value` (a first guess for greedy players),
-`estimate` (what a position is worth, for searches that stop before the end).
+Optional rules have the defaults defined below: `standing` and `repetition_key` (games with recurring positions), `round_of`,
+`foresee` and `play_foreseen` (secret moves), `move_value` (a move heuristic for greedy players), `estimate` (a heuristic
+evaluation for depth-limited searches).
 
-Polymorphism: calling `play(game, ...)` from compiled code picks the rule by the *type* of `game` when the caller is
-compiled (numba's `@overload`), so a kernel compiles once for a game class and serves every board size.
+Polymorphism: a call of `play(game, ...)` in compiled code selects the rule by the *type* of `game` when the caller is
+compiled (numba's `@overload`), so a kernel compiles once per game class and serves every board size.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ Information: TypeAlias = Literal["perfect", "hidden", "simultaneous"]
 Lattice: TypeAlias = Literal["square", "hexagonal"]
 
 ENTRY_POINT_GROUP = "zerofleet.games"
-"""Packages offer games under this group: the name of the game, and the module that registers it."""
+"""Entry point group under which packages offer games: name of the game, and the module that registers it."""
 
 
 class Symmetry(NamedTuple):
-    """A relabelling of the board under which the game is the same game."""
+    """Relabelling of cells and actions that leaves the game unchanged."""
 
     name: str
-    cells: np.ndarray  # int32 [H*W]; cell i of the image holds what cell cells[i] held
+    cells: np.ndarray  # int32 [H*W]; cell i of the image is cell cells[i] of the original
     actions: np.ndarray  # int16 [A]; action a becomes action actions[a]
 
 
 @dataclass(frozen=True, slots=True)
 class GameSpec:
-    """What is true of every position of a game with given parameters."""
+    """Static specification of a game with given parameters."""
 
     name: str
     rules_version: int
-    """Changes when, and only when, the rules or the meaning of an action change."""
+    """Version, incremented if and only if the rules or the meaning of an action change."""
     num_players: int
     num_actions: int
     max_legal: int
@@ -86,35 +86,35 @@ class GameSpec:
     state_dtype: np.dtype[Any]
     state_size: int
     planes: tuple[int, int, int]
-    """(C, H, W) of the encoded position."""
+    """Shape (C, H, W) of the encoded position."""
     max_plies: int
     symmetries: tuple[Symmetry, ...] = ()
-    """Without the identity."""
+    """Symmetries, excluding the identity."""
     information: Information = "perfect"
-    """`hidden`: not all see what was dealt; `simultaneous`: they do, but the moves of a round are secret until its end."""
+    """`hidden`: dealt information is partly private; `simultaneous`: only the moves of a round are secret, until it ends."""
     lattice: Lattice = "square"
-    """How the cells of a plane touch. `hexagonal`: the neighbours of (y, x) are (y, x +- 1), (y +- 1, x), (y - 1, x + 1) and
-    (y + 1, x - 1); off-board cells of the H x W rectangle are told by a plane of the encoding."""
+    """Adjacency of the cells of a plane. `hexagonal`: the neighbours of (y, x) are (y, x +- 1), (y +- 1, x), (y - 1, x + 1) and
+    (y + 1, x - 1); a plane of the encoding marks the on-board cells of the H x W rectangle."""
     action_cells: np.ndarray | None = None
-    """Int16 [A, 2]: the cells (y * W + x) an action moves from and to, -1 where it has none; for networks that score moves by
-    their two cells. None where actions are no such moves. Cells are seen as `encode` shows them to the player to move."""
+    """Int16 [A, 2]: source and target cells (y * W + x) of each action, -1 if absent, for networks that score moves by their
+    two cells. None where actions are not such moves. Cells are in the view that `encode` gives to the player to move."""
     repeats: bool = False
-    """Whether a position can recur in a game (`repetition_key`)."""
+    """Whether positions can recur within a game (`repetition_key`)."""
     counters: np.ndarray | None = None
-    """Int16 [A]: the action that beats each action, in games that one simultaneous choice decides; else None."""
+    """Int16 [A]: the action that beats each action, in games where each round is one simultaneous choice; else None."""
 
     @property
     def packed_bytes(self) -> int:
-        """Bytes of one encoded position: C*H*W bits, padded to whole bytes."""
+        """Size of one encoded position in bytes: C*H*W bits, padded to whole bytes."""
         channels, height, width = self.planes
         return (channels * height * width + 7) // 8
 
 
 class Game(Protocol):
-    """What a game class offers besides its compiled rules. Fields of the tuple are its parameters."""
+    """Python interface of a game class, besides its compiled rules. The fields of the tuple are the parameters."""
 
     def spec(self) -> GameSpec:
-        """Return the static facts; raises `InvalidParameters` when a parameter is out of range."""
+        """Return the static specification; raises `InvalidParameters` if a parameter is out of range."""
         ...
 
     def action_name(self, state: State, action: int) -> str:
@@ -122,14 +122,14 @@ class Game(Protocol):
         ...
 
     def parse_action(self, state: State, text: str) -> int:
-        """Return the action meant by `text`; raises `IllegalMove` naming the legal ones."""
+        """Return the action written as `text`; raises `IllegalMove` listing the legal ones."""
         ...
 
     def draw(self, state: State) -> str:
-        """Return a picture of the position for a terminal, several lines, without colours.
+        """Return a multi-line text drawing of the position, without colours.
 
-        A game may also have `draw_svg(self, state) -> str`, a picture as SVG (`games.kit.svg`), and, if it hides something,
-        `draw_for(self, state, viewer) -> str` with what that player sees (`games.drawing`).
+        A game may also define `draw_svg(self, state) -> str`, an SVG picture (`games.kit.svg`), and, with hidden
+        information, `draw_for(self, state, viewer) -> str`, the view of one player (`games.drawing`).
         """
         ...
 
@@ -144,7 +144,7 @@ _RULES: dict[str, dict[type, Callable[..., Any]]] = {}
 
 
 def register(name: str) -> Callable[[GameClass], GameClass]:
-    """Class decorator: make a game class known by `name` to `make` and `available`."""
+    """Register a game class under `name` for `make` and `available` (decorator)."""
 
     def add(cls: GameClass) -> GameClass:
         _CLASSES[name] = cls
@@ -154,31 +154,31 @@ def register(name: str) -> Callable[[GameClass], GameClass]:
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of all games that `make` knows, sorted: those registered and those that packages offer."""
+    """Return the names of all games that `make` accepts, sorted: registered ones and those offered by packages."""
     return tuple(sorted({*_CLASSES, *_offered()}))
 
 
 def parameters_of(name: str) -> dict[str, Any]:
-    """Return the parameters of a game with their default values; raises `UnknownGame`."""
+    """Return the parameters of a game with their defaults; raises `UnknownGame`."""
     return dict(_class_of(name)()._asdict())
 
 
 def make(name: str, /, **parameters: Any) -> Game:
-    """Build a game by name. Parameter values may be given as text, as a command line or a record has them.
+    """Return a game by name. Parameter values may be text, as on a command line or in a record.
 
-    Raises `UnknownGame` or `InvalidParameters`; both say what exists.
+    Raises `UnknownGame` or `InvalidParameters`; both messages state the valid choices.
     """
     cls = _class_of(name)
     defaults: dict[str, Any] = cls()._asdict()
     if unknown := sorted(set(parameters) - set(defaults)):
-        raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; it takes {', '.join(defaults) or 'none'}")
+        raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; expected {', '.join(defaults) or 'none'}")
     game: Game = cls(**{key: _converted(name, key, value, defaults[key]) for key, value in parameters.items()})
     game.spec()
     return game
 
 
 def _converted(name: str, key: str, value: Any, default: Any) -> Any:
-    """Return a parameter value in the type of its default; raises `InvalidParameters` rather than lose something."""
+    """Return a parameter value converted to the type of its default; raises `InvalidParameters` on a lossy conversion."""
     kind = type(default)
     try:
         if kind is bool and isinstance(value, str):
@@ -202,7 +202,7 @@ def _class_of(name: str) -> Any:
     try:
         return _CLASSES[name]
     except KeyError:
-        raise UnknownGame(f"no game is called {name!r}; there are {', '.join(available())}") from None
+        raise UnknownGame(f"no game is called {name!r}; available: {', '.join(available())}") from None
 
 
 def _offered() -> dict[str, EntryPoint]:
@@ -211,12 +211,12 @@ def _offered() -> dict[str, EntryPoint]:
 
 
 def _optional(stub: Rule) -> Rule:
-    """As `_generic`, for a rule a game need not have: the stub is what such a game does."""
+    """Return the dispatcher of an optional rule, with the stub as its default implementation."""
     return _generic(stub, fallback=compiled(stub))
 
 
 def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
-    """Turn a documented stub into a function that calls the rule registered for the type of its first argument."""
+    """Return a function, documented by the stub, that calls the rule registered for the type of its first argument."""
     name = stub.__name__
     rules = _RULES.setdefault(name, {})
     parameters = list(inspect.signature(stub).parameters)
@@ -224,7 +224,7 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
     def dispatch(game: Any, *arguments: Any) -> Any:
         found = rules.get(type(game), fallback)
         if found is None:
-            raise NotImplementedError(f"{type(game).__name__} has no rule {name}; write it under @rule({type(game).__name__})")
+            raise NotImplementedError(f"{type(game).__name__} has no rule {name}; define it under @rule({type(game).__name__})")
         return found(game, *arguments)
 
     dispatch.__name__ = dispatch.__qualname__ = name
@@ -240,13 +240,13 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
         [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
     )
     if not INTERPRETED:
-        options: Any = {"error_model": "numpy", "_nrt": True}  # numba's stubs do not know _nrt
+        options: Any = {"error_model": "numpy", "_nrt": True}  # numba's stubs lack _nrt
         overload(dispatch, strict=False, jit_options=options)(choose)
     return dispatch  # type: ignore[return-value]
 
 
 def rule(cls: type) -> Callable[[Rule], Rule]:
-    """Function decorator: this is the rule of that name for the game class `cls`; the result is compiled."""
+    """Register a compiled function as the rule of its name for the game class `cls` (decorator)."""
 
     def add(function: Rule) -> Rule:
         fast = compiled(function)
@@ -258,13 +258,13 @@ def rule(cls: type) -> Callable[[Rule], Rule]:
 
 
 def has_rule(cls: type, name: str) -> bool:
-    """Return whether the game class `cls` has a rule called `name`."""
+    """Return whether the game class `cls` defines a rule called `name`."""
     return cls in _RULES.get(name, {})
 
 
 @_generic
 def reset(game: Any, state: State, seed: int) -> None:
-    """Write the starting position into `state`; `seed` decides what chance decides at the start (a deal)."""
+    """Write the starting position into `state`; `seed` determines chance events at the start, such as a deal."""
 
 
 @_generic
@@ -275,13 +275,13 @@ def to_move(game: Any, state: State) -> int:
 
 @_generic
 def legal_actions(game: Any, state: State, out: np.ndarray) -> int:
-    """Write the legal actions into `out` (int16 [L]), ascending, and return how many there are; 0 only when over."""
+    """Write the legal actions into `out` (int16 [L]), ascending, and return their number; 0 only when over."""
     return 0
 
 
 @_generic
 def play(game: Any, state: State, action: int) -> None:
-    """Play a legal action in place. Legality is the caller's duty: see `games.advance` for the checked form."""
+    """Play a legal action in place. The caller ensures legality; `games.advance` checks it."""
 
 
 @_generic
@@ -297,43 +297,43 @@ def scores(game: Any, state: State, out: np.ndarray) -> None:
 
 @_generic
 def encode(game: Any, state: State, viewer: int, out: np.ndarray) -> None:
-    """Write the planes `viewer` sees, bit-packed, into `out` (uint8 [packed_bytes]).
+    """Write the planes visible to `viewer`, bit-packed, into `out` (uint8 [packed_bytes]).
 
-    Bit `c*H*W + y*W + x` of plane c, row y, column x stands in byte `bit >> 3` at position `bit & 7` (least first).
+    Bit `c*H*W + y*W + x` of plane c, row y, column x is in byte `bit >> 3` at position `bit & 7` (least significant first).
     """
 
 
 @_generic
 def key(game: Any, state: State) -> np.uint64:
-    """Return a 64-bit key of the position: equal for equal positions, well mixed otherwise."""
+    """Return a 64-bit hash key of the position: equal for equal positions, well mixed otherwise."""
     return np.uint64(0)
 
 
 @_generic
 def determinise(game: Any, state: State, viewer: int, seed: int, out: State) -> None:
-    """Write into `out` a position that `viewer` cannot tell from `state`, with what is hidden dealt anew by `seed`."""
+    """Write a position indistinguishable from `state` to `viewer` into `out`, with hidden information resampled by `seed`."""
 
 
 @_optional
 def standing(game: Any, state: State, out: np.ndarray) -> None:
-    """Write the scores each player would have if the game were broken off here into `out` (float32 [P]), in [-1, 1].
+    """Write each player's score if the game were stopped here into `out` (float32 [P]), in [-1, 1].
 
-    What the search backs up for a position that recurs: nobody is credited with what they have not reached yet.
+    The search backs it up for a recurring position: players get credit only for achieved results.
     """
     out[:] = 0.0
 
 
 @_optional
 def repetition_key(game: Any, state: State) -> np.uint64:
-    """Return the 64-bit key by which positions count as the same when they recur: the player to move, no count of plies."""
+    """Return the 64-bit key that identifies recurring positions; it includes the player to move, but no ply count."""
     return key(game, state)
 
 
 @_optional
 def round_of(game: Any, state: State) -> int:
-    """Return the number of the round in which the player to move chooses, or -1 where no choice is secret.
+    """Return the number of the current round, or -1 if the choice of the player to move is not secret.
 
-    Players who choose in the same round do not see each other's choice.
+    Players in the same round do not see each other's choices.
     """
     return -1
 
@@ -342,8 +342,8 @@ def round_of(game: Any, state: State) -> int:
 def foresee(game: Any, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
     """Write the likeliest choices of `viewer`'s opponents in this round into `plays` (int16 [P - 1], next seat first).
 
-    `likelihood` (float32 [A]) is a network's prediction of each action, one for all opponents. Only choices that `viewer`
-    cannot rule out count, and no two that exclude each other.
+    `likelihood` (float32 [A]) is a network's prediction for each action, shared by all opponents. Only choices that `viewer`
+    cannot rule out are considered, and no mutually exclusive ones.
     """
     plays[:] = -1
 
@@ -352,21 +352,21 @@ def foresee(game: Any, state: State, viewer: int, likelihood: np.ndarray, plays:
 def play_foreseen(game: Any, state: State, action: int, plays: np.ndarray) -> None:
     """Play `action` for the player to move and `plays` (as `foresee` wrote them) for the others, to the end of the round.
 
-    Hidden hands are changed so that the plays are possible. Afterwards it is the same player's turn, or the game is over.
+    Hidden hands are changed to make the plays possible. Afterwards it is the same player's turn, or the game is over.
     """
     play(game, state, action)
 
 
 @_optional
 def move_value(game: Any, state: State, action: int) -> float:
-    """Return how good a legal action looks at first sight to the player to move; larger is better, the scale is the game's."""
+    """Return a heuristic value of a legal action for the player to move; larger is better, on a game-specific scale."""
     return 0.0
 
 
 @_optional
 def estimate(game: Any, state: State, out: np.ndarray) -> None:
-    """Write what the position is worth to each player, by simple features, into `out` (float32 [P]), between -1 and 1.
+    """Write a heuristic evaluation for each player into `out` (float32 [P]), between -1 and 1.
 
-    For searches that stop before the end of the game: what is won for certain is worth more than any estimate.
+    For depth-limited searches: a certain win is worth more than any estimate.
     """
     out[:] = 0.0

@@ -1,10 +1,10 @@
-"""Errors of the rules, all of them `GameError`.
+"""Exceptions of the rules, all derived from `GameError`.
 
 GameError
-├── UnknownGame          no game of that name
-├── InvalidParameters    a parameter is unknown, of the wrong kind or out of range
-├── IllegalMove          the move is not allowed here, or cannot be read
-└── GameContractError    a game breaks a law of `games.core`
+├── UnknownGame          no game is registered under the name
+├── InvalidParameters    a parameter is unknown, of the wrong type or out of range
+├── IllegalMove          the move is illegal in the position, or cannot be parsed
+└── GameContractError    a game violates a law of `games.core`
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ __all__ = ["GameContractError", "GameError", "IllegalMove", "InvalidParameters",
 
 
 class GameError(ValueError):
-    """Base of everything `games` raises."""
+    """Base class of all exceptions raised by `games`."""
 
 
 class UnknownGame(GameError):
-    """No game of that name is registered; the text lists those that are."""
+    """No game is registered under the name; the message lists the registered games."""
 
 
 class InvalidParameters(GameError):
-    """A game parameter is unknown, of the wrong kind or out of range; the text names the range."""
+    """A game parameter is unknown, of the wrong type or out of range; the message states the valid range."""
 
 
 class IllegalMove(GameError):
-    """A move is not legal in the position, or its text cannot be read; the text lists the legal moves."""
+    """A move is illegal in the position, or its text cannot be parsed; the message lists the legal moves."""
 
 
 class GameContractError(GameError):
-    """A game broke a law of `games.core`; the text names the law, the moves that led there and the position."""
+    """A game violates a law of `games.core`; the message states the law, the preceding moves and the position."""

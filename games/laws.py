@@ -1,4 +1,4 @@
-"""The laws of `games.core` by number, and those that a game's static facts keep or break on their own."""
+"""Laws of `games.core` by number, and checks of those that concern a game's static specification."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from games.positions import parameters_text
 __all__ = ["LAWS", "broken", "checked_spec"]
 
 LAWS = {
-    1: "`legal_actions` lists nothing exactly when `is_over`; else distinct actions, ascending, in [0, A), at most L.",
-    2: "`reset` writes every entry of `state`; `play` changes `state` and nothing else, always in the same way; "
-    "no other rule changes it. A game ends within `max_plies`.",
-    3: "`scores` are in [-1, 1] and, in a two-player game, sum to 0. They are defined only when the game is over. "
-    "`standing` is in [-1, 1] at any time; so is `estimate`, which in a two-player game sums to 0 as well.",
-    4: '`encode` writes every byte and depends on what `viewer` may see and nothing else; `viewer` is always drawn as "me".',
-    5: "Equal states have equal keys; positions with other planes or legal actions have other keys.",
-    6: "A symmetry maps legal actions to legal actions and planes to planes, and keeps the scores.",
+    1: "`legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.",
+    2: "`reset` writes every entry of `state`; `play` is deterministic and changes only `state`, which no other rule "
+    "changes. A game ends within `max_plies`.",
+    3: "`scores` are in [-1, 1] and sum to 0 in two-player games. They are defined only when the game is over. "
+    "`standing` and `estimate` are in [-1, 1] at any time, and `estimate` sums to 0 in two-player games.",
+    4: '`encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me".',
+    5: "Equal states have equal keys; positions with different planes or legal actions have different keys.",
+    6: "A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.",
     7: "`parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.",
-    8: "Every rule is there, `spec` is within bounds, and `make` with the parameters as text gives the game back.",
-    9: "`determinise` deals anew what `viewer` cannot see and nothing else: their view is unchanged, and so are, if it is "
-    "their move, their legal actions and that it is their move. Secret moves of a round under way are taken back; until it "
-    "ends, they show in no view and change nobody's choice. The view and the seed decide the deal; the view alone decides what "
-    "`foresee` names and what `play_foreseen` leads to: the same player's turn, or the end of the game.",
+    8: "Every required rule exists, `spec` is within bounds, and `make` with the parameters as text returns an equal game.",
+    9: "`determinise` resamples only information hidden from `viewer`: the viewer's planes are unchanged, and so are, on the "
+    "viewer's turn, the legal actions and the player to move. Secret moves of the current round are undone; until the round "
+    "ends, they appear in no view and affect no player's choices. The view and the seed determine the sample; the view alone "
+    "determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.",
 }
-"""The laws by number, as the docstring of `games.core` has them."""
+"""Laws by number, identical to the docstring of `games.core`."""
 
 _RULES = ("reset", "to_move", "legal_actions", "play", "is_over", "scores", "encode", "key")
 
 
 def broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
-    """Raise `GameContractError` for a law that `game` breaks: what was seen, and in which position."""
+    """Raise `GameContractError` for a broken law, with the observation and the position."""
     raise GameContractError(f"{game} breaks law {law} of games.core: {LAWS[law]}\n{what}{where}")
 
 
@@ -45,7 +45,7 @@ def checked_spec(game: Game) -> GameSpec:
     spec = game.spec()
     names = _RULES if spec.information == "perfect" else (*_RULES, "determinise")
     if missing := [name for name in names if not core.has_rule(type(game), name)]:
-        broken(game, 8, f"no rule for {', '.join(missing)}; write it under @rule({type(game).__name__})")
+        broken(game, 8, f"no rule for {', '.join(missing)}; define it under @rule({type(game).__name__})")
     bounds = {
         "rules_version": (spec.rules_version, 1, 2**31 - 1),
         "num_players": (spec.num_players, 1, 127),
@@ -60,20 +60,20 @@ def checked_spec(game: Game) -> GameSpec:
             broken(game, 8, f"spec().{name} is {value}; it must be between {lowest} and {highest}")
     _check_tables(game, spec)
     if not re.fullmatch("[a-z][a-z0-9_]*", spec.name):
-        broken(game, 8, f"the name {spec.name!r} is not made of small letters, digits and underscores")
+        broken(game, 8, f"the name {spec.name!r} must consist of lower-case letters, digits and underscores")
     try:
         again = core.make(spec.name, **parameters_text(game))
     except GameError as error:
-        broken(game, 8, f"make({spec.name!r}, ...) refused its parameters as text: {error}")
+        broken(game, 8, f"make({spec.name!r}, ...) rejected its parameters as text: {error}")
     if type(again) is not type(game) or again != game:
-        broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text gave {again}")
+        broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text returned {again}")
     for symmetry in spec.symmetries:
         _check_form(game, spec, symmetry)
     return spec
 
 
 def _check_tables(game: Game, spec: GameSpec) -> None:
-    """Check the optional tables of actions."""
+    """Check the optional action tables."""
     _, height, width = spec.planes
     wanted = {
         "action_cells": (spec.action_cells, (spec.num_actions, 2), -1, height * width - 1),

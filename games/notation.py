@@ -1,4 +1,4 @@
-"""Reading and writing moves and parameters: what every game's notation shares."""
+"""Helpers shared by the notation of all games: column names, listed moves and parameter ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["column_name", "legal_names", "parse_listed", "require_range"]
 
 
 def column_name(index: int) -> str:
-    """Return the letters of a column: a .. z, then aa, ab, .. az, ba, .. as spreadsheets count."""
+    """Return the letters of a column as in spreadsheets: a .. z, then aa, ab, .. az, ba, .."""
     letters = ""
     index += 1
     while index:
@@ -21,14 +21,14 @@ def column_name(index: int) -> str:
 
 
 def legal_names(game: core.Game, state: core.State) -> dict[str, int]:
-    """Return the notation of every legal action of the position, in order, with its number."""
+    """Return the legal actions of the position by notation, in ascending order."""
     actions = np.empty(game.spec().max_legal, dtype=np.int16)
     count = core.legal_actions(game, state, actions)
     return {game.action_name(state, int(a)): int(a) for a in actions[:count]}
 
 
 def parse_listed(game: core.Game, state: core.State, text: str) -> int:
-    """Return the legal action written `text` (case and surrounding space do not matter); raises `IllegalMove`."""
+    """Return the legal action written as `text`, ignoring case and surrounding space; raises `IllegalMove`."""
     names = legal_names(game, state)
     wanted = text.strip().lower()
     for name, action in names.items():

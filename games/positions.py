@@ -1,7 +1,7 @@
-"""Positions from Python: make one, move in it with every move checked, and read it out.
+"""Positions from Python: create, advance with legality checks, and read out.
 
-The rules in `games.core` trust their caller, as search must be fast. Whoever handles moves from outside (a record, a
-request, a person) uses these functions, which refuse what is not legal.
+The rules in `games.core` trust their caller, for speed in search. Callers that handle external moves (from a record, a
+request, a person) use these functions, which reject illegal moves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ACTIONS = 2**15
 
 
 def new_state(game: Game, seed: int = 0) -> State:
-    """Return the starting position, spec.state_dtype [S]; `seed` decides what chance decides at the start."""
+    """Return the starting position, spec.state_dtype [S]; `seed` determines chance events at the start."""
     spec = game.spec()
     state = np.zeros(spec.state_size, dtype=spec.state_dtype)
     core.reset(game, state, seed)
@@ -43,7 +43,7 @@ def new_state(game: Game, seed: int = 0) -> State:
 
 
 def drawing(game: Game, state: State, viewer: int | None = None) -> str:
-    """Return a picture of the position for a terminal: what `viewer` sees of it, or, without one, everything."""
+    """Return a text drawing of the position as `viewer` sees it, or without hiding anything if `viewer` is None."""
     own = getattr(game, "draw_for", None)
     if viewer is None or own is None:
         return game.draw(state)
@@ -52,26 +52,26 @@ def drawing(game: Game, state: State, viewer: int | None = None) -> str:
 
 
 def legal(game: Game, state: State) -> list[int]:
-    """Return the legal actions, ascending; none when the game is over."""
+    """Return the legal actions, ascending; empty when the game is over."""
     actions = np.empty(game.spec().max_legal, dtype=np.int16)
     count = core.legal_actions(game, state, actions)
     return [int(action) for action in actions[:count]]
 
 
 def advance(game: Game, state: State, action: int) -> None:
-    """Play an action in place; raises `IllegalMove` and leaves `state` alone if it is not legal."""
+    """Play an action in place; raises `IllegalMove` and leaves `state` unchanged if it is illegal."""
     _advance_all(game, state, [action])
 
 
 def replay(game: Game, moves: Iterable[int], seed: int = 0) -> State:
-    """Return the position after `moves` from the start; raises `IllegalMove` naming the first move that is not legal."""
+    """Return the position after `moves` from the start; raises `IllegalMove` with the first illegal move."""
     state = new_state(game, seed)
     _advance_all(game, state, list(moves))
     return state
 
 
 def final_scores(game: Game, state: State) -> tuple[float, ...]:
-    """Return each player's score in [-1, 1], in seat order; raises `GameError` while the game goes on."""
+    """Return each player's score in [-1, 1], in seat order; raises `GameError` if the game is not over."""
     if not core.is_over(game, state):
         raise GameError("the game is not over, so it has no scores")
     scores = np.empty(game.spec().num_players, dtype=np.float32)
@@ -87,14 +87,14 @@ def encode_for(game: Game, state: State, viewer: int) -> np.ndarray:
 
 
 def parameters_text(game: Game) -> dict[str, str]:
-    """Return the parameters as text, as records and command lines have them; `make` takes them back."""
+    """Return the parameters as text, the form used in records and on command lines; `make` accepts it."""
     return {name: str(value) for name, value in game._asdict().items()}
 
 
 def read_moves(game: Game, text: str, seed: int = 0) -> list[int]:
     """Return the actions written in `text`, separated by commas or space, from the starting position.
 
-    Raises `IllegalMove` naming the first move that cannot be read or is not legal.
+    Raises `IllegalMove` with the first move that cannot be parsed or is illegal.
     """
     state = new_state(game, seed)
     actions = []
@@ -121,7 +121,7 @@ def move_names(game: Game, moves: Iterable[int], seed: int = 0) -> list[str]:
 
 
 def _advance_all(game: Game, state: State, moves: list[int]) -> None:
-    """Play all moves in place, or raise `IllegalMove` and leave `state` alone."""
+    """Play all moves in place, or raise `IllegalMove` and leave `state` unchanged."""
     after = state.copy()
     listed = np.empty(game.spec().max_legal, dtype=np.int16)
     known = [action if 0 <= action < _ACTIONS else _NO_ACTION for action in moves]
@@ -142,14 +142,14 @@ def _illegal(game: Game, state: State, action: int, ply: int | None) -> IllegalM
 
 @lean
 def copy_state(state: State, out: State) -> None:
-    """Copy a position into `out`, from compiled code: an assignment of slices would allocate."""
+    """Copy a position into `out` in compiled code, where slice assignment would allocate."""
     for i in range(state.size):
         out[i] = state[i]
 
 
 @compiled
 def _play_legal(game: Game, state: State, moves: np.ndarray, listed: np.ndarray) -> int:
-    """Play `moves` (int64 [n]) in place up to the first that is not legal; return its index, or -1 if all are."""
+    """Play `moves` (int64 [n]) in place up to the first illegal one; return its index, or -1 if all are legal."""
     for ply in range(moves.size):
         count = core.legal_actions(game, state, listed)
         found = False

@@ -1,14 +1,14 @@
-"""Rock paper scissors: two players choose at once, a fixed number of turns; who wins more turns wins the game.
+"""Rock paper scissors: two players choose at once for a fixed number of turns; more turns won win the game.
 
-Actions are 0 rock, 1 paper, 2 scissors. One player after the other commits a choice in secret; both are revealed when the
-second is made.
+Actions are 0 rock, 1 paper, 2 scissors. The players commit their choices in secret, one after the other; both are revealed
+after the second.
 
-State (uint64): a status word, then the revealed choices, two bits each, in a row of words for player 0 and one for player 1.
+State (uint64): a status word, then the revealed choices, two bits each: words of player 0, then of player 1.
 Status: bits 0 to 15 count the turns played, 16 to 31 and 32 to 47 the turns won by each player; bit 48 is the player who
-commits first, bit 49 says that they have, bits 50 and 51 with what; bit 52 that the score is the margin.
+commits first, bit 49 is set once they have, bits 50 and 51 hold the choice; bit 52 is set if the score is the margin.
 
-Planes (C x 1 x 1): the other player's choices, the latest first, three bits each, and with `own_moves` the viewer's after
-them; turns that are not yet played are zeros.
+Planes (C x 1 x 1): the other player's choices, latest first, three bits each, followed by the viewer's with
+`own_moves`; turns not yet played are zeros.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from games.kit.svg import BOARD, LINE, PAPER, PLAYER_COLOURS, Canvas
 __all__ = ["NAMES", "RockPaperScissors"]
 
 NAMES = ("rock", "paper", "scissors")
-"""What the actions are called, in order; each beats the one before it."""
+"""Names of the actions, in order; each beats the previous one, cyclically."""
 
 _COUNTERS = np.array([1, 2, 0], dtype=np.int16)
 _SCORES = ("result", "margin")
 _MAX_TURNS = 1000
 _SHOWN = 40
-"""Turns in a picture, the latest ones."""
+"""Number of latest turns in a picture."""
 
 _ONE = np.uint64(1)
 _COUNT_MASK, _CHOICE_MASK = np.uint64(0xFFFF), np.uint64(3)
@@ -45,7 +45,7 @@ _SECRET_MASK = np.uint64(7) << _CHOSEN
 
 @register("rock_paper_scissors")
 class RockPaperScissors(NamedTuple):
-    """Rock paper scissors over many turns, for players who look for patterns."""
+    """Rock paper scissors over many turns, for players who detect patterns."""
 
     turns: int = 100
     own_moves: bool = False
@@ -60,7 +60,7 @@ class RockPaperScissors(NamedTuple):
         return NAMES[action]
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `rock` or its first letter; raises `IllegalMove`."""
+        """Parse `rock` or its first letter; raises `IllegalMove`."""
         wanted = text.strip().lower()
         for name, action in notation.legal_names(self, state).items():
             if wanted in (name, name[0]):
@@ -69,7 +69,7 @@ class RockPaperScissors(NamedTuple):
         raise IllegalMove(f"{text.strip()!r} is not a legal move here; legal: {listed}")
 
     def history(self, state: State, player: int) -> list[int]:
-        """Return the revealed choices of a player, the first turn first."""
+        """Return the revealed choices of a player, in order of turns."""
         at = 1 + player * _words(self)
         words = [int(word) for word in state[at : at + _words(self)]]
         return [words[turn >> 5] >> 2 * (turn & 31) & 3 for turn in range(_turns(state))]
@@ -80,7 +80,7 @@ class RockPaperScissors(NamedTuple):
         return self.draw_for(state, 0) + secret
 
     def draw_for(self, state: State, viewer: int) -> str:
-        """Return a picture for a terminal of what `viewer` sees: no choice of the turn under way."""
+        """Return a text drawing in the view of `viewer`, without choices of the current turn."""
         played = _turns(state)
         lines = [f"turn {played + 1} of {self.turns}" if played < self.turns else "the game is over"]
         for player in range(2):
@@ -90,7 +90,7 @@ class RockPaperScissors(NamedTuple):
         return "\n".join(lines)
 
     def draw_svg(self, state: State) -> str:
-        """Return a picture as SVG: the latest turns in columns, the winner's choice in their colour."""
+        """Return an SVG picture: the latest turns in columns, each winning choice in its player's colour."""
         first = max(0, _turns(state) - _SHOWN)
         width, left, step = 160 + _SHOWN * 18, 140, 18
         canvas = Canvas(width, 92)
@@ -112,7 +112,7 @@ class RockPaperScissors(NamedTuple):
 def _spec(game: RockPaperScissors) -> GameSpec:
     notation.require_range("rock_paper_scissors", "turns", game.turns, 1, _MAX_TURNS)
     if game.score not in _SCORES:
-        raise InvalidParameters(f"rock_paper_scissors: score={game.score!r} is none of {', '.join(_SCORES)}")
+        raise InvalidParameters(f"rock_paper_scissors: score={game.score!r} is unknown; it must be one of {', '.join(_SCORES)}")
     return GameSpec(
         name="rock_paper_scissors",
         rules_version=1,
@@ -130,7 +130,7 @@ def _spec(game: RockPaperScissors) -> GameSpec:
 
 @compiled
 def _words(game: RockPaperScissors) -> int:
-    """Return how many words the choices of a player take."""
+    """Return the number of words for a player's choices."""
     return (game.turns + 31) // 32
 
 
@@ -168,14 +168,14 @@ def _choice(game: RockPaperScissors, state: State, player: int, turn: int) -> in
 
 @compiled
 def _begin_turn(state: State, first: int) -> None:
-    """Take a secret choice back and let `first` commit first."""
+    """Undo a secret choice and let `first` commit first."""
     state[0] &= ~(_SECRET_MASK | _ONE << _FIRST)
     state[0] |= np.uint64(first) << _FIRST
 
 
 @compiled
 def _record(game: RockPaperScissors, state: State, player: int, choice: int, beaten: int) -> None:
-    """Note what a player chose against `beaten`, and the win if it is one."""
+    """Store a player's choice, and a win if it beats `beaten`."""
     turn = _turns(state)
     state[1 + player * _words(game) + (turn >> 5)] |= np.uint64(choice) << np.uint64(2 * (turn & 31))
     if choice == _COUNTERS[beaten]:
@@ -184,7 +184,7 @@ def _record(game: RockPaperScissors, state: State, player: int, choice: int, bea
 
 @rule(RockPaperScissors)
 def reset(game: RockPaperScissors, state: State, seed: int) -> None:
-    """Forget everything."""
+    """Clear all turns."""
     state[:] = np.uint64(0)
     if game.score == "margin":
         state[0] = _ONE << _MARGIN
@@ -192,13 +192,13 @@ def reset(game: RockPaperScissors, state: State, seed: int) -> None:
 
 @rule(RockPaperScissors)
 def to_move(game: RockPaperScissors, state: State) -> int:
-    """In each turn one commits, then the other; player 0 first, but where `determinise` says otherwise."""
+    """Return the player to commit: in each turn the first, then the other; player 0 first unless changed by `determinise`."""
     return 1 - _first(state) if _has_chosen(state) else _first(state)
 
 
 @rule(RockPaperScissors)
 def legal_actions(game: RockPaperScissors, state: State, out: np.ndarray) -> int:
-    """All three, until the game is over."""
+    """List all three choices, until the game is over."""
     if is_over(game, state):
         return 0
     for action in range(3):
@@ -208,7 +208,7 @@ def legal_actions(game: RockPaperScissors, state: State, out: np.ndarray) -> int
 
 @rule(RockPaperScissors)
 def play(game: RockPaperScissors, state: State, action: int) -> None:
-    """Commit a choice; the second one reveals both."""
+    """Commit a choice; the second reveals both."""
     if not _has_chosen(state):
         state[0] |= (_ONE << _CHOSEN) | (np.uint64(action) << _CHOICE)
         return
@@ -221,13 +221,13 @@ def play(game: RockPaperScissors, state: State, action: int) -> None:
 
 @rule(RockPaperScissors)
 def is_over(game: RockPaperScissors, state: State) -> bool:
-    """All turns are played."""
+    """Return whether all turns are played."""
     return _turns(state) == game.turns
 
 
 @rule(RockPaperScissors)
 def scores(game: RockPaperScissors, state: State, out: np.ndarray) -> None:
-    """1 for more turns won, -1 for fewer, 0 each for as many; or the difference as a share of all turns."""
+    """Score 1 for more turns won, -1 for fewer, 0 each for a tie; or the difference as a share of all turns."""
     difference = float(_won(state, 0) - _won(state, 1))
     if (state[0] >> _MARGIN) & _ONE == _ONE:
         out[0] = difference / game.turns
@@ -238,7 +238,7 @@ def scores(game: RockPaperScissors, state: State, out: np.ndarray) -> None:
 
 @rule(RockPaperScissors)
 def encode(game: RockPaperScissors, state: State, viewer: int, out: np.ndarray) -> None:
-    """The other's choices, the latest first; then the viewer's own if asked for."""
+    """Encode the other player's choices, latest first; then the viewer's with `own_moves`."""
     out[:] = 0
     turns = _turns(state)
     for i in range(turns):
@@ -249,7 +249,7 @@ def encode(game: RockPaperScissors, state: State, viewer: int, out: np.ndarray) 
 
 @rule(RockPaperScissors)
 def key(game: RockPaperScissors, state: State) -> np.uint64:
-    """The turns played, whose choice it is and both histories, mixed; a secret choice does not count."""
+    """Return a hash of the turns played, the player to move and both histories; a secret choice is not included."""
     mixed = mix64(np.uint64(1 + 2 * _turns(state) + to_move(game, state)))
     for i in range(1, state.size):
         mixed = mix64(mixed ^ state[i])
@@ -258,13 +258,13 @@ def key(game: RockPaperScissors, state: State) -> np.uint64:
 
 @rule(RockPaperScissors)
 def round_of(game: RockPaperScissors, state: State) -> int:
-    """The number of turns played."""
+    """Return the number of turns played."""
     return _turns(state)
 
 
 @rule(RockPaperScissors)
 def determinise(game: RockPaperScissors, state: State, viewer: int, seed: int, out: State) -> None:
-    """Take a secret choice back, and let `viewer` commit first; nothing else is hidden."""
+    """Undo a secret choice, and let `viewer` commit first; nothing else is hidden."""
     for i in range(state.size):
         out[i] = state[i]
     _begin_turn(out, viewer)
@@ -272,7 +272,7 @@ def determinise(game: RockPaperScissors, state: State, viewer: int, seed: int, o
 
 @rule(RockPaperScissors)
 def foresee(game: RockPaperScissors, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
-    """The other's likeliest choice."""
+    """Write the other player's likeliest choice."""
     plays[0] = 0
     for action in range(1, 3):
         if likelihood[action] > likelihood[plays[0]]:
@@ -281,7 +281,7 @@ def foresee(game: RockPaperScissors, state: State, viewer: int, likelihood: np.n
 
 @rule(RockPaperScissors)
 def play_foreseen(game: RockPaperScissors, state: State, action: int, plays: np.ndarray) -> None:
-    """Play the turn with this choice of the other."""
+    """Play the turn with the given choice of the other player."""
     _begin_turn(state, to_move(game, state))
     play(game, state, action)
     play(game, state, plays[0])

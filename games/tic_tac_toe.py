@@ -1,6 +1,6 @@
 """Tic-tac-toe: three in a row on 3 x 3.
 
-Cells and actions are numbered row by row from the top left, named by column letter and row from the bottom:
+Cells and actions are numbered row by row from the top left, written as column letter and row from the bottom:
 
     3 | 0 1 2      a3 b3 c3
     2 | 3 4 5      a2 b2 c2
@@ -45,7 +45,7 @@ _SPEC = GameSpec(
 
 @register("tic_tac_toe")
 class TicTacToe(NamedTuple):
-    """Tic-tac-toe; it has no parameters worth changing, only a tuple needs a field."""
+    """Tic-tac-toe; `size` is fixed, and exists because a parameter tuple needs a field."""
 
     size: int = 3
 
@@ -99,13 +99,13 @@ def reset(game: TicTacToe, state: State, seed: int) -> None:
 
 @rule(TicTacToe)
 def to_move(game: TicTacToe, state: State) -> int:
-    """Players alternate; player 0 begins."""
+    """Return the player to move: players alternate, player 0 begins."""
     return int(state[2] & np.uint64(1))
 
 
 @rule(TicTacToe)
 def legal_actions(game: TicTacToe, state: State, out: np.ndarray) -> int:
-    """Every empty cell, until the game is over."""
+    """List every empty cell, until the game is over."""
     if is_over(game, state):
         return 0
     taken = state[0] | state[1]
@@ -126,7 +126,7 @@ def play(game: TicTacToe, state: State, action: int) -> None:
 
 @rule(TicTacToe)
 def is_over(game: TicTacToe, state: State) -> bool:
-    """Three in a row by the player who just moved, or a full board."""
+    """Return whether the last mover has three in a row, or the board is full."""
     last = state[int((state[2] + np.uint64(1)) & np.uint64(1))]
     for line in _LINES:
         if last & line == line:
@@ -136,7 +136,7 @@ def is_over(game: TicTacToe, state: State) -> bool:
 
 @rule(TicTacToe)
 def scores(game: TicTacToe, state: State, out: np.ndarray) -> None:
-    """1 for three in a row, -1 for the other player, 0 each for a draw."""
+    """Score 1 for three in a row, -1 for the other player, 0 each for a draw."""
     out[:] = 0.0
     for player in range(2):
         for line in _LINES:
@@ -147,7 +147,7 @@ def scores(game: TicTacToe, state: State, out: np.ndarray) -> None:
 
 @rule(TicTacToe)
 def encode(game: TicTacToe, state: State, viewer: int, out: np.ndarray) -> None:
-    """My stones, then the other player's."""
+    """Encode my stones, then the other player's."""
     out[:] = 0
     for plane in range(2):
         stones = state[viewer ^ plane]
@@ -158,5 +158,5 @@ def encode(game: TicTacToe, state: State, viewer: int, out: np.ndarray) -> None:
 
 @rule(TicTacToe)
 def key(game: TicTacToe, state: State) -> np.uint64:
-    """Both stones words side by side, mixed."""
+    """Return a hash of both words of stones."""
     return mix64((state[0] << np.uint64(9)) | state[1])

@@ -1,1 +1,1 @@
-"""Gatekeeper: decides which model version is the champion, and keeps the rating ladder; see `gatekeeper.service`."""
+"""Gatekeeper: selects the champion among model versions and maintains the rating ladder; see `gatekeeper.service`."""

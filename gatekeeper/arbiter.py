@@ -1,17 +1,17 @@
-"""Arbiter: takes candidates in, decides one at a time, and carries out promotions and rollbacks.
+"""Arbiter: accepts candidates, decides one at a time, and carries out promotions and rollbacks.
 
     submitted ──► queued ──► playing ──► promoted | rejected
-                    │           └──────► broken            checks or loading failed, or it answered nonsense
+                    │           └──────► broken            failed checks or loading, or invalid evaluations
                     ├──────────────────► broken
-                    └──────────────────► superseded        a newer one was there when its turn came
+                    └──────────────────► superseded        a newer candidate was queued when its turn came
 
-The newest candidate goes first, and those older than it are then given up: the loop learns from the latest network. A
-match that has begun is played to its end, over restarts of this process and of the inference server. A server that is
-away, a full disk or a wrong token change no candidate's fate: the arbiter waits and tries again. Any other failure is
-tried again a few times; when the champion is served all the same, the candidate is broken. No candidate ends the service.
+The newest candidate is decided first and supersedes all older ones: the loop learns from the latest network. A match in
+progress is played to its end, across restarts of this process and of the inference server. An unreachable server, a full
+disk or a wrong token do not affect the verdict: the arbiter waits and retries. Any other failure is retried a few times; if
+the champion is still served then, the candidate is broken. No candidate can stop the service.
 
-No version becomes champion by any path unless an inference server has loaded it, which tests its answers to the golden
-positions; or an operator has accepted the risk.
+On every path a version becomes champion only after an inference server has loaded it, which tests its output for the golden
+positions; or after an operator has accepted the risk.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ __all__ = ["Arbiter"]
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 10.0
 MOST_FAILURES = 8
-"""Failures without a known cause before a candidate is broken; with the pauses between them they take about 20 s."""
+"""Failures of unknown cause after which a candidate is broken; with the pauses between them they take about 20 s."""
 LONGEST_REASON = 2_000  # characters
 
-# What passes by itself or by an operator's hand, and is no fault of a candidate.
+# Transient failures and those an operator can repair; none is a fault of the candidate.
 PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound, ConfigurationError, OSError)
 
 log = structlog.get_logger()
@@ -94,18 +94,17 @@ class Arbiter:
         self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
         self._work = asyncio.Event()
         self._traces: dict[int, str] = {}
-        """By version, the trace a candidate was offered in; forgotten when it is settled, and by a restart."""
+        """Trace context of each unsettled candidate's submission, by version; not kept over a restart."""
         self._failures: Counter[int] = Counter()
-        """Failures without a known cause by candidate; forgotten likewise."""
+        """Failures of unknown cause, by unsettled candidate; not kept over a restart."""
         self.idle = asyncio.Event()
         """Set while no candidate waits for a decision."""
 
     async def submit(self, version: int, manifest_sha256: str) -> Candidate:
-        """Take a candidate in and return where it stands; repeating it changes nothing.
+        """Accept a candidate and return its status; idempotent.
 
-        Raises `ModelNotFound` for a version that is not stored, `InvalidRequest` when its manifest is another one,
-        `CorruptModel` when the manifest cannot be read, `Unavailable`.
-        Cancellation: it was taken in, or never offered.
+        Raises `ModelNotFound` for a version that is not stored, `InvalidRequest` for a different manifest, `CorruptModel`
+        for an unreadable one, `Unavailable`. Cancellation: the candidate is either accepted or unknown.
         """
         stored = await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
         if stored != manifest_sha256:
@@ -123,11 +122,11 @@ class Arbiter:
         return candidate
 
     async def promote(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
-        """Make a version the champion whatever its results; the champion itself stays as it is.
+        """Make a version the champion regardless of its results; no effect on the present champion.
 
-        `without_self_test` accepts a version that no inference server has loaded, when none can be asked; the reason says so.
-        Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
-        Cancellation: it is done and known, or nothing happened.
+        `without_self_test` accepts a version that no inference server has loaded while none is reachable; the stored reason
+        notes it. Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        Cancellation: the promotion is either complete and announced or has no effect.
         """
         async with self._pointer.command():
             champion = self._pointer.champion
@@ -137,7 +136,7 @@ class Arbiter:
             champion = await self._crown(version, reason=reason, without_self_test=without_self_test)
         try:
             await self._ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
-        except Unavailable as error:  # it is champion all the same
+        except Unavailable as error:  # the promotion itself is complete
             log.warning("promotion.not_noted", version=version, error=str(error))
         return champion
 
@@ -148,9 +147,9 @@ class Arbiter:
             return await self._crown(version, reason=f"{ROLLBACK}: {reason}" if reason else ROLLBACK)
 
     async def run(self) -> None:
-        """Decide on candidates for ever. Raises `StaleEpoch` when another gatekeeper has taken over.
+        """Decide on candidates until cancelled. Raises `StaleEpoch` when another gatekeeper has taken over.
 
-        Cancellation: a match under way goes on at the next start.
+        Cancellation: a match in progress resumes at the next start.
         """
         await self._tidy_up()
         while True:
@@ -168,7 +167,7 @@ class Arbiter:
                 self._backoff.reset()
 
     def _next(self) -> int | None:
-        """Return the candidate whose turn it is: one whose match has begun, else the newest."""
+        """Return the next candidate: one whose match has begun, else the newest."""
         waiting = [c for c in self._ledger.candidates() if not c.status.settled]
         metrics.GATE_QUEUE.set(sum(c.status is CandidateStatus.QUEUED for c in waiting))
         begun = [c for c in waiting if c.status is CandidateStatus.PLAYING]
@@ -182,7 +181,7 @@ class Arbiter:
         await self._work.wait()
 
     async def _attempt(self, version: int) -> None:
-        """Decide on a candidate; settle it as broken when that keeps failing. Raises what passes, and `StaleEpoch`."""
+        """Decide on a candidate; settle it as broken after repeated failures. Raises `PASSING` errors and `StaleEpoch`."""
         try:
             await self._decide(version)
         except Exception as failure:
@@ -198,14 +197,14 @@ class Arbiter:
             await self._settle(version, CandidateStatus.BROKEN, text)
 
     async def _serves_champion(self) -> bool:
-        """Return whether the inference server answers for the champion; false also when it cannot be asked."""
+        """Return whether the inference server has the champion; false when it is unreachable."""
         try:
             return await self._serving.has_champion()
         except ZerofleetError:
             return False
 
     async def _decide(self, version: int) -> None:
-        """Bring one candidate to its end, or back into the queue. Raises what passes."""
+        """Settle one candidate, or return it to the queue. Raises `PASSING` errors."""
         champion = self._pointer.champion
         if champion is not None and version <= champion.version:
             await self._settle_outrun(version, champion)
@@ -221,8 +220,8 @@ class Arbiter:
         except ChampionChanged:
             await self._requeue(version)
         except BrokenVersion as error:
-            if error.version != version:  # no fault of the candidate, and no reason to crown anybody either
-                raise Unavailable(f"champion {error.version} answers nonsense ({error}); roll back") from error
+            if error.version != version:  # not the candidate's fault, and no evidence for a promotion either
+                raise Unavailable(f"champion {error.version} returns invalid evaluations ({error}); roll back") from error
             await self._settle(version, CandidateStatus.BROKEN, str(error))
         except CorruptModel as error:
             if not await self._serving.has_champion():
@@ -230,7 +229,7 @@ class Arbiter:
             await self._settle(version, CandidateStatus.BROKEN, str(error))
 
     async def _judge(self, version: int, champion: Champion | None) -> None:
-        """Have a sound candidate loaded, measure it, and promote or reject it."""
+        """Load a verified candidate, measure it, and promote or reject it."""
         async with self._serving.including(version):
             decision = Decision(True, "first champion" if champion is None else "promoted without a match")
             if champion is not None and self._plays_matches:
@@ -243,7 +242,7 @@ class Arbiter:
             await self._settle(version, status, decision.reason)
 
     async def _match(self, version: int, champion: Champion) -> Decision:
-        """Have a candidate play the champion. The thousands of evaluations of a match are not recorded."""
+        """Play a candidate against the champion. The thousands of evaluations of a match are not traced."""
         with tracing.child("gate.match", version=version, champion=champion.version):
             with tracing.paused():
                 decision = await self._referee.play(version, champion, self._evaluator)
@@ -253,7 +252,7 @@ class Arbiter:
         return decision
 
     async def _succeed(self, version: int, champion: Champion | None, reason: str) -> None:
-        """Make a candidate the successor of the champion it was measured against, and of no other."""
+        """Promote a candidate, provided that the champion it was measured against still is champion."""
         async with self._pointer.command():
             if self._pointer.epoch != (champion.epoch if champion else 0):
                 raise ChampionChanged
@@ -263,7 +262,7 @@ class Arbiter:
                 tracing.note(epoch=written.epoch, reason=reason)
 
     async def _crown(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
-        """Check a version, have it loaded and so tested by the inference server, and point to it."""
+        """Verify a version, load it on the inference server, which self-tests it, and write the pointer."""
         await self._check(version)
         async with AsyncExitStack() as stack:
             try:
@@ -275,7 +274,7 @@ class Arbiter:
                         raise
                     if not without_self_test:
                         raise Unavailable(
-                            f"version {version} was not self-tested because the inference server is away or cannot load it"
+                            f"version {version} was not self-tested: the inference server is unreachable or cannot load it"
                             f" ({error}); start it, or promote version {version} with --without-self-test"
                         ) from error
                     reason = f"{reason} {NOT_SELF_TESTED}"
@@ -283,7 +282,7 @@ class Arbiter:
             return await self._pointer.write(version, reason=reason)
 
     async def _passed_before(self, version: int) -> bool:
-        """Return whether a version was champion, with this very content, after its self-test."""
+        """Return whether a version with the same content has been a self-tested champion."""
         sha256 = await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
         return was_self_tested(self._pointer.history, version, sha256)
 
@@ -293,7 +292,7 @@ class Arbiter:
             await self._disk.run(partial(self._store.verify, self._model, version, game=self._game))
 
     async def _requeue(self, version: int) -> None:
-        """Let a candidate begin again, as the champion changed during its match; unless it is that champion."""
+        """Queue a candidate again after the champion changed during its match, unless it is settled."""
         log.info("match.pointless", version=version)
         await self._close_matches(version, rated=False)
         candidate = self._ledger.candidate(version)
@@ -306,7 +305,7 @@ class Arbiter:
                 await self._settle(older, CandidateStatus.SUPERSEDED, f"version {version} came before its turn")
 
     async def _settle_outrun(self, version: int, champion: Champion) -> None:
-        """Settle a candidate that is the champion already, or older than it."""
+        """Settle a candidate that is already the champion, or older than it."""
         if version == champion.version:
             await self._settle(version, CandidateStatus.PROMOTED, champion.reason)
         else:
@@ -314,7 +313,7 @@ class Arbiter:
             await self._settle(version, CandidateStatus.REJECTED, reason)
 
     async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
-        """Note the end of a candidate, and close its match."""
+        """Record the verdict on a candidate, and close its match."""
         reason = reason[:LONGEST_REASON].encode(errors="backslashreplace").decode()
         report = self._referee.report_of(version)
         await self._ledger.set_status(version, status, reason=reason, report=report)
@@ -333,7 +332,7 @@ class Arbiter:
                 await self._ledger.close_match(board.terms.match_id, rated_groups=rated_groups)
 
     async def _tidy_up(self) -> None:
-        """Finish what a killed process had decided and not written down."""
+        """Close the matches of settled candidates that a killed process left open."""
         for candidate in self._ledger.candidates():
             if candidate.status.settled:
                 await self._close_matches(candidate.version, rated=candidate.status is CandidateStatus.PROMOTED)

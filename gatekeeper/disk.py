@@ -1,4 +1,4 @@
-"""One thread for everything that must be on disk before it counts, and waiting for it that cancellation cannot cut short."""
+"""One thread for writes that must be durable before they count, and waits for them that cancellation cannot interrupt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Disk:
-    """Runs blocking work one after another in a thread of its own; use as `with Disk() as disk`."""
+    """Executor of blocking work, one job at a time in a dedicated thread; use as `with Disk() as disk`."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gatekeeper-disk")
@@ -26,9 +26,9 @@ class Disk:
         self._executor.shutdown(wait=True)
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns, raise what it raises.
+        """Return the result of `work`, or raise its exception.
 
-        Cancellation: the work is done or not begun, and nobody sees its result.
+        Cancellation: the work is done or not begun, and its result is discarded.
         """
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 

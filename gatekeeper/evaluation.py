@@ -1,4 +1,4 @@
-"""Evaluations of a match: counted, and failing with the version that failed."""
+"""Evaluator of matches: counts evaluations, and attributes errors to a version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["BrokenVersion", "FailedVersion", "WatchedEvaluator"]
 
 
 class BrokenVersion(CorruptModel):
-    """A version answered something that no sound network answers."""
+    """The output of a version is invalid for any network."""
 
     def __init__(self, version: int, text: str) -> None:
         super().__init__(text)
@@ -20,7 +20,7 @@ class BrokenVersion(CorruptModel):
 
 
 class FailedVersion(ZerofleetError):
-    """The evaluation of a version failed for a reason that neither names a fault of it nor says that it will pass."""
+    """The evaluation of a version failed for a reason that is neither its fault nor known to be transient."""
 
     def __init__(self, version: int, text: str) -> None:
         super().__init__(text)
@@ -28,14 +28,14 @@ class FailedVersion(ZerofleetError):
 
 
 class WatchedEvaluator:
-    """Passes evaluations on and watches them."""
+    """Evaluator that forwards requests, measures them and attributes errors."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._network = metrics.EVALUATIONS.labels(source="network")
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`; raises `BrokenVersion` for a corrupt answer, `FailedVersion` for an internal error.
+        """See `Evaluator.evaluate`; raises `BrokenVersion` for invalid output, `FailedVersion` for an internal error.
 
         Cancellation: as there.
         """

@@ -1,4 +1,4 @@
-"""What the journal remembers: one kind of line for each thing that happened. A line's meaning never changes."""
+"""Events of the journal, one kind of line each. The meaning of a line never changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Line(BaseModel):
 
 
 class JournalBegun(_Line):
-    """The first line."""
+    """Header of the journal."""
 
     event: Literal["journal"] = "journal"
     schema_version: int = SCHEMA
@@ -37,7 +37,7 @@ class JournalBegun(_Line):
 
 
 class Submitted(_Line):
-    """A version was offered."""
+    """A version was submitted as a candidate."""
 
     event: Literal["submitted"] = "submitted"
     version: int
@@ -45,7 +45,7 @@ class Submitted(_Line):
 
 
 class StatusChanged(_Line):
-    """A candidate went on: its match began, or it was decided."""
+    """The status of a candidate changed: its match began, or it was decided."""
 
     event: Literal["status"] = "status"
     version: int
@@ -55,7 +55,7 @@ class StatusChanged(_Line):
 
 
 class MatchOpened(_Line):
-    """A match was arranged; everything that decides its games."""
+    """A match was opened, with all parameters that determine its games."""
 
     event: Literal["match"] = "match"
     match_id: str
@@ -68,7 +68,7 @@ class MatchOpened(_Line):
 
 
 class GameEnded(_Line):
-    """A game of a match."""
+    """A game of a match ended."""
 
     event: Literal["game"] = "game"
     match_id: str
@@ -80,7 +80,7 @@ class GameEnded(_Line):
 
 
 class MatchClosed(_Line):
-    """A match is over; its first `rated_groups` groups of games count for the ladder."""
+    """A match was closed; its first `rated_groups` groups of games count for the ladder."""
 
     event: Literal["closed"] = "closed"
     match_id: str
@@ -88,7 +88,7 @@ class MatchClosed(_Line):
 
 
 class Tallied(_Line):
-    """Games of closed matches between two players, summed up when the journal was last rewritten."""
+    """Total of the games of closed matches between two players, from the last rewrite of the journal."""
 
     event: Literal["tally"] = "tally"
     first: str
@@ -98,7 +98,7 @@ class Tallied(_Line):
 
 
 class Placed(_Line):
-    """Games of closed matches between two players on more than two seats, all ended alike; summed up as `Tallied`."""
+    """Number of games of closed matches between two players on more than two seats with one outcome; see `Tallied`."""
 
     event: Literal["placed"] = "placed"
     first: str

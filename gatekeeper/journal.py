@@ -1,4 +1,4 @@
-"""Journal of the gatekeeper: its events, each on disk before it counts; read again at the next start."""
+"""Journal of the gatekeeper: its events, each durable before it counts; replayed at the next start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class EventJournal:
-    """An append-only file of events. One process, one thread at a time; the lease keeps others away."""
+    """An append-only file of events. One process, one thread at a time; the lease excludes others."""
 
     def __init__(self, path: Path, *, model: str) -> None:
         self._model = model
@@ -27,13 +27,13 @@ class EventJournal:
             EVENTS,
             header=EVENTS.dump_json(JournalBegun(model=model)),
             check_header=self._require_own,
-            remedy="restore the file, or move it away: the champion stays, match results and ratings begin anew",
+            remedy="restore the file, or move it away: the champion stays, match results and ratings are reset",
         )
 
     def read(self) -> list[Event]:
-        """Return every event so far, oldest first, without a last line cut short.
+        """Return every event so far, oldest first, without a truncated last line.
 
-        Raises `RunDirectoryError` when the file is damaged elsewhere, is of another model, or of another schema.
+        Raises `RunDirectoryError` when the file is damaged elsewhere, or has another model or schema.
         """
         events = self._journal.read()
         if dropped_bytes := self._journal.dropped_bytes:
@@ -41,12 +41,12 @@ class EventJournal:
         return events
 
     def rewrite(self, events: Iterable[Event]) -> None:
-        """Replace the file, whole or not at all, by a header and these events. Raises `Unavailable` when the disk refuses."""
+        """Replace the file atomically by a header and these events. Raises `Unavailable` when a write fails."""
         with self._unavailable("nothing was changed"):
             self._journal.rewrite(events)
 
     def append(self, event: Event) -> None:
-        """Add an event; it is on disk when this returns. Raises `Unavailable` when the disk refuses; then nothing is added."""
+        """Append an event, durably. Raises `Unavailable` when the write fails; the event is then not added."""
         with self._unavailable("the event was not counted"):
             self._journal.append(event)
 

@@ -1,13 +1,13 @@
-"""Rating ladder: how strong champions are, on a scale whose fixed rungs are the classical agents.
+"""Rating ladder: strength of champions on a scale anchored to the classical agents.
 
-    random ── alpha_beta:1 ── alpha_beta:2 ── … ── alpha_beta:5        neighbours meet once for all
-       └────────────┴───────────────┴───── champion ──┘                each champion meets every rung
+    random ── alpha_beta:1 ── alpha_beta:2 ── … ── alpha_beta:5        neighbours play one match
+       └────────────┴───────────────┴───── champion ──┘                each champion plays every rung
                                                │
                                         next champion                  their gate match counts as well
 
-Ratings are Bayesian Elo over all those games. (Matches that a sequential test ended early flatter the winner a little;
-only those that led to a promotion are counted.) The ladder plays while nothing else is to be done: never while a candidate
-waits, and only a share of the time.
+Ratings are Bayesian Elo over all these games. (Matches stopped early by a sequential test slightly overrate the winner;
+only those that led to a promotion are counted.) The ladder plays at low priority: never while a candidate waits, and only
+for a share of the time.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from zerofleet.telemetry import metrics
 
 __all__ = ["Ladder", "rest_s"]
 
-RATED_CHAMPIONS = 40  # the latest; a rating costs the cube of their number
+RATED_CHAMPIONS = 40  # the latest; the cost of rating is cubic in their number
 PAUSE_S = 2.0
 
 log = structlog.get_logger()
 
 
 class Ladder:
-    """Plays and rates for one model."""
+    """Rating ladder of one model."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Ladder:
         return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(rated, anchor=ANCHOR)]
 
     async def run(self, evaluator: Evaluator) -> None:
-        """Play what is missing, for each champion anew, for ever.
+        """Play the missing matches of each champion until cancelled.
 
-        Cancellation: games under way are lost, results are kept.
+        Cancellation: games in progress are lost, results are kept.
         """
         await asyncio.sleep(self._settings.ladder_delay_s)
         while self._names:
@@ -91,7 +91,7 @@ class Ladder:
                 await self._close_matches_of_former_champions()
                 self._show()
                 await self._play(evaluator, epoch)
-            except Exception as failure:  # nothing that the ladder meets may end the gatekeeper
+            except Exception as failure:  # no failure of the ladder may stop the gatekeeper
                 error = first_error(failure)
                 foreseen = isinstance(error, Unavailable | Overloaded | ModelNotFound | CorruptModel)
                 log.info("ladder.delayed", error=str(error), exc_info=None if foreseen else failure)
@@ -100,14 +100,14 @@ class Ladder:
             await self._pointer.changed_since(epoch)
 
     async def _play(self, evaluator: Evaluator, epoch: int) -> None:
-        """Play until nothing is missing or another champion comes."""
+        """Play until no match is missing or the champion changes."""
         boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
             slots=self._settings.ladder_slots,
             cache_positions=self._settings.cache_positions,
             before_step=self._take_turns,
-            agent_threads=1,  # the ladder's share of the time is counted for one core
+            agent_threads=1,  # `ladder_time_share` refers to one core
         )
         self._resumed_at_s = asyncio.get_running_loop().time()
         pairings = self._until_changed(in_turns(boards), epoch)
@@ -124,7 +124,7 @@ class Ladder:
             await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _missing(self) -> list[MatchTerms]:
-        """Return the matches that have not been played to their end."""
+        """Return the matches that are not complete."""
         matches = list(pairwise(self._names))
         if self._pointer.champion is not None:
             champion = f"model:{self._pointer.champion.version}"
@@ -159,7 +159,7 @@ class Ladder:
         self._resumed_at_s = clock()
 
     async def _close_matches_of_former_champions(self) -> None:
-        """End matches of players who will not play on; their games count."""
+        """Close the matches of former champions; their games count."""
         champion = self._pointer.champion
         for board in self._ledger.boards("ladder"):
             first = board.terms.players[0]
@@ -167,9 +167,9 @@ class Ladder:
                 await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _chosen_rungs(self) -> tuple[str, ...]:
-        """Return the classical rungs, weakest first: those that the settings name, else those of the game.
+        """Return the classical rungs, weakest first: those in the settings, else those of the game.
 
-        Raises `ConfigurationError` for one that was named and does not exist or cannot play the game.
+        Raises `ConfigurationError` for a configured one that does not exist or cannot play the game.
         """
         gate = self._settings.gate
         if not gate.rungs:
@@ -189,7 +189,7 @@ class Ladder:
 
 
 def rest_s(worked_s: float, time_share: float) -> float:
-    """Return how long to rest after so much work, so that work takes `time_share` of the time."""
+    """Return the rest after `worked_s` of work such that work takes `time_share` of the time."""
     return worked_s * (1.0 / time_share - 1.0)
 
 

@@ -1,9 +1,9 @@
-"""Lease: the right to promote, held by one gatekeeper at a time, with the epochs that fence off a former holder.
+"""Lease: the exclusive right to promote, with epochs as fencing tokens against a former holder.
 
-Two things lie in the model's directory. A lock that the operating system drops with its process keeps a second gatekeeper
-of the same machine out. A file with the holder's name and the last epoch covers what a lock cannot: file systems on which
-locks do not reach other machines, and a holder that slept while somebody broke the lock. Each write of the champion
-pointer first takes the next epoch, which only the named holder can; and the store refuses an epoch that is not new.
+The model's directory holds two files. A lock, released by the operating system with its process, excludes a second
+gatekeeper on the same machine. A file with the holder's name and the last epoch covers the cases a lock does not: file
+systems whose locks do not reach other machines, and a holder that was suspended while the lock was broken. Each write of
+the champion pointer first draws the next epoch, which only the named holder can; the store rejects an epoch that is not new.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Lease"]
 
 
 class Lease:
-    """A held lease; usable in `with`. Methods block on the disk."""
+    """A held lease; a context manager. Methods block on the disk."""
 
     def __init__(self, path: Path, holder: str, lock: int) -> None:
         self._path = path
@@ -32,9 +32,9 @@ class Lease:
 
     @classmethod
     def acquire(cls, directory: Path, *, above: int = 0) -> Self:
-        """Take the lease of a model's directory. Epochs will be greater than `above` and than any given out before.
+        """Take the lease of a model's directory. Epochs will be greater than `above` and than any earlier one.
 
-        Raises `Unavailable` while another process holds it, naming that process.
+        Raises `Unavailable` while another process holds it, with that process's name.
         """
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "gatekeeper_lease.json"
@@ -42,7 +42,7 @@ class Lease:
         if not try_lock(lock):
             os.close(lock)
             holder = _read(path)[0] or "another process"
-            raise Unavailable(f"the gatekeeper of {directory} is {holder} already; stop it before starting another")
+            raise Unavailable(f"the lease of {directory} is held by {holder} already; stop it before starting another")
         lease = cls(path, f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}", lock)
         try:
             lease._write(max(above, _read(path)[1]))
@@ -52,19 +52,19 @@ class Lease:
         return lease
 
     def next_epoch(self, *, above: int = 0) -> int:
-        """Return an epoch greater than `above` and than every earlier one, and take note of it.
+        """Return an epoch greater than `above` and than every earlier one, after storing it.
 
-        Raises `StaleEpoch` when somebody else has taken the lease; `Unavailable` when the disk refuses.
+        Raises `StaleEpoch` when another process has taken the lease; `Unavailable` when the write fails.
         """
         holder, epoch = _read(self._path)
         if holder != self.holder:
-            raise StaleEpoch(f"the lease of {self._path.parent} is held by {holder or 'nobody'}, not by {self.holder} any more")
+            raise StaleEpoch(f"the lease of {self._path.parent} is held by {holder or 'no process'}, not by {self.holder}")
         following = max(epoch, above) + 1
         self._write(following)
         return following
 
     def release(self) -> None:
-        """Let another process take the lease. Calling it twice is harmless."""
+        """Release the lease; idempotent."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -83,7 +83,7 @@ class Lease:
 
 
 def _read(path: Path) -> tuple[str, int]:
-    """Return holder and epoch; nobody and 0 when the file is absent or says nothing that can be understood."""
+    """Return holder and epoch; an empty name and 0 when the file is absent or unreadable."""
     try:
         says = json.loads(path.read_bytes())
         return str(says["holder"]), int(says["epoch"])

@@ -1,7 +1,7 @@
-"""Ledger: what the gatekeeper knows of candidates and matches, in memory and in the journal.
+"""Ledger: state of candidates and matches, in memory and in the journal.
 
-Every change is on disk before it is seen. At the start the journal is folded into memory again, and rewritten without what
-no longer matters (the single games of matches that are over).
+Every change is durable before it is visible. At the start the journal is replayed into memory, and compacted: the single
+games of closed matches are dropped.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Ledger:
         self._hashes: dict[int, str] = {}
         self._boards: dict[str, tuple[Purpose, Scoreboard]] = {}
         self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
-        """Rated games of closed matches by their players, those that ended alike summed up."""
+        """Rated games of closed matches by their players, games of equal outcome added up."""
 
     def load(self) -> None:
-        """Read the journal and tidy it up; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
+        """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
         for event in self._journal.read():
             try:
                 self._fold(event)
@@ -54,11 +54,11 @@ class Ledger:
         self._journal.rewrite(self._present())
 
     def candidates(self) -> list[Candidate]:
-        """Return every candidate ever, by version."""
+        """Return every candidate, settled or not, by version."""
         return [self._candidates[version] for version in sorted(self._candidates)]
 
     def candidate(self, version: int) -> Candidate | None:
-        """Return one candidate."""
+        """Return a candidate, None for an unknown version."""
         return self._candidates.get(version)
 
     def unsettled(self) -> list[int]:
@@ -66,16 +66,16 @@ class Ledger:
         return [candidate.version for candidate in self.candidates() if not candidate.status.settled]
 
     async def submit(self, version: int, manifest_sha256: str) -> Candidate:
-        """Take a candidate in; a known one is returned as it stands.
+        """Add a candidate; return a known one unchanged.
 
-        Raises `InvalidRequest` when that number was offered with another content; `Unavailable` when the disk refuses.
-        Cancellation: it is taken in, or was never offered.
+        Raises `InvalidRequest` for a known number with other content; `Unavailable` when the write fails.
+        Cancellation: the candidate is either added or unknown.
         """
         if version in self._hashes:
             if self._hashes[version] != manifest_sha256:
                 raise InvalidRequest(
                     f"version {version} was offered before with manifest {self._hashes[version][:16]}…, "
-                    f"now with {manifest_sha256[:16]}…; versions never change, publish a new one"
+                    f"now with {manifest_sha256[:16]}…; versions are immutable, publish a new one"
                 )
         else:
             await self._commit(events.Submitted(version=version, manifest_sha256=manifest_sha256))
@@ -84,34 +84,34 @@ class Ledger:
     async def set_status(
         self, version: int, status: CandidateStatus, *, reason: str = "", report: MatchReport | None = None
     ) -> Candidate:
-        """Note what became of a candidate. Raises `Unavailable`. Cancellation: it is noted, or not at all."""
+        """Record the status of a candidate. Raises `Unavailable`. Cancellation: recorded, or no effect."""
         known = self._candidates.get(version)
         if known is None or (known.status, known.reason, known.match) != (status, reason, report):
             await self._commit(events.StatusChanged(version=version, status=status, reason=reason, report=report))
         return self._candidates[version]
 
     async def open_match(self, terms: MatchTerms, purpose: Purpose) -> Scoreboard:
-        """Return the board of a match, with what is known of it already. Raises `Unavailable`. Cancellation: as `submit`."""
+        """Return the board of a match with its results so far. Raises `Unavailable`. Cancellation: as `set_status`."""
         if terms.match_id not in self._boards:
             await self._commit(_opened(terms, purpose))
         return self._boards[terms.match_id][1]
 
     async def record(self, result: GameResult) -> None:
-        """Count a result of an open match, once. Raises `RecordRejected`, `Unavailable`. Cancellation: as `submit`."""
+        """Count a result of an open match, once. Raises `RecordRejected`, `Unavailable`. Cancellation: as `set_status`."""
         if self._board(result.match_id).is_new(result):
             await self._commit(_ended(result))
 
     async def close_match(self, match_id: str, *, rated_groups: int) -> None:
-        """End a match; so many groups of it count for the ladder. Raises `Unavailable`. Cancellation: as `submit`."""
+        """Close a match; its first `rated_groups` groups are rated. Raises `Unavailable`. Cancellation: as `set_status`."""
         if match_id in self._boards:
             await self._commit(events.MatchClosed(match_id=match_id, rated_groups=rated_groups))
 
     def boards(self, purpose: Purpose) -> list[Scoreboard]:
-        """Return the boards of the open matches of a kind."""
+        """Return the boards of the open matches with that purpose."""
         return [board for kind, board in self._boards.values() if kind == purpose]
 
     def evidence(self) -> list[Tally | Placement]:
-        """Return every rated game: those of closed matches, and what the ladder has played so far."""
+        """Return all rated games: those of closed matches and of the ladder's open ones."""
         found = [one for counted in self._closed.values() for one in counted]
         for purpose, board in self._boards.values():
             if purpose == "ladder":
@@ -175,7 +175,7 @@ class Ledger:
         )
 
     def _present(self) -> Iterator[Event]:
-        """Yield events that fold into what is known now."""
+        """Yield events that fold into the present state."""
         for version, sha256 in sorted(self._hashes.items()):
             yield events.Submitted(version=version, manifest_sha256=sha256)
         for candidate in self.candidates():
@@ -207,7 +207,7 @@ def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
 
 
 def _ended(result: GameResult) -> events.GameEnded:
-    """Return the line for a result. What its moves cost is not kept: no verdict and no rating depends on it."""
+    """Return the line for a result, without its efforts: no verdict and no rating depends on them."""
     known = asdict(result)
     del known["efforts"]
     return events.GameEnded(**known)

@@ -1,8 +1,8 @@
-"""The champion pointer as this process holds it: changed by one command at a time, seen by every watcher.
+"""Champion pointer in this process: changed by one command at a time, observed by every watcher.
 
-The pointer itself is a file of the model store, written whole or not at all, and only over the one this process knows.
-Commands queue up behind one lock, so the champion is always what the last command said, and each change has an epoch of
-the lease: a gatekeeper that has been replaced gets `StaleEpoch` and must end.
+The pointer is a file of the model store, written atomically, and only if it still is the one this process read last.
+Commands are serialised by a lock, so the champion is always that of the last command, and each change carries an epoch of
+the lease: a gatekeeper that has been replaced gets `StaleEpoch` and must stop.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from zerofleet.storage.model_store import ModelStore
 __all__ = ["NOT_SELF_TESTED", "ROLLBACK", "ChampionPointer", "previous_version", "was_self_tested"]
 
 ROLLBACK = "rollback"
-"""How the reason of a rollback begins, in the pointer and its history."""
+"""Prefix of a rollback's reason, in the pointer and its history."""
 
 NOT_SELF_TESTED = "(without self-test)"
-"""How the reason of a champion ends that no inference server had loaded when it was promoted."""
+"""Suffix of the reason of a champion that no inference server had loaded when it was promoted."""
 
 log = structlog.get_logger()
 
 
 class ChampionPointer:
-    """The champion of one model."""
+    """Champion of one model, and its history."""
 
     def __init__(self, store: ModelStore, model: str, lease: Lease, disk: Disk) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class ChampionPointer:
 
     @property
     def champion(self) -> Champion | None:
-        """The champion, None before the first promotion."""
+        """Champion, None before the first promotion."""
         return self._history[-1] if self._history else None
 
     @property
@@ -63,9 +63,9 @@ class ChampionPointer:
 
     @asynccontextmanager
     async def command(self) -> AsyncIterator[None]:
-        """Hold the right to change the pointer; commands are served in the order in which they asked.
+        """Hold the right to change the pointer; commands are served in order of arrival.
 
-        Cancellation: while waiting, the command was never given.
+        Cancellation: while waiting, no effect.
         """
         async with self._commands:
             yield
@@ -73,8 +73,8 @@ class ChampionPointer:
     async def write(self, version: int, *, reason: str) -> Champion:
         """Point to a version; only inside `command`.
 
-        Raises what `ModelStore.write_champion` raises: `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
-        Cancellation: raised after the pointer is written and watchers know it, or nothing happened.
+        Raises the errors of `ModelStore.write_champion`: `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        Cancellation: raised after the pointer is written and watchers are notified, or no effect.
         """
         try:
             return await self._disk.commit(partial(self._write, version, reason), self._announce)
@@ -83,17 +83,17 @@ class ChampionPointer:
             raise
 
     async def until_lost(self) -> None:
-        """Return never; raises `StaleEpoch` once another gatekeeper has taken over, whoever noticed it.
+        """Wait until another gatekeeper has taken over, then raise `StaleEpoch`; never return.
 
-        Cancellation: nothing happened.
+        Cancellation: no effect.
         """
         await self._lost_lease.wait()
-        raise StaleEpoch(f"another gatekeeper promotes {self._model} now; this one ends")
+        raise StaleEpoch(f"another gatekeeper promotes {self._model} now; this one stops")
 
     async def watch(self) -> AsyncGenerator[Champion]:
-        """Yield the champion at once, when there is one, and then each change; a slow reader gets the latest.
+        """Yield the champion, if any, and then each change; a slow reader gets the latest only.
 
-        Ends with `close`. Cancellation: nothing happened.
+        Ends with `close`. Cancellation: no effect.
         """
         seen = 0
         while True:
@@ -107,12 +107,12 @@ class ChampionPointer:
                 await changed.wait()
 
     async def changed_since(self, epoch: int) -> None:
-        """Return when the champion's epoch is another one. Cancellation: nothing happened."""
+        """Wait until the champion's epoch differs from `epoch`. Cancellation: no effect."""
         while self.epoch == epoch:
             await self._changed.wait()
 
     def close(self) -> None:
-        """End all watchers."""
+        """End the iteration of all watchers."""
         self._closed = True
         self._wake()
 
@@ -122,7 +122,7 @@ class ChampionPointer:
         try:
             champion = self._store.write_champion(self._model, version, epoch=epoch, reason=reason, after=self.epoch)
         except Unavailable:
-            # The pointer may be in place and only its history line missing; the store adds that at the next write.
+            # The pointer may be written and only its history line missing; the store adds that with the next write.
             written = self._store.champion(self._model)
             if written is None or written.epoch != epoch:
                 raise
@@ -141,9 +141,9 @@ class ChampionPointer:
 
 
 def previous_version(history: Sequence[Champion]) -> int:
-    """Return the version that a rollback makes champion: the one before the present, as if it had never been promoted.
+    """Return the target of a rollback: the predecessor of the champion, as if the champion had never been promoted.
 
-    Rollbacks in a row go further back each time. Raises `ModelNotFound` when nobody came before.
+    Consecutive rollbacks go further back each time. Raises `ModelNotFound` when there is no predecessor.
     """
     line: list[int] = []
     for champion in history:
@@ -159,7 +159,7 @@ def previous_version(history: Sequence[Champion]) -> int:
 
 
 def was_self_tested(history: Sequence[Champion], version: int, manifest_sha256: str) -> bool:
-    """Return whether a version with this manifest was a champion that an inference server had loaded before."""
+    """Return whether a version with this manifest has been champion after an inference server had loaded it."""
     return any(
         (champion.version, champion.manifest_sha256) == (version, manifest_sha256)
         and not champion.reason.endswith(NOT_SELF_TESTED)

@@ -1,13 +1,13 @@
-"""Pruning: the model store does not grow for ever.
+"""Pruning: bounds the size of the model store.
 
-The trainer publishes, the gatekeeper deletes: it alone knows which versions are still needed. What stays:
+The trainer publishes, the gatekeeper deletes: it alone can tell which versions are still needed. These stay:
 
-- every champion there ever was, so that one can go back to it and the ladder can play it;
-- candidates that wait for a decision, and what the inference server is to have;
-- the newest `keep` versions whatever became of them, and of older ones every `keep_every`th as history.
+- every champion, past or present, for rollbacks and for the ladder;
+- candidates that wait for a decision, and versions the inference server should have;
+- the newest `keep` versions whatever their verdict, and of older ones every `keep_every`th as history.
 
-A version goes in one step, by a rename, so that nobody finds half of one; what a killed gatekeeper leaves of it is swept
-away by the next publication. Whoever had begun to read it gets the error of a version that does not exist.
+A version is deleted atomically by a rename, so no reader finds half of one; the next publication removes the remains left
+by a killed gatekeeper. A reader that had begun gets the error of a version that does not exist.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ log = structlog.get_logger()
 
 
 def superfluous(versions: Sequence[int], needed: Collection[int], settings: ModelSettings) -> list[int]:
-    """Return which of the stored `versions` (ascending) may go; none while `keep` is 0."""
+    """Return the stored `versions` (ascending) that may be deleted; none while `keep` is 0."""
     older = versions[: -settings.keep] if settings.keep else ()
     every = settings.keep_every
     return [version for version in older if version not in needed and not (every and version % every == 0)]
 
 
 class Pruner:
-    """Deletes what nobody needs any more of one model."""
+    """Deletes the superfluous versions of one model."""
 
     def __init__(
         self,
@@ -63,22 +63,22 @@ class Pruner:
         self._disk = disk
 
     async def run(self) -> None:
-        """Prune now and then, for ever; a store that refuses is tried again. Cancellation: as `prune`."""
+        """Prune every `EVERY_S` until cancelled; retry after errors of the store. Cancellation: as `prune`."""
         while self._settings.keep:
             try:
                 await self.prune()
             except (ZerofleetError, OSError) as error:
-                log.warning("models.not_pruned", error=str(error), advice="it is tried again")
+                log.warning("models.not_pruned", error=str(error), advice="it is retried")
             await asyncio.sleep(EVERY_S)
 
     async def prune(self) -> list[int]:
-        """Delete what may go and return it. Raises `Unavailable`, `CorruptModel`, `OSError`.
+        """Delete the superfluous versions and return them. Raises `Unavailable`, `CorruptModel`, `OSError`.
 
-        Cancellation: a version is gone, or untouched.
+        Cancellation: each version is either deleted or untouched.
         """
         gone: list[int] = []
         for version in await self._disk.run(partial(self._superfluous, self._needed())):
-            async with self._pointer.command():  # nobody promotes it meanwhile
+            async with self._pointer.command():  # excludes a promotion of it meanwhile
                 if version not in self._needed() and await self._disk.run(partial(self._delete, version)):
                     gone.append(version)
         if gone:
@@ -87,7 +87,7 @@ class Pruner:
 
     def _superfluous(self, needed: set[int]) -> list[int]:
         model = self._ledger.model
-        champions = {champion.version for champion in self._store.history(model)}  # the store's own words, not memory's
+        champions = {champion.version for champion in self._store.history(model)}  # from the store, not from memory
         return superfluous(self._store.versions(model), needed | champions, self._settings)
 
     def _needed(self) -> set[int]:
@@ -95,11 +95,11 @@ class Pruner:
         return champions | set(self._ledger.unsettled()) | set(self._serving.wanted())
 
     def _delete(self, version: int) -> bool:
-        """Delete a version; returns whether it was there."""
+        """Delete a version; return whether it existed."""
         crash_point("gatekeeper_before_prune")
         try:
             self._store.delete(self._ledger.model, version)
-        except ModelNotFound:  # by hand, meanwhile
+        except ModelNotFound:  # deleted by hand meanwhile
             return False
         metrics.MODELS_PRUNED.inc()
         return True

@@ -1,4 +1,4 @@
-"""Referee: plays the match of a candidate against the champion to its decision."""
+"""Referee: plays the match of a candidate against the champion until it is decided."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ log = structlog.get_logger()
 
 
 class ChampionChanged(Exception):
-    """The champion was replaced while its challenger played it."""
+    """The champion was replaced during a candidate's match against it."""
 
 
 class Referee:
-    """Plays gate matches of one model; results go through the ledger, so a match outlives this process."""
+    """Gate matches of one model; results are stored in the ledger, so a match survives a restart."""
 
     def __init__(
         self, game: Game, settings: GatekeeperSettings, *, ledger: Ledger, pointer: ChampionPointer, make_agent: AgentMaker
@@ -58,9 +58,9 @@ class Referee:
         self._rule = stopping_rule(settings)
 
     async def play(self, version: int, champion: Champion, evaluator: Evaluator) -> Decision:
-        """Play the match of a candidate, or what is left of it, to its decision.
+        """Play the match of a candidate, or the rest of it, until it is decided.
 
-        Raises `ChampionChanged`; `BrokenVersion`; what the evaluator raises: then the match goes on at the next call.
+        Raises `ChampionChanged`; `BrokenVersion`; errors of the evaluator, after which the next call resumes the match.
         Cancellation: likewise.
         """
         terms, gate = self._terms(version, champion), self._settings.gate
@@ -79,7 +79,7 @@ class Referee:
         return decision
 
     def report_of(self, version: int) -> MatchReport | None:
-        """Return where a candidate's open match stands, None when it has none."""
+        """Return the report of a candidate's open match, None when it has none."""
         for board in self._ledger.boards("gate"):
             candidate, champion = board.terms.players
             if candidate.version == version and champion.version is not None:
@@ -88,7 +88,7 @@ class Referee:
         return None
 
     def standing(self, board: Scoreboard) -> Standing:
-        """Return where a match stands; what came in after its decision does not count."""
+        """Return the standing of a match; results after its decision do not count."""
         outcome = decide(board, self._rule)
         return outcome.standing if outcome else board.standing()
 
@@ -112,7 +112,7 @@ class Referee:
         self._show(version, board)
 
     def _show(self, version: int, board: Scoreboard) -> None:
-        """Put the state of the match into the metrics: all its games, and the test on those that count already."""
+        """Export the state of the match: all its games, and the test over those that count already."""
         metrics.GATE_CANDIDATE.set(version)
         ended = Counter(_outcome(result) for result in board.results())
         for outcome in ("win", "draw", "loss"):
@@ -124,7 +124,7 @@ class Referee:
 
 
 def stopping_rule(settings: GatekeeperSettings) -> StoppingRule:
-    """Return the rule that the settings name. Raises `ConfigurationError` for an impossible test."""
+    """Return the stopping rule of the settings. Raises `ConfigurationError` for an impossible test."""
     gate = settings.gate
     if gate.mode == "share":
         return ShareOfPoints(gate.share, gate.max_pairs)
@@ -134,13 +134,13 @@ def stopping_rule(settings: GatekeeperSettings) -> StoppingRule:
 
 
 def _outcome(result: GameResult) -> str:
-    """Return how a game ended for the candidate."""
+    """Return the outcome of a game for the candidate."""
     share = points(result.seating, result.scores)
     return "win" if share > 0.5 else "loss" if share < 0.5 else "draw"
 
 
 def match_report(champion_version: int, standing: Standing, log_likelihood_ratio: float) -> MatchReport:
-    """Return what is told of a match."""
+    """Return the report of a match."""
     total, (low, high) = standing.total, standing.interval
     return MatchReport(
         champion_version=champion_version,

@@ -1,6 +1,6 @@
-"""Which versions the inference servers have: the champion and its predecessor always, others while somebody needs them.
+"""Versions on the inference servers: the champion and its predecessor always, others while they are needed.
 
-The predecessor stays so that games begun on it can end. A server that was restarted, or came later, is given its versions.
+The predecessor stays so that games begun on it can finish. A restarted or newly added server is brought up to date.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ log = structlog.get_logger()
 
 
 class Control(Protocol):
-    """What loads models: `zerofleet.evaluators.replicas.ReplicaControl`, or a fake."""
+    """Loader of models: `zerofleet.evaluators.replicas.ReplicaControl`, or a fake."""
 
     async def serve(self, model: str, versions: Sequence[int]) -> None:
-        """Make exactly these versions served; raises `CorruptModel` and changes nothing when one cannot be loaded."""
+        """Serve exactly these versions; raises `CorruptModel`, without an effect, when one cannot be loaded."""
         ...
 
     async def ready(self, model: str, version: int) -> bool:
-        """Return whether a version answers, wherever it may be asked for."""
+        """Return whether every replica is ready to evaluate a version."""
         ...
 
 
 class Serving:
-    """Keeps the inference server's versions of one model as they should be."""
+    """Reconciles the inference server's versions of one model with the wanted ones."""
 
     def __init__(self, control: Control, model: str, pointer: ChampionPointer, *, recheck_s: float) -> None:
         self._control = control
@@ -50,10 +50,10 @@ class Serving:
 
     @asynccontextmanager
     async def including(self, *versions: int) -> AsyncIterator[None]:
-        """Have these versions served beside the champions while the block runs.
+        """Serve these versions beside the champions while the block runs.
 
         Raises `CorruptModel` when one cannot be loaded, `ModelNotFound`, `PermissionRefused`, `Unavailable`.
-        Cancellation: the need for them ends; they are taken out of service later.
+        Cancellation: they are no longer wanted, and are taken out of service later.
         """
         self._needed.update(versions)
         try:
@@ -65,7 +65,7 @@ class Serving:
             self._changed.set()
 
     async def apply(self) -> None:
-        """Make the server have what it should have. Raises as `including`. Cancellation: it may or may not have."""
+        """Load the wanted versions on the server. Raises as `including`. Cancellation: loaded or not."""
         async with self._changes:
             wanted = self.wanted()
             if wanted:
@@ -78,13 +78,13 @@ class Serving:
         return tuple(sorted({*champions, *(version for version, count in self._needed.items() if count > 0)}))
 
     def champion_changed(self) -> None:
-        """Take note that another version is champion."""
+        """Wake `run` after a change of the champion."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Follow what is needed for ever, and look now and then whether every server has it, also those that came later.
+        """Apply changes of the wanted versions until cancelled, and recheck every server periodically, new ones included.
 
-        Cancellation: the server keeps what it has.
+        Cancellation: the server keeps its versions.
         """
         while True:
             try:
@@ -103,7 +103,7 @@ class Serving:
             self._changed.clear()
 
     async def has_champion(self) -> bool:
-        """Return whether the server answers for the champion; true while there is none. Raises `Unavailable`."""
+        """Return whether the server has the champion; true while there is none. Raises `Unavailable`."""
         champion = self._pointer.champion
         return champion is None or await self._has(champion.version)
 

@@ -1,7 +1,7 @@
-"""The process put together: lease, ledger, pointer, arbiter, ladder, and one gRPC port.
+"""Composition of the process: lease, ledger, pointer, arbiter, ladder, and one gRPC port.
 
 start   take the lease → read the journal → listen → ready
-drain   watchers end → calls in progress end → a match under way stops; its results are on disk
+drain   watchers end → calls in progress complete → a match in progress stops; its results are on disk
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from zerofleet.telemetry import metrics
 __all__ = ["RunningGatekeeper", "open_gatekeeper", "serve"]
 
 SERVICE = gatekeeper_pb2.DESCRIPTOR.services_by_name["Gatekeeper"].full_name
-MAX_MESSAGE_BYTES = 16 << 20  # a list of some ten thousand candidates
+MAX_MESSAGE_BYTES = 16 << 20  # a list of about ten thousand candidates
 MAX_REQUEST_BYTES = 64 << 10  # names, a hash, a reason
 MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.rpc.gatekeeper_client
 
@@ -62,10 +62,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RunningGatekeeper:
-    """A gatekeeper that listens; `run` makes it decide."""
+    """A listening gatekeeper; `run` starts its decisions."""
 
     address: str
-    """Where clients reach it: `host:port` with the real port, or `unix:/path`."""
+    """Address for clients: `host:port` with the bound port, or `unix:/path`."""
     pointer: ChampionPointer
     arbiter: Arbiter
     ladder: Ladder
@@ -80,7 +80,7 @@ class RunningGatekeeper:
         """Decide on candidates, play the ladder and prune the store without end; `by_hand_only`: only carry out commands.
 
         Raises `StaleEpoch` when another gatekeeper has taken over.
-        Cancellation: a match under way goes on at the next start.
+        Cancellation: a match in progress resumes at the next start.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pointer.until_lost())
@@ -92,7 +92,7 @@ class RunningGatekeeper:
                 group.create_task(self.ladder.run(self.evaluator))
 
     async def drain(self, grace_s: float) -> None:
-        """Turn away new calls, end the watchers, and let other calls end within `grace_s`.
+        """Reject new calls, end the watchers, and let other calls complete within `grace_s`.
 
         Cancellation: calls in progress are cut off.
         """
@@ -101,7 +101,7 @@ class RunningGatekeeper:
         await self.grpc.stop(grace_s)
 
     async def _follow(self) -> None:
-        """Tell metrics and inference server of every champion."""
+        """Update metrics and inference server at every change of the champion."""
         async for champion in self.pointer.watch():
             self.serving.champion_changed()
             metrics.CHAMPION_VERSION.set(champion.version)
@@ -114,10 +114,10 @@ class RunningGatekeeper:
 async def open_gatekeeper(
     settings: GatekeeperSettings, *, evaluator: Evaluator | None = None, control: Control | None = None
 ) -> AsyncIterator[RunningGatekeeper]:
-    """Take the lease and listen; on leaving, end. `evaluator` and `control` replace the inference server in tests.
+    """Take the lease and listen; on exit, stop. `evaluator` and `control` replace the inference server in tests.
 
-    Raises `Unavailable` while another gatekeeper holds the lease, `RunDirectoryError` for a journal that cannot be read,
-    `ConfigurationError` when the address is taken.
+    Raises `Unavailable` while another gatekeeper holds the lease, `RunDirectoryError` for an unreadable journal,
+    `ConfigurationError` when the address is in use.
     """
     game = settings.build_game()
     model, store = model_name(game), settings.open_store()
@@ -157,7 +157,7 @@ async def open_gatekeeper(
 
 
 async def serve(service: Service, settings: GatekeeperSettings) -> None:
-    """Be the service until the process is asked to end; see `zerofleet.service.lifecycle`."""
+    """Run until shutdown; see `zerofleet.service.lifecycle`."""
     await asyncio.to_thread(require_run, settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset)
     async with open_gatekeeper(settings) as gatekeeper:
         service.on_drain("calls", lambda: gatekeeper.drain(settings.grace_s / 2))

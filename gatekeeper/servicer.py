@@ -1,4 +1,4 @@
-"""The gRPC face of the gatekeeper: each call is convert, ask, convert. Errors become status codes in the interceptor."""
+"""gRPC servicer of the gatekeeper: each call converts, delegates, converts. The interceptor maps errors to status codes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from zerofleet.errors import InvalidRequest, ModelNotFound
 
 __all__ = ["GatekeeperServicer"]
 
-LONGEST_REASON = 500  # characters; a reason is for people
+LONGEST_REASON = 500  # characters; reasons are read by people
 
 
 class GatekeeperServicer(stubs.GatekeeperServicer):
-    """Answers for one model."""
+    """Calls about one model."""
 
     def __init__(self, *, ledger: Ledger, pointer: ChampionPointer, arbiter: Arbiter, ladder: Ladder) -> None:
         self._ledger = ledger
@@ -30,25 +30,25 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
         self._ladder = ladder
 
     async def SubmitCandidate(self, request: wire.SubmitCandidateRequest, context: Any) -> wire.Candidate:
-        """Offer a version. Cancellation: it was taken in, or never offered."""
+        """Submit a candidate. Cancellation: the candidate is either accepted or unknown."""
         version = self._version(request)
         return (await self._arbiter.submit(version, request.manifest_sha256)).to_wire()
 
     async def GetChampion(self, request: wire.GetChampionRequest, context: Any) -> wire.Champion:
-        """Name the champion. Cancellation: nothing happened."""
+        """Return the champion. Cancellation: no effect."""
         self._require_own(request.game)
         if self._pointer.champion is None:
-            raise ModelNotFound(f"{request.game} has no champion yet; the first sound candidate becomes it")
+            raise ModelNotFound(f"{request.game} has no champion yet; the first valid candidate becomes champion")
         return champion_to_wire(self._pointer.champion)
 
     async def WatchChampion(self, request: wire.WatchChampionRequest, context: Any) -> AsyncIterator[wire.Champion]:
-        """Send the champion and its successors. Cancellation: the stream ends."""
+        """Stream the champion and its successors. Cancellation: the stream ends."""
         self._require_own(request.game)
         async for champion in self._pointer.watch():
             yield champion_to_wire(champion)
 
     async def ListModels(self, request: wire.ListModelsRequest, context: Any) -> wire.ListModelsReply:
-        """List candidates by version. Cancellation: nothing happened."""
+        """List candidates by version. Cancellation: no effect."""
         self._require_own(request.game)
         champion = self._pointer.champion
         return wire.ListModelsReply(
@@ -57,7 +57,7 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
         )
 
     async def Promote(self, request: wire.PromoteRequest, context: Any) -> wire.Champion:
-        """Promote a version by hand. Cancellation: it is done and known, or nothing happened."""
+        """Promote a version by hand. Cancellation: complete and announced, or no effect."""
         version = self._version(request)
         champion = await self._arbiter.promote(
             version, reason=_reason(request.reason), without_self_test=request.without_self_test
@@ -65,12 +65,12 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
         return champion_to_wire(champion)
 
     async def Rollback(self, request: wire.RollbackRequest, context: Any) -> wire.Champion:
-        """Go back to the previous champion. Cancellation: it is done and known, or nothing happened."""
+        """Roll back to the previous champion. Cancellation: complete and announced, or no effect."""
         self._require_own(request.game)
         return champion_to_wire(await self._arbiter.rollback(reason=_reason(request.reason)))
 
     async def GetLadder(self, request: wire.GetLadderRequest, context: Any) -> wire.Ladder:
-        """Return the ratings. Cancellation: nothing happened."""
+        """Return the ratings. Cancellation: no effect."""
         self._require_own(request.game)
         return wire.Ladder(game=request.game, rungs=[rung.to_wire() for rung in self._ladder.rungs()])
 
@@ -81,7 +81,7 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
     def _version(self, request: wire.SubmitCandidateRequest | wire.PromoteRequest) -> int:
         self._require_own(request.game)
         if not 1 <= request.version <= MAX_VERSION:
-            raise InvalidRequest(f"version {request.version} is not one; versions begin at 1")
+            raise InvalidRequest(f"version {request.version} is out of range; versions begin at 1")
         return request.version
 
 

@@ -1,7 +1,7 @@
-"""Refusing calls unread: while the queue is full, a call for an evaluation is turned away before its message is looked at.
+"""Admission control: while the queue is full, inference calls are rejected before their message is read.
 
-A flood costs the server most where it reads requests only to refuse them. So once a request did not fit, further ones are
-refused at the door until an eighth of the queue is free again.
+Reading requests only to reject them is the most expensive part of a flood. Once a request did not fit, further calls are
+therefore rejected unread until an eighth of the queue is free again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LABELS = ("UNARY", SERVICE, "ModelInfer")
 
 
 class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Stands before all others. `full` says why a request would be refused, None while there is room."""
+    """Outermost interceptor. `full` returns the reason to reject a request, None while there is room."""
 
     def __init__(self, full: Callable[[], str | None]) -> None:
         self._full = full
         self._started = metrics.GRPC_STARTED.labels(*_LABELS)
         self._handled = metrics.GRPC_HANDLED.labels(*_LABELS, grpc.StatusCode.RESOURCE_EXHAUSTED.name)
         self._refused = metrics.INFERENCE_REFUSED.labels(reason="overload")
-        # A handler of a stream of requests: grpc reads none of it before the handler asks.
+        # A client-streaming handler: grpc reads no message before the handler requests one.
         self._refusal: Any = grpc.stream_unary_rpc_method_handler(self._refuse)
 
     async def intercept_service(
@@ -36,13 +36,13 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unu
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Let the call pass, or answer it with the refusal; called by grpc."""
+        """Continue the call or reject it; called by grpc."""
         if handler_call_details.method == _METHOD and self._full() is not None:
             return self._refusal
         return await continuation(handler_call_details)
 
     async def _refuse(self, requests: Any, context: Any) -> None:
-        """Answer RESOURCE_EXHAUSTED without a look at the request. Cancellation: nothing is left."""
+        """Abort with RESOURCE_EXHAUSTED without reading the request. Cancellation: no state is left behind."""
         self._started.inc()
         self._refused.inc()
         self._handled.inc()

@@ -1,6 +1,6 @@
-"""Opinions on positions, for people: moves in, named moves with priors, visits and values out.
+"""Analysis of positions for people: moves in; named moves with priors, visits and values out.
 
-The network is asked through the data plane like by any worker; the search is the one self-play uses.
+Leaves are evaluated through the data plane, batched with the workers' requests; the search is that of self-play.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ __all__ = ["Analyst", "Question"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A position and how much to think about it."""
+    """A position and the effort to spend on it."""
 
     game: str
     parameters: Mapping[str, str]
     moves: Sequence[str]
-    """From the start, in the game's notation."""
+    """Moves from the start, in the game's notation."""
     version: int
-    """0: the newest that is served."""
+    """Model version; 0 selects the newest served one."""
     simulations: int
-    """0: the network alone."""
+    """Search budget; 0 evaluates the network alone."""
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A position and how it came about."""
+    """A position and the actions that led to it."""
 
     game: Game
     state: State
     actions: list[int]
     seed: int
-    """Of the deal, where there is one."""
+    """Seed of the deal, in games that have one."""
 
     @property
     def to_move(self) -> int:
@@ -69,10 +69,10 @@ class Analyst:
         self._searches = 0
 
     async def opinion(self, question: Question, *, patience_s: float | None = None) -> Opinion:
-        """Return what a model thinks of a position.
+        """Analyse a position with a model.
 
         Raises `GameError` for an unknown game or an illegal move, `InvalidRequest`, `ModelNotFound`, `Overloaded`,
-        `Unavailable`. Cancellation: the search ends with its present step.
+        `Unavailable`. Cancellation: the search stops after its current step.
         """
         game = games.make(question.game, **question.parameters)
         served = self._plane.find(model_name(game), str(question.version) if question.version else "")
@@ -86,7 +86,7 @@ class Analyst:
             return await _network_alone(position, evaluator, served.version)
         if self._searches >= self._max_searches:
             metrics.INFERENCE_REFUSED.labels(reason="searches").inc()
-            raise Overloaded(f"{self._searches} searches are under way, which is the limit; try again later")
+            raise Overloaded(f"{self._searches} searches are under way, the limit; try again later")
         self._searches += 1
         try:
             return await _searched(position, evaluator, served.version, question)
@@ -95,13 +95,13 @@ class Analyst:
 
     def _check(self, question: Question) -> None:
         if question.simulations > self._max_simulations:
-            raise InvalidRequest(f"{question.simulations} simulations are too many, want 0 to {self._max_simulations}")
+            raise InvalidRequest(f"got {question.simulations} simulations, want 0 to {self._max_simulations}")
         if question.seed > LAST_SEED:
-            raise InvalidRequest(f"seed {question.seed} is too large, want 0 to {LAST_SEED}")
+            raise InvalidRequest(f"got seed {question.seed}, want 0 to {LAST_SEED}")
 
 
 class _PlaneEvaluator:
-    """The data plane as an `Evaluator` of one version, which stays even if it is retired meanwhile."""
+    """Adapter of the data plane to `Evaluator`, bound to one version even if that is retired during the search."""
 
     def __init__(self, plane: DataPlane, served: ServedVersion, patience_s: float | None) -> None:
         self._plane = plane
@@ -112,14 +112,12 @@ class _PlaneEvaluator:
         """See `Evaluator.evaluate`."""
         left_s = self._ends_s - time.monotonic()
         if left_s <= 0:
-            raise Unavailable("the deadline passed during the search; allow more time or ask for fewer simulations")
+            raise Unavailable("the deadline passed during the search; allow more time or request fewer simulations")
         states, legal = batch.states.copy(), batch.legal.copy()  # read on the device thread
         result = await self._plane.evaluate(self._served, states, legal, patience_s=None if left_s == math.inf else left_s)
         policy, value, *extra_heads = result.output
         if len(extra_heads) < batch.extra_heads:
-            raise InvalidRequest(
-                f"version {version} has {len(extra_heads)} extra heads, the search asks for {batch.extra_heads}"
-            )
+            raise InvalidRequest(f"version {version} has {len(extra_heads)} extra heads, the search needs {batch.extra_heads}")
         return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
 
 

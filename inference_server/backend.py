@@ -1,21 +1,21 @@
-"""TorchScript on a device: the only module of this server that knows torch.
+"""TorchScript on a device: the only module of this server that imports torch.
 
-`TorchBackend.load` makes a stored version ready to answer; `TorchNetwork.evaluate` runs on the device thread alone.
+`TorchBackend.load` prepares a stored version for inference; `TorchNetwork.evaluate` runs on the device thread only.
 
-Settings measured with the residual networks of the presets (positions a second of processor time, one thread of a 2-core
-machine with native bfloat16, batch 512):
+Throughput of the presets' residual networks (positions per second of CPU time, one thread of a 2-core machine with native
+bfloat16, batch 512):
 
                                                   2 x 32 channels    4 x 64 channels
     as stored                                              17,600              3,700
-    and freed memory kept                                  50,400              8,400
-    and frozen, channels last                              46,800              9,200
-    and optimised for inference                            58,700              9,700
-    the same in bfloat16                                   93,600             19,500
+    + freed memory kept                                    50,400              8,400
+    + frozen, channels last                                46,800              9,200
+    + optimised for inference                              58,700              9,700
+    + bfloat16                                             93,600             19,500
 
-so a CPU gets all of them, and bfloat16 where it is asked for. Batches of 128 reach nine tenths of the best speed. Two
-threads on two cores nearly double it on an otherwise idle machine, and fall to a fraction of one thread beside other busy
-processes, since each waits for the other at every layer; hence one thread by default. On a GPU: half precision, channels
-last, pinned buffers, copies that do not block.
+A CPU therefore gets all of them, and bfloat16 on request. Batches of 128 reach 90 % of the best throughput. Two threads on
+two cores nearly double it on an idle machine, and fall to a fraction of one thread next to other busy processes, since the
+threads synchronise at every layer; hence one thread by default. On a GPU: half precision, channels last, pinned buffers,
+non-blocking copies.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ log = structlog.get_logger()
 _NUMPY_TYPES = {"FP16": np.float16, "FP32": np.float32}
 _NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum supported version for reading is \d+")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# The profiling executor settles after two passes; the third is the first at full speed.
+# The profiling executor specialises during the first two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
-# What reduced precision may change in a probability (or another number in [0, 1]) and in a value. In bfloat16 a trained
-# 2 x 32 network was off by up to 0.03 and 0.04 (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
+# Largest error of reduced precision in a probability (or another number in [0, 1]) and in a value. A trained 2 x 32 network
+# in bfloat16 was off by up to 0.03 and 0.04 (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
 REDUCED_POLICY_TOLERANCE = 0.05
 REDUCED_VALUE_TOLERANCE = 0.1
 
 
 class TorchBackend:
-    """One device. `load` may run on any thread; what it returns is used on the device thread."""
+    """One device. `load` may run on any thread; the network it returns is used on the device thread."""
 
     def __init__(self, device: str = "auto", precision: Precision = "auto", threads: int = 1) -> None:
         has_gpu = torch.cuda.is_available()
         self.device = torch.device(("cuda:0" if has_gpu else "cpu") if device == "auto" else device)
         if self.on_gpu and not has_gpu:
-            raise ConfigurationError(f"device={device}, but torch finds no GPU here; use device=cpu or install a CUDA build")
+            raise ConfigurationError(f"device={device}, but torch finds no GPU; use device=cpu or install a CUDA build")
         if precision == "float16" and not self.on_gpu:
             raise ConfigurationError("precision=float16 needs a GPU; on a CPU use float32 or bfloat16")
         chosen = ("float16" if self.on_gpu else "float32") if precision == "auto" else precision
@@ -68,11 +68,11 @@ class TorchBackend:
         self._threads = threads
         self.prepare_thread()
         keep_freed_memory()
-        with warnings.catch_warnings():  # torch says once a process that it cannot guard memory it may not write to
+        with warnings.catch_warnings():  # torch warns once a process that a tensor of read-only memory is writable
             warnings.simplefilter("ignore")
             torch.frombuffer(b"\0", dtype=torch.uint8)
         if self.on_gpu:
-            # Batches differ in size; compiling a kernel for each would cost seconds and win little.
+            # Batch sizes vary; compiling a kernel for each would take seconds and gain little.
             torch.jit.set_fusion_strategy([("STATIC", 0), ("DYNAMIC", 0)])
 
     @property
@@ -81,15 +81,14 @@ class TorchBackend:
         return self.device.type == "cuda"
 
     def prepare_thread(self) -> None:
-        """Settings that torch keeps by thread: run this on the device thread."""
+        """Apply torch's per-thread settings; call on the device thread."""
         torch.set_num_threads(self._threads)
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TorchNetwork:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
-        Loading TorchScript is running code. Each of its steps holds the interpreter for up to 15 ms; before each, calls have
-        `pause_s` to go on. Raises `CorruptModel`. A version that reduced precision distorts is loaded in
-        float32 instead.
+        Loading TorchScript executes code. Each step holds the GIL for up to 15 ms; a pause of `pause_s` before each lets
+        calls proceed. A version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`.
         """
         network = self._load_checked(path, manifest, pause_s)
         states, legal, _, _ = manifest.golden.arrays()
@@ -110,7 +109,7 @@ class TorchBackend:
             if self.precision is torch.float32:
                 raise
             exact, exact_output = self._load(path, manifest, torch.float32, pause_s)
-            _check(manifest, exact_output)  # the version itself is sound, so only the precision is in question
+            _check(manifest, exact_output)  # the version itself is sound: only the precision can be at fault
             if not _is_near(output, exact_output):
                 log.warning(
                     "model.precision_refused", version=manifest.version, precision=str(self.precision), error=str(error)
@@ -129,7 +128,7 @@ class TorchBackend:
             time.sleep(pause_s)
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
-            # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while it words the error.
+            # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
             TorchNetwork(script, self.device).evaluate([states], [legal])
             time.sleep(pause_s)
             script = torch.jit.freeze(script)
@@ -149,7 +148,7 @@ class TorchBackend:
 
 
 class TorchNetwork:
-    """A version on the device. Nothing in it refers back to it, so that its memory is free the moment it is dropped."""
+    """A version on the device. Free of reference cycles: its memory is released with the last reference."""
 
     def __init__(self, script: Any, device: torch.device) -> None:
         self._run: Callable[[list[np.ndarray], list[np.ndarray]], NetworkOutput]
@@ -161,7 +160,7 @@ class TorchNetwork:
 
 
 class _CpuRunner:
-    """Computes where the arrays lie."""
+    """Evaluates the arrays in place, without copies."""
 
     def __init__(self, script: Any) -> None:
         self._script = script
@@ -172,7 +171,7 @@ class _CpuRunner:
 
 
 class _GpuRunner:
-    """Copies through pinned memory: in, compute, out are queued on the device, and waited for once."""
+    """Copies through pinned memory; copy in, compute and copy out are queued on the stream and synchronised once."""
 
     def __init__(self, script: Any, device: torch.device) -> None:
         self._script = script
@@ -207,7 +206,7 @@ class _GpuRunner:
 
 
 def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
-    """Return arrays put one after another as a tensor; a single one is not copied. Only ever read."""
+    """Return the concatenation of arrays as a read-only tensor; a single array is not copied."""
     if len(parts) > 1:
         return torch.from_numpy(np.concatenate(parts))
     array = parts[0]
@@ -219,19 +218,19 @@ def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
 
 
 def _check(manifest: Manifest, output: NetworkOutput) -> None:
-    """Raise `CorruptModel` unless the answers to the golden positions are the exporter's, in the types of the wire."""
+    """Raise `CorruptModel` unless the output for the golden positions matches the exporter's, in the wire types."""
     policy, value, *extra_heads = output
     check_golden(manifest, policy, value, extra_heads)
     for wanted, got in zip(Contract.of(manifest).outputs, output, strict=True):
         if got.dtype != _NUMPY_TYPES[wanted.datatype]:
             raise CorruptModel(
-                f"model {manifest.model} version {manifest.version} answers {wanted.name} as {got.dtype},"
+                f"model {manifest.model} version {manifest.version} returns {wanted.name} as {got.dtype},"
                 f" want {wanted.datatype}"
             )
 
 
 def _is_near(output: NetworkOutput, exact: NetworkOutput) -> bool:
-    """Return whether answers in reduced precision may stand for the exact ones; never true of a nan."""
+    """Return whether output in reduced precision is close enough to the exact one; false for a nan."""
     policy, value, *extra_heads = (np.abs(got - want).max() for got, want in zip(output, exact, strict=True))
     near = value <= REDUCED_VALUE_TOLERANCE and all(off <= REDUCED_POLICY_TOLERANCE for off in (policy, *extra_heads))
     return bool(near)

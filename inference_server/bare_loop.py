@@ -1,8 +1,8 @@
-"""`python -m inference_server.bare_loop`: what the device gives when nothing stands before it.
+"""`python -m inference_server.bare_loop`: throughput of the device without the server.
 
 Loads the newest stored version as the server does, with the server's settings, and evaluates batches of real positions
-in a loop. For each number of seconds that comes in as a line, a line of JSON goes out: positions and seconds by batch
-size. `zerofleet bench serve` starts it beside the server and lets the two take turns.
+in a loop. For each line of standard input, a number of seconds, it writes a line of JSON: positions and seconds by batch
+size. `zerofleet bench serve` starts it beside the server and alternates between the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GAMES = 64
 
 
 def main() -> int:
-    """Answer one line of standard input after another; return the exit code."""
+    """Measure once for each line of standard input; return the exit code."""
     settings = load_settings(ServerSettings, sys.argv[1:])
     logs.configure("warning", settings.log_format, "bare_loop")
     game = settings.build_game()
@@ -52,7 +52,7 @@ def main() -> int:
 def _measure(
     network: TorchNetwork, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, seconds: float
 ) -> dict[int, list[float]]:
-    """Return positions evaluated and the seconds that took, by batch size. The sizes take turns, so noise falls on all."""
+    """Return positions evaluated and seconds spent, by batch size. The sizes take turns, so noise affects all alike."""
     found = {rows: [0.0, 0.0] for rows in batches}
     ends_s = time.perf_counter() + seconds
     while time.perf_counter() < ends_s:

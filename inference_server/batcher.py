@@ -1,9 +1,9 @@
 """Dynamic batching: requests of many callers become batches for one device thread.
 
-The device thread takes the next batch itself at the moment the last one is done, so the device never waits for the event
-loop. Answers go back to the loop, which hands each caller its own rows.
+The device thread takes the next batch as soon as the previous one is done, so the device never waits for the event loop.
+Results return to the loop, which delivers each caller its own rows.
 
-A caller that is cancelled or whose deadline has passed leaves the queue; its batch-mates do not notice. A batch that
+A request that is cancelled or past its deadline leaves the queue without an effect on the rest of its batch. A batch that
 fails is evaluated again request by request, so that one request cannot fail another.
 """
 
@@ -35,7 +35,7 @@ class _Result:
 
 
 class Batcher:
-    """Runs a device thread over a queue. Made and used inside one event loop.
+    """Device thread that serves a queue. Created and used inside one event loop.
 
     `prepare` is called once on the device thread before the first batch.
     """
@@ -71,7 +71,7 @@ class Batcher:
 
     @property
     def full(self) -> str | None:
-        """Why a request would be refused just now, None while there is room."""
+        """Reason to reject a request now, None while there is room."""
         if not self._queue.refusing:
             return None
         return f"{self._queue.rows} positions wait for the device; try again later"
@@ -82,14 +82,14 @@ class Batcher:
         """Return the output for one request of uint8 [B, packed_bytes] and int16 [B, L].
 
         The request is dropped when `expires_s` (monotonic) passes before its batch begins. Raises `Overloaded` at once
-        when the queue is full, `Unavailable` while closing or when dropped, and what the network raises.
-        Cancellation: the request leaves the queue, or its rows are computed and thrown away; others are not affected.
+        when the queue is full, `Unavailable` while closing or when dropped, and the errors of the network.
+        Cancellation: the request leaves the queue, or its rows are computed and discarded; others are not affected.
         """
         now_s = self._clock()
         ticket = Ticket(network, states, legal, now_s, expires_s, self._loop.create_future())
         with self._changed:
             if self._closing:
-                raise Unavailable("the server is shutting down; ask another one or try again later")
+                raise Unavailable("the server is shutting down; use another one or try again later")
             self._queue.put(ticket)
             self._changed.notify()
         try:
@@ -100,9 +100,9 @@ class Batcher:
                     self._queue.discard(ticket)
 
     async def aclose(self) -> None:
-        """Refuse new requests, answer those that wait, end the device thread.
+        """Reject new requests, evaluate the queued ones, stop the device thread.
 
-        Cancellation: the thread still ends once its queue is empty.
+        Cancellation: the thread still stops once its queue is empty.
         """
         with self._changed:
             self._closing = True
@@ -126,7 +126,7 @@ class Batcher:
             self._loop.call_soon_threadsafe(self._deliver, batch[0].network, results, report)
 
     def _next_batch(self) -> list[Ticket]:
-        """Wait for a batch; empty when the queue is empty and closing."""
+        """Wait for a batch; return an empty one when the queue is empty and closing."""
         with self._changed:
             while True:
                 now_s = self._clock()
@@ -140,7 +140,7 @@ class Batcher:
     def _deliver(network: CountedNetwork, results: list[_Result], report: BatchReport | None) -> None:
         for result in results:
             future = result.ticket.future
-            if future.done():  # cancelled while the device worked
+            if future.done():  # cancelled during the evaluation
                 continue
             if isinstance(result.outcome, Exception):
                 future.set_exception(result.outcome)
@@ -151,7 +151,7 @@ class Batcher:
 
 
 def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result]:
-    """Evaluate requests of one version in one go, and one by one when that fails."""
+    """Evaluate requests of one version as one batch, and one by one when that fails."""
     began_s = clock()
     try:
         output = tickets[0].network.evaluate([t.states for t in tickets], [t.legal for t in tickets])

@@ -1,6 +1,6 @@
-"""What the server does, without a word of gRPC: infer, describe, count, load and unload.
+"""Data plane of the server, independent of gRPC: infer, describe, count, load and unload.
 
-Every method raises errors of `zerofleet.errors` alone.
+Methods raise errors of `zerofleet.errors` only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["DataPlane", "Inference"]
 
-# A request whose caller named no deadline does not wait for ever.
+# Bound on the wait of a request without a deadline.
 DEFAULT_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """An answered request."""
+    """Result of a request."""
 
     model: str
     version: int
@@ -35,32 +35,32 @@ class Inference:
 
 
 class DataPlane:
-    """Ties the registry to the batcher."""
+    """Registry and batcher behind one interface."""
 
     def __init__(self, registry: Registry, batcher: Batcher) -> None:
         self.registry = registry
         self.draining = False
-        """True once the process was asked to end: not ready, while requests in progress are answered."""
+        """True once shutdown began: not ready, while requests in progress complete."""
         self._batcher = batcher
 
     def ready(self) -> bool:
-        """Return whether anything can be asked: some model is served and the server is not draining."""
+        """Return whether some model is served and the server is not draining."""
         return bool(self.registry.models()) and not self.draining
 
     def full(self) -> str | None:
-        """Return why a request would be refused just now, None while there is room."""
+        """Return the reason to reject a request now, None while there is room."""
         return self._batcher.full
 
     def find(self, model: str, version: str = "") -> ServedVersion:
         """Return a served version by its names on the wire, the newest for an empty version.
 
-        Raises `InvalidRequest` for what is no name or version, `ModelNotFound` for what is not served.
+        Raises `InvalidRequest` for an invalid name or version, `ModelNotFound` for one that is not served.
         """
         require_model_name(model)
         return self.registry.resolve(model, parse_version(version) if version else None)
 
     def model_ready(self, model: str, version: str = "") -> bool:
-        """Return whether that version answers; raises `InvalidRequest` for what is no name or version."""
+        """Return whether a version is ready; raises `InvalidRequest` for an invalid name or version."""
         try:
             self.find(model, version)
         except ModelNotFound:
@@ -70,7 +70,7 @@ class DataPlane:
     async def infer(
         self, names: tuple[str, str], tensors: Sequence[Tensor], *, outputs: Sequence[str] = (), patience_s: float | None = None
     ) -> Inference:
-        """Answer a request for `names` (model, version) within `patience_s`, the caller's remaining time.
+        """Evaluate a request for `names` (model, version) within `patience_s`, the caller's remaining time.
 
         Raises `InvalidRequest`, `ModelNotFound`, `Overloaded`, `Unavailable`.
         Cancellation: the request leaves the queue; others are not affected.
@@ -95,7 +95,7 @@ class DataPlane:
     async def evaluate(
         self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float | None = None
     ) -> RequestOutput:
-        """Evaluate checked arrays with that version, even when it has just been retired. Raises and cancels as `infer`."""
+        """Evaluate checked arrays with a version, even one that has just been retired. Raises and cancels as `infer`."""
         expires_s = time.monotonic() + (DEFAULT_PATIENCE_S if patience_s is None else patience_s)
         try:
             return await self._batcher.evaluate(served, states, legal, expires_s=expires_s)

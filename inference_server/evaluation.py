@@ -1,4 +1,4 @@
-"""`zerofleet.v1.Evaluation` over gRPC: convert, ask the analyst, convert."""
+"""`zerofleet.v1.Evaluation` over gRPC: convert, call the analyst, convert."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVICE = "zerofleet.v1.Evaluation"
 
 
 def handler(analyst: Analyst) -> grpc.GenericRpcHandler:
-    """Return the service as grpc takes it."""
+    """Return the service's handler for a grpc server."""
 
     async def evaluate(request: Any, context: Any) -> Any:
         question = Question(

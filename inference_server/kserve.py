@@ -1,6 +1,6 @@
-"""KServe v2 over gRPC: each call is convert, ask the data plane, convert.
+"""KServe v2 over gRPC: each call converts, calls the data plane, converts.
 
-The messages are tritonclient's: a second copy of the package `inference` cannot live in one process.
+The messages are tritonclient's: protobuf allows one copy of the package `inference` in a process.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ _INT64_MAX = 2**63 - 1
 
 
 class KServeServicer:
-    """The calls of KServe v2 that this server answers; others are UNIMPLEMENTED."""
+    """KServe v2 calls that this server implements; others return UNIMPLEMENTED."""
 
     def __init__(self, plane: DataPlane, *, max_delay_us: int) -> None:
         self._plane = plane
         self._max_delay_us = max_delay_us
 
     async def ServerLive(self, request: Any, context: Any) -> Any:
-        """The event loop runs, else nobody would answer."""
+        """Return true: a reply proves that the event loop runs."""
         return messages.ServerLiveResponse(live=True)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
-        """Some model is served and the server is not draining."""
+        """Return whether some model is served and the server is not draining."""
         return messages.ServerReadyResponse(ready=self._plane.ready())
 
     async def ModelReady(self, request: Any, context: Any) -> Any:
-        """That version is served; the newest when none is named."""
+        """Return whether a version is served; the newest when none is named."""
         return messages.ModelReadyResponse(ready=self._plane.model_ready(request.name, request.version))
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:
-        """Name, version and extensions."""
+        """Return name, version and extensions."""
         return messages.ServerMetadataResponse(name="zerofleet", version=metadata.version("zerofleet"), extensions=_EXTENSIONS)
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:
-        """Served versions and tensors."""
+        """Return served versions and tensors."""
         served = self._plane.find(request.name, request.version)
         reply = messages.ModelMetadataResponse(name=request.name, platform=PLATFORM)
         reply.versions.extend(str(other.version) for other in self._plane.registry.versions(request.name))
@@ -67,7 +67,7 @@ class KServeServicer:
         return reply
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:
-        """The configuration in Triton's form."""
+        """Return the configuration in Triton's form."""
         served = self._plane.find(request.name, request.version)
         versions = [other.version for other in self._plane.registry.versions(request.name)]
         return messages.ModelConfigResponse(config=_config(served, versions, self._max_delay_us))
@@ -87,7 +87,7 @@ class KServeServicer:
         return reply
 
     async def ModelStatistics(self, request: Any, context: Any) -> Any:
-        """Counts by version: of one version, of one model, or of everything."""
+        """Return counts by version: for one version, one model, or all models."""
         if request.version or (request.name and not self._plane.registry.versions(request.name)):
             found = [self._plane.find(request.name, request.version)]
         else:
@@ -96,7 +96,7 @@ class KServeServicer:
         return messages.ModelStatisticsResponse(model_stats=[_statistics(served) for served in found])
 
     async def RepositoryIndex(self, request: Any, context: Any) -> Any:
-        """Stored versions and whether they are served."""
+        """Return stored versions and whether they are served."""
         registry = self._plane.registry
         served = {(model, version.version) for model in registry.models() for version in registry.versions(model)}
         stored = {} if request.ready else await registry.stored()
@@ -108,7 +108,7 @@ class KServeServicer:
         return reply
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:
-        """Serve the versions that the parameter `config` names; without it the champion, else the newest stored one."""
+        """Serve the versions named in parameter `config`; without it the champion, else the newest stored version."""
         registry = self._plane.registry
         name = require_model_name(request.model_name)
         versions = _versions_wanted(request.parameters)
@@ -122,7 +122,7 @@ class KServeServicer:
 
 
 def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
-    """Return the service as grpc takes it. (The generated base class would answer unknown calls with an exception.)"""
+    """Return the service's handler for a grpc server. (The generated base class raises an exception on unknown calls.)"""
     names = [name for name in vars(KServeServicer) if not name.startswith("_")]
     methods = {
         name: unary_method(getattr(servicer, name), getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
@@ -136,9 +136,9 @@ def _tensors(request: Any) -> list[Tensor]:
     raw = request.raw_input_contents
     typed = [tensor.name for tensor in request.inputs if tensor.HasField("contents")]
     if raw and typed:
-        raise InvalidRequest(f"input {typed[0][:40]!r} has contents beside raw_input_contents; send the one or the other")
+        raise InvalidRequest(f"input {typed[0][:40]!r} has contents beside raw_input_contents; send one of the two")
     if raw and len(raw) != len(request.inputs):
-        raise InvalidRequest(f"{len(request.inputs)} inputs but {len(raw)} raw_input_contents; want as many")
+        raise InvalidRequest(f"{len(request.inputs)} inputs but {len(raw)} raw_input_contents; want one for each input")
     found = []
     for index, tensor in enumerate(request.inputs):
         if tensor.parameters:
@@ -153,21 +153,21 @@ def _typed_content(tensor: Any) -> bytes:
     fields: dict[str, tuple[str, type[np.integer[Any]]]]
     fields = {"UINT8": ("uint_contents", np.uint8), "INT16": ("int_contents", np.int16)}
     if tensor.datatype not in fields:
-        return b""  # refused for its type later
+        return b""  # rejected for its type later
     field, dtype = fields[tensor.datatype]
     numbers = np.array(getattr(tensor.contents, field), dtype=np.int64)
     limits = np.iinfo(dtype)
     if numbers.size and not limits.min <= numbers.min() <= numbers.max() <= limits.max:
-        raise InvalidRequest(f"{tensor.name[:40]!r} has a number that is no {tensor.datatype}")
+        raise InvalidRequest(f"{tensor.name[:40]!r} has a number out of range for {tensor.datatype}")
     return numbers.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
 
 
 def _versions_wanted(parameters: Any) -> Sequence[int]:
-    """Return the versions that a load request names, none when it leaves the choice to us."""
+    """Return the versions named in a load request, none when the server is to choose."""
     if sent := [key for key in parameters if key.startswith(_FILE_PARAMETER)]:
-        raise InvalidRequest(f"parameter {sent[0][:40]!r}: files are not taken over the wire; publish them in the model store")
+        raise InvalidRequest(f"parameter {sent[0][:40]!r}: files are not accepted over gRPC; publish them in the model store")
     if unknown := [key for key in parameters if key != "config"]:
-        raise InvalidRequest(f"unknown parameter {unknown[0][:40]!r} of a load; there is config")
+        raise InvalidRequest(f"unknown load parameter {unknown[0][:40]!r}; want config")
     if "config" not in parameters:
         return ()
     text = parameters["config"].string_param
@@ -178,7 +178,7 @@ def _versions_wanted(parameters: Any) -> Sequence[int]:
         return [parse_version(str(version)) for version in versions]
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidRequest(
-            f"parameter config is not the configuration of a model ({error});"
+            f"parameter config is not a model configuration ({error});"
             ' want JSON such as {"versionPolicy": {"specific": {"versions": [7]}}}'
         ) from error
 

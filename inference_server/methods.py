@@ -1,4 +1,4 @@
-"""A unary call as grpc takes it, for requests that may be no message at all."""
+"""Handlers of unary calls, tolerant of malformed requests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["unary_method"]
 
 
 def unary_method(behaviour: Callable[[Any, Any], Awaitable[Any]], request: Any, reply: Any) -> Any:
-    """Return the handler of a call that takes message `request` and returns message `reply`.
+    """Return the handler of a call from message `request` to message `reply`.
 
-    Bytes that cannot be parsed raise `InvalidRequest` inside the interceptors. (grpc itself would answer UNKNOWN and log
-    a traceback for each.)
+    Malformed bytes raise `InvalidRequest` inside the interceptors. (grpc itself would return UNKNOWN and log a traceback
+    for each.)
     """
 
     def parse(content: bytes) -> Any:
@@ -28,7 +28,7 @@ def unary_method(behaviour: Callable[[Any, Any], Awaitable[Any]], request: Any, 
 
     async def call(parsed: Any, context: Any) -> Any:
         if isinstance(parsed, DecodeError):
-            raise InvalidRequest(f"the bytes of the request are no {request.DESCRIPTOR.full_name}")
+            raise InvalidRequest(f"the request is not a valid {request.DESCRIPTOR.full_name} message")
         return await behaviour(parsed, context)
 
     return grpc.unary_unary_rpc_method_handler(

@@ -1,6 +1,6 @@
-"""The seam to the device: what a loaded network takes and returns. Raw arrays, no versions, no names of tensors.
+"""Interface of a loaded network on the device: raw arrays, without versions or tensor names.
 
-Axes: B positions of all requests together, L most legal actions, P players, W numbers of an extra head.
+Axes: B positions of all requests together, L largest number of legal actions, P players, W width of an extra head.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Network(Protocol):
     """A loaded network."""
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
-        """Return the output for requests put one after another; runs on the device thread.
+        """Return the output for the concatenated requests; runs on the device thread.
 
         states  uint8 [B_i, packed_bytes] of each request, encoded for the player to move
         legal   int16 [B_i, L] of each request, ascending, padded with -1
 
-        The rows of the output are those of all requests, in order: B is the sum of all B_i.
+        Output rows are in the order of the requests: B is the sum of all B_i.
         """
         ...

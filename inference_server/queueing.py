@@ -1,14 +1,14 @@
-"""The queue before the device: which requests make the next batch. Plain data, no threads, no clock of its own.
+"""Queue of the device: selects the requests of the next batch. Plain data, without threads or a clock.
 
 A batch holds one version of one model. Requests wait in groups, one for the small and one for the large requests of each
-version; groups take turns, and a batch is filled with what else fits of its version. So
+version; groups are served round-robin, and a batch is filled up with other requests of its version. Hence
 
-  - versions interleave, however much one of them is asked for;
-  - a small request waits for at most one batch of each other group, however many blocks stand before it;
-  - the oldest request of a group is never passed over, so nothing starves.
+  - versions interleave, whatever the load of one of them;
+  - a small request waits for at most one batch of each other group, however many blocks are queued;
+  - the oldest request of a group is never passed over, so no request starves.
 
-A request as large as a batch goes alone. A group is ripe, that is may go, when it holds enough rows to keep a device
-busy, or when its oldest request has waited `max_delay_s`.
+A request as large as a batch is evaluated alone. A group is ripe, ready to be evaluated, when it holds enough rows to keep
+the device busy, or when its oldest request has waited `max_delay_s`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from zerofleet.errors import Overloaded
 
 __all__ = ["BatchReport", "CountedNetwork", "RequestOutput", "RequestQueue", "Ticket"]
 
-# Of the bound: how much must be free before requests are taken again once one did not fit.
+# After a request did not fit, admission resumes once 1/ROOM_SHARE of max_rows is free.
 ROOM_SHARE = 8
-# Of max_batch. On a CPU an eighth of 1024 already reaches 93 % of the best speed, so waiting for more only idles.
+# A request below max_batch / SMALL_SHARE is small. On a CPU 1024 / 8 rows reach 93 % of the best throughput: do not wait.
 SMALL_SHARE = 8
 
 
 class CountedNetwork(Network, Protocol):
-    """A network that keeps account of its batches."""
+    """A network that counts its batches."""
 
     def count(self, report: BatchReport) -> None:
-        """Take note of a batch; runs on the event loop."""
+        """Count a batch; runs on the event loop."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What the device did in one go."""
+    """Size and timings of one batch."""
 
     rows: int
     queue_s: tuple[float, ...]  # wait of each request
@@ -50,7 +50,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class RequestOutput:
-    """One request's part of a batch."""
+    """Rows of one request in a batch."""
 
     output: NetworkOutput
     queue_s: float
@@ -66,18 +66,18 @@ class Ticket:
     legal: np.ndarray  # int16 [B, L]
     arrived_s: float
     expires_s: float
-    """When its caller stops waiting; monotonic."""
+    """Deadline of the caller; monotonic."""
     future: asyncio.Future[RequestOutput]
 
     def __len__(self) -> int:
         return len(self.states)
 
 
-Group = dict[Ticket, None]  # in order of arrival; a dictionary, so that a cancelled request leaves at once
+Group = dict[Ticket, None]  # in order of arrival; a dictionary, for removal in O(1) on cancellation
 
 
 class RequestQueue:
-    """Waiting requests, bounded in rows. Not thread-safe: its owner locks."""
+    """Waiting requests, bounded in rows. Not thread-safe: the owner locks."""
 
     def __init__(self, *, max_batch: int, max_delay_s: float, max_rows: int) -> None:
         self._max_batch = max_batch
@@ -86,17 +86,17 @@ class RequestQueue:
         self._enough_rows = max(1, max_batch // SMALL_SHARE)
         self._groups: dict[tuple[CountedNetwork, bool], Group] = {}  # in order of their next turn
         self.rows = 0
-        """Rows that wait."""
+        """Number of waiting rows."""
         self._refusing = False
 
     @property
     def refusing(self) -> bool:
-        """Whether a request did not fit and there is still little room: further ones need not even be looked at."""
+        """Whether a request did not fit and room is still scarce, so that further ones are rejected unread."""
         self._refusing = self._refusing and self.rows > self._max_rows - self._max_rows // ROOM_SHARE
         return self._refusing
 
     def put(self, ticket: Ticket) -> None:
-        """Queue a request; raises `Overloaded` when it does not fit. An empty queue takes any request."""
+        """Queue a request; raises `Overloaded` when it does not fit. An empty queue accepts any request."""
         if self.rows and self.rows + len(ticket) > self._max_rows:
             self._refusing = True
             raise Overloaded(
@@ -106,24 +106,24 @@ class RequestQueue:
         self.rows += len(ticket)
 
     def discard(self, ticket: Ticket) -> None:
-        """Take a request out, if it still waits."""
+        """Remove a request if it still waits."""
         group = self._groups.get(self._group(ticket))
         if group is not None and ticket in group:
             self._remove([ticket])
 
     def take(self, now_s: float) -> list[Ticket]:
-        """Take out and return the next batch, empty while no group is ripe."""
+        """Remove and return the next batch, empty while no group is ripe."""
         for key in self._groups:
             if self._ripe_at_s(key) <= now_s:
                 return self._batch_of(key)
         return []
 
     def take_any(self) -> list[Ticket]:
-        """Take out and return the next batch without waiting for more rows; empty when nothing waits."""
+        """Remove and return the next batch without waiting for more rows; empty when the queue is."""
         return self._batch_of(next(iter(self._groups))) if self._groups else []
 
     def ripe_at_s(self) -> float | None:
-        """Return when the next batch may go, None when nothing waits."""
+        """Return the time at which the next group is ripe, None for an empty queue."""
         return min((self._ripe_at_s(key) for key in self._groups), default=None)
 
     def _group(self, ticket: Ticket) -> tuple[CountedNetwork, bool]:
@@ -145,7 +145,7 @@ class RequestQueue:
         network, small = key
         batch = list(_fitting(self._groups[key], self._groups.get((network, not small), {}), self._max_batch))
         group = self._groups.pop(key)
-        self._groups[key] = group  # its next turn comes after all others
+        self._groups[key] = group  # last in the round
         self._remove(batch)
         return batch
 
@@ -160,7 +160,7 @@ class RequestQueue:
 
 
 def _fitting(group: Group, others: Group, max_batch: int) -> Iterator[Ticket]:
-    """Yield the oldest of `group`, then whatever fits beside it, in order of arrival."""
+    """Yield the oldest of `group`, then the requests that fit into its batch, in order of arrival."""
     rows = 0
     for waiting in (group, others):
         for ticket in waiting:

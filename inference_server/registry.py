@@ -1,8 +1,8 @@
-"""Which versions answer: load, check, warm up, route; then let the old ones go.
+"""Registry of served versions: load, check, warm up, route, retire.
 
-A change is made in one step after everything it needs is ready, so a request finds the old versions or the new ones. A
-version that is broken in any way changes nothing. A retired version still answers what was queued for it: requests hold
-it, and its memory is freed with the last of them.
+A change takes effect in one step once all its versions are ready, so a request finds either the old versions or the new
+ones. A broken version changes nothing. A retired version still evaluates the requests queued for it: they hold a reference
+to it, and its memory is freed with the last of them.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ __all__ = ["Loader", "Registry", "ServedVersion"]
 
 log = structlog.get_logger()
 
-GIVE_WAY_S = 0.02  # p99 of calls while versions are swapped without end: 2.0 of that without swaps, 4.2 without these pauses
+GIVE_WAY_S = 0.02  # p99 of calls under constant swaps: 2.0 times that without swaps, 4.2 times without these pauses
 
 
 class Loader(Protocol):
-    """Whatever makes stored versions answer: `inference_server.backend.TorchBackend`, or a fake."""
+    """Loader of stored versions: `inference_server.backend.TorchBackend`, or a fake."""
 
     def prepare_thread(self) -> None:
         """Make the calling thread the device thread."""
         ...
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
-        """Return the loaded, checked and warm network of a verified version; raises `CorruptModel`.
+        """Return the loaded, checked and warmed-up network of a verified version; raises `CorruptModel`.
 
-        Before each step that holds the interpreter it waits `pause_s`, so that calls go on.
+        A pause of `pause_s` before each step that holds the GIL lets calls proceed.
         """
         ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ServedVersion:
-    """A version that answers."""
+    """A version in service."""
 
     manifest: Manifest
     contract: Contract
@@ -64,7 +64,7 @@ class ServedVersion:
 
     @property
     def version(self) -> int:
-        """Its number."""
+        """Number of the version."""
         return self.manifest.version
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
@@ -82,7 +82,7 @@ class ServedVersion:
 
 
 class Registry:
-    """Served versions by model. Lives on the event loop; loading happens on a thread of its own."""
+    """Served versions by model. Used on the event loop; a dedicated thread loads."""
 
     def __init__(self, store: ModelStore, loader: Loader, *, max_batch: int, max_versions: int) -> None:
         self.store = store
@@ -93,14 +93,14 @@ class Registry:
         self._change = asyncio.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self.on_change: Callable[[str, bool], Awaitable[None]] = _ignore
-        """Awaited with a model's name and whether it answers, after each change."""
+        """Awaited after each change with the model's name and whether it is served."""
 
     def close(self) -> None:
-        """Let the loading thread end; a load under way is finished and thrown away."""
+        """Stop the loading thread; a load under way is finished and discarded."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def models(self) -> list[str]:
-        """Return the names of the models that answer."""
+        """Return the names of the served models."""
         return sorted(self._served)
 
     def versions(self, model: str) -> list[ServedVersion]:
@@ -108,7 +108,7 @@ class Registry:
         return list(self._served.get(model, {}).values())
 
     def resolve(self, model: str, version: int | None) -> ServedVersion:
-        """Return a served version, the newest for None; raises `ModelNotFound` naming those that are served."""
+        """Return a served version, the newest for None; raises `ModelNotFound`, which lists the served ones."""
         served = self._served.get(model)
         if not served:
             known = ", ".join(self.models()) or "none yet"
@@ -121,15 +121,15 @@ class Registry:
         return served[version]
 
     async def serve(self, model: str, versions: Sequence[int], *, unless_served: bool = False) -> None:
-        """Make exactly these versions of a model served; `unless_served`: only while none of it is.
+        """Serve exactly these versions of a model; `unless_served`: only while none of them is served.
 
-        Raises `CorruptModel`, `ModelNotFound` or `InvalidRequest`; then what was served goes on.
-        Cancellation: before the change nothing happens; after it, it is done.
+        Raises `CorruptModel`, `ModelNotFound` or `InvalidRequest`, and leaves the served versions unchanged.
+        Cancellation: the change is either complete or has no effect.
         """
         require_model_name(model)
         wanted = sorted(set(versions))
         if not 1 <= len(wanted) <= self._max_versions:
-            raise InvalidRequest(f"asked to serve {len(wanted)} versions of {model}, want 1 to {self._max_versions}")
+            raise InvalidRequest(f"got {len(wanted)} versions of {model} to serve, want 1 to {self._max_versions}")
         async with self._change:
             held = self._served.get(model, {})
             if held and unless_served:
@@ -148,10 +148,9 @@ class Registry:
             await self._route(model, {})
 
     async def serve_champions(self) -> None:
-        """Serve the champion of every stored model and its predecessor; what cannot be served is logged and waited for.
+        """Serve the champion of every stored model and its predecessor; log those that cannot be served.
 
-        Whoever was quicker and has told this server what to serve is not overruled.
-        Cancellation: as `serve`.
+        A model for which a client has already requested versions is left alone. Cancellation: as `serve`.
         """
         for model in await asyncio.to_thread(self.store.models):
             try:
@@ -159,7 +158,7 @@ class Registry:
             except ZerofleetError as error:
                 log.error("model.champion_refused", model=model, error=str(error))
                 continue
-            # A predecessor that is broken or gone must not keep the champion away.
+            # A broken or missing predecessor must not keep the champion out of service.
             if not await self._served_at_start(model, versions) and len(versions) > 1:
                 await self._served_at_start(model, versions[:1])
 
@@ -173,9 +172,9 @@ class Registry:
         return True
 
     async def default_versions(self, model: str) -> list[int]:
-        """Return what to serve of a model when nobody says: the champion, else the newest stored version.
+        """Return the versions to serve by default: the champion, else the newest stored version.
 
-        Raises `ModelNotFound` when nothing is stored.
+        Raises `ModelNotFound` when none is stored.
         """
         champion = await asyncio.to_thread(self.store.champion, require_model_name(model))
         if champion is not None:
@@ -186,7 +185,7 @@ class Registry:
         raise ModelNotFound(f"model {model} is not in the store; stored models: {known}")
 
     async def stored(self) -> dict[str, list[int]]:
-        """Return every stored version by model, served or not. Cancellation: nothing happened."""
+        """Return every stored version by model, served or not. Cancellation: no effect."""
         return await asyncio.to_thread(lambda: {model: self.store.versions(model) for model in self.store.models()})
 
     async def _load(self, model: str, version: int) -> ServedVersion:
@@ -202,17 +201,17 @@ class Registry:
         return served
 
     def _load_now(self, model: str, version: int) -> ServedVersion:
-        """Runs on the loading thread: verify the files, then run code of them."""
+        """Verify the files, then load them, which executes code; runs on the loading thread."""
         manifest = self.store.verify(model, version)
         if (game := _known_game(manifest)) is not None:
             manifest = self.store.verify(model, version, game=game)
         path = self.store.directory(model, version) / MODEL_FILE
-        pause_s = GIVE_WAY_S if self._served else 0.0  # while nothing is served there are no calls to give way to
+        pause_s = GIVE_WAY_S if self._served else 0.0  # with no version in service there are no calls to give way to
         network = self._loader.load(path, manifest, max_batch=self._max_batch, pause_s=pause_s)
         return ServedVersion(manifest, Contract.of(manifest), network)
 
     async def _route(self, model: str, versions: dict[int, ServedVersion]) -> None:
-        """Send new requests to these versions from now on."""
+        """Route new requests to these versions."""
         retired = set(self._served.get(model, {})) - set(versions)
         if versions:
             self._served[model] = versions
@@ -227,11 +226,11 @@ class Registry:
 
 
 async def _ignore(model: str, ready: bool) -> None:
-    """Nobody wants to know."""
+    """Do nothing: the default without a listener."""
 
 
 def _known_game(manifest: Manifest) -> Game | None:
-    """Return the game of a manifest, None when this installation does not have it: it can be served all the same."""
+    """Return the game of a manifest, None when it is not installed, which does not prevent serving."""
     if manifest.game not in core.available():
         return None
     try:

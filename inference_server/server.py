@@ -1,7 +1,7 @@
-"""The process put together: device thread, registry, data plane, services, and one gRPC port.
+"""Composition of the process: device thread, registry, data plane, services, and one gRPC port.
 
 start   listen → serve the champions of the store → ready
-drain   health NOT_SERVING → calls in progress end → the queue is answered → the device thread ends
+drain   health NOT_SERVING → calls in progress complete → the queue is evaluated → the device thread stops
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that listens."""
+    """A listening server."""
 
     address: str
-    """Where clients reach it: `host:port` with the real port, or `unix:/path`."""
+    """Address for clients: `host:port` with the bound port, or `unix:/path`."""
     plane: DataPlane
     health: HealthService
     grpc: grpc.aio.Server
 
     async def drain(self, grace_s: float) -> None:
-        """Turn away new calls and let those in progress end within `grace_s`.
+        """Reject new calls and let those in progress complete within `grace_s`.
 
         Cancellation: calls in progress are cut off.
         """
@@ -68,9 +68,9 @@ class RunningServer:
 
 @asynccontextmanager
 async def open_server(settings: ServerSettings, loader: Loader | None = None) -> AsyncIterator[RunningServer]:
-    """Listen, without models yet; on leaving, answer what is queued and end.
+    """Listen, without models yet; on exit, evaluate the queue and stop.
 
-    `loader` replaces torch in tests. Raises `ConfigurationError` when the address is taken or the device is not there.
+    `loader` replaces torch in tests. Raises `ConfigurationError` when the address is in use or the device is missing.
     """
     part = settings.inference
     if loader is None:
@@ -89,13 +89,13 @@ async def open_server(settings: ServerSettings, loader: Loader | None = None) ->
 
 
 async def serve(service: Service, settings: ServerSettings) -> None:
-    """Be the service until the process is asked to end; see `zerofleet.service.lifecycle`."""
+    """Run until shutdown; see `zerofleet.service.lifecycle`."""
     async with open_server(settings) as server:
         await server.plane.registry.serve_champions()
         await server.health.set(kserve.SERVICE, _SERVING)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
         gc.collect()
-        gc.freeze()  # what torch brings lives as long as we do; a collection that looks through it halts every call for 0.2 s
+        gc.freeze()  # torch's objects live as long as the process; a collection that scans them stalls every call for 0.2 s
         service.ready(server.address)
         await server.grpc.wait_for_termination()
 
@@ -120,7 +120,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
         )
     address = bind(server, settings.address, settings.tls)
     await server.start()
-    await health_servicer.set("", _SERVING)  # the process lives; the service is ready once it has the champions
+    await health_servicer.set("", _SERVING)  # live; the service is ready once the champions are served
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
     return RunningServer(address, plane, health_servicer, server)

@@ -16,39 +16,39 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 class ServerSettings(StoreSettings):
-    """A server of evaluations over KServe v2 gRPC."""
+    """Inference server: evaluations over KServe v2 gRPC."""
 
     SERVICE: ClassVar[str] = "inference_server"
     PRESET_PARTS: ClassVar[tuple[str, ...]] = ("inference",)
 
     inference: InferenceSettings
-    """Threads of the device, largest merged batch, longest wait for one."""
+    """Threads of the device, largest batch, longest delay of a batch."""
     address: str
-    """Where to listen: host:port (port 0 takes a free one) or unix:/path; the run directory's socket by default."""
+    """Listening address: host:port (port 0 selects a free one) or unix:/path; the run directory's socket by default."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")
-    """auto takes a GPU where there is one; cpu; cuda:0."""
+    """Compute device: auto (a GPU if there is one), cpu, or cuda:0."""
     precision: Precision = "auto"
-    """Numbers the network computes with. auto is float16 on a GPU and float32 on a CPU. bfloat16 is half as fast again on a
-    CPU that multiplies it natively, and changes answers in the second digit: good for self-play, not for comparing servers.
-    A version whose golden positions come out too different in reduced precision is served in float32."""
+    """Number format of the network. auto is float16 on a GPU and float32 on a CPU. bfloat16 is half as fast again on a CPU
+    with native bfloat16, and changes results in the second digit: good for self-play, not for comparing servers. A version
+    whose golden positions differ too much in reduced precision is served in float32."""
 
     token: SecretStr | None = None
-    """Secret that loading, unloading and listing of models asks for in the metadata `x-zerofleet-token`. Without one
-    those calls are taken from this machine alone. In the other services, the token of their role, which they show."""
+    """Secret required in the metadata `x-zerofleet-token` to load, unload and list models. Without one these calls are
+    accepted from this machine only. In the other services: the token of their role, which they send."""
     tokens: Annotated[SecretStr | None, AfterValidator(require_tokens)] = None
-    """Lines `role: token` with the roles worker, trainer, evaluator and operator. With them every call but health checks asks
-    for a token whose role may make it; best given as a file."""
+    """Lines `role: token` with the roles worker, trainer, evaluator and operator. With them every call but health checks
+    requires a token of a role allowed to make it; best given as a file."""
     reflection: bool = False
     """Describe the services to tools such as grpcurl."""
     max_queue_positions: int = Field(default=32_768, ge=1)
-    """Positions that may wait for the device; further requests are refused as overload."""
+    """Maximum number of positions that wait for the device; further requests are rejected as overload."""
     max_concurrent_calls: int = Field(default=4_096, ge=1)
-    """Calls in progress at most; further ones are refused as overload."""
+    """Maximum number of calls in progress; further ones are rejected as overload."""
     max_versions: int = Field(default=16, ge=1)
-    """Versions of one model in memory at most."""
+    """Maximum number of versions of one model in memory."""
     max_connection_age_s: float = Field(default=0.0, ge=0.0)
-    """Seconds after which a connection is asked to reconnect, so that new replicas get their share; 0 never."""
+    """Seconds after which a client is made to reconnect, so that new replicas receive their share; 0 never."""
     max_simulations: int = Field(default=10_000, ge=1)
-    """Largest search of the evaluation service."""
+    """Maximum number of simulations in a search of the evaluation service."""
     max_searches: int = Field(default=16, ge=1)
-    """Searches of the evaluation service at once; further ones are refused as overload."""
+    """Maximum number of concurrent searches of the evaluation service; further ones are rejected as overload."""

@@ -1,4 +1,4 @@
-"""Counts of one served version, in the terms of KServe's ModelStatistics."""
+"""Statistics of one served version, in the terms of KServe's ModelStatistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Duration", "VersionStatistics"]
 
 @dataclass(slots=True)
 class Duration:
-    """How often something happened and how long it took in all."""
+    """Number of events and their total duration."""
 
     count: int = 0
     seconds: float = 0.0
@@ -26,21 +26,21 @@ class Duration:
 
 @dataclass(slots=True)
 class VersionStatistics:
-    """Grows for as long as the version is served. Requests, where not said otherwise."""
+    """Totals since the version was loaded; durations count requests unless noted."""
 
     positions: int = 0
     batches: int = 0
     last_at_ms: int = 0
-    """Wall clock of the last batch, since 1970; 0 before the first."""
+    """Wall-clock time of the last batch, milliseconds since 1970; 0 before the first."""
     success: Duration = field(default_factory=Duration)
     failure: Duration = field(default_factory=Duration)
     queue: Duration = field(default_factory=Duration)
     compute: Duration = field(default_factory=Duration)
     by_rows: defaultdict[int, Duration] = field(default_factory=lambda: defaultdict(Duration))
-    """Batches by their number of positions."""
+    """Durations of batches by their number of positions."""
 
     def add_batch(self, report: BatchReport) -> None:
-        """Count what the device did."""
+        """Add one batch."""
         self.positions += report.rows
         self.batches += 1
         self.last_at_ms = time.time_ns() // 1_000_000

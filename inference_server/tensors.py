@@ -1,9 +1,9 @@
-"""What a request must look like: names, types, shapes and rows of the input tensors of a model.
+"""Validation of requests: names, types, shapes and rows of a model's input tensors.
 
-Everything is checked before a request is queued, so a batch never fails for one of its requests. Checks of rows are a
-few numpy operations over the whole request.
+All checks precede queueing, so one request never fails the batch. Checks of rows are a few numpy operations over the whole
+request.
 
-Axes: B positions, L most legal actions.
+Axes: B positions, L largest number of legal actions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN_CHARACTERS = 40
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor as it came: nothing of it has been believed yet."""
+    """A received tensor, not yet validated."""
 
     name: str
     datatype: str
@@ -49,7 +49,7 @@ class Contract:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """Return the contract of a stored version; raises `CorruptModel` when its manifest names heads nobody knows."""
+        """Return the contract of a stored version; raises `CorruptModel` for unknown heads in its manifest."""
         channels, height, width = manifest.planes
         packed_bytes = (channels * height * width + 7) // 8
         outputs = outputs_of(
@@ -68,19 +68,19 @@ class Contract:
     def read(self, tensors: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
         """Return `states` uint8 [B, packed_bytes] and `legal` int16 [B, L], without copying.
 
-        Raises `InvalidRequest` for anything that is not a batch of positions of this game.
+        Raises `InvalidRequest` unless they are a batch of positions of this game.
         """
         self._check_names([tensor.name for tensor in tensors])
         by_name = {tensor.name: tensor for tensor in tensors}
         states, legal = (_array(by_name[name], datatype, length) for name, datatype, length in self.inputs)
         if len(states) != len(legal):
-            raise InvalidRequest(f"{STATE_TENSOR} has {len(states)} rows and {LEGAL_TENSOR} has {len(legal)}; want as many")
+            raise InvalidRequest(f"{STATE_TENSOR} has {len(states)} rows, {LEGAL_TENSOR} has {len(legal)}; want equal numbers")
         self._check_states(states)
         self._check_legal(legal)
         return states, legal
 
     def require_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the outputs to send, all of them when none are named; raises `InvalidRequest` for unknown ones."""
+        """Return the requested outputs, all when none are named; raises `InvalidRequest` for unknown ones."""
         known = tuple(output.name for output in self.outputs)
         if unknown := [name for name in names if name not in known]:
             raise InvalidRequest(f"unknown output {_shown(unknown)}; this version has {', '.join(known)}")
@@ -121,7 +121,7 @@ class Contract:
 
 
 def _array(tensor: Tensor, datatype: str, length: int) -> np.ndarray:
-    """Return the rows of a tensor as [B, length]; refuses before anything is allocated."""
+    """Return the rows of a tensor as [B, length]; validates before any allocation."""
     if tensor.datatype != datatype:
         raise InvalidRequest(f"{tensor.name} has type {tensor.datatype[:_SHOWN_CHARACTERS]!r}, want {datatype}")
     if len(tensor.shape) != 2 or tensor.shape[1] != length:

@@ -1,1 +1,1 @@
-"""Self-play worker: one asyncio process that plays many games at once and publishes their records."""
+"""Self-play worker: one asyncio process that plays many games concurrently and publishes their records."""

@@ -1,6 +1,6 @@
-"""The model version a worker plays with: followed from the gatekeeper, adopted after a random delay.
+"""Model version that a worker plays: followed from the gatekeeper, adopted after a random delay.
 
-The delay keeps a fleet from asking the inference server for a new version all at once.
+The delay keeps a fleet from requesting a new version from the inference server all at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class AdoptedModel:
-    """The version that new games begin with; 0 until there is a champion."""
+    """Version that new games begin with; 0 until there is a champion."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -34,13 +34,13 @@ class AdoptedModel:
         self._available.set()
 
     async def available(self) -> None:
-        """Wait for the first champion. Cancellation: nothing happened."""
+        """Wait for the first champion. Cancellation: no effect."""
         await self._available.wait()
 
     async def follow(self, champions: AsyncIterator[Champion], *, delay_s: float, rng: random.Random) -> None:
         """Adopt each champion that appears: the first at once, later ones after at most `delay_s`.
 
-        Ends with the iterator. Cancellation: the present version stays.
+        Ends with the iterator. Cancellation: the current version stays.
         """
         async for champion in champions:
             if self.version:

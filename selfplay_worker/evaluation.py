@@ -1,10 +1,10 @@
-"""Evaluations that outlast their server: a lane waits for it, and only games of a version that is gone come to an end.
+"""Evaluations that survive an outage of the server: lanes wait, and only games of a retired version are dropped.
 
-Each kind of failure is retried in one layer alone:
+Each kind of failure is retried in exactly one layer:
 
-    the server is overloaded or away       here, for ever: the worker's evaluator is made with `retry_s=0`
-    the adopted version is not loaded yet  here, for ever
-    one replica of several lacks a version `zerofleet.evaluators.kserve`, which reaches another one with its next call
+    the server is overloaded or away       here, without a limit: the worker's evaluator is made with `retry_s=0`
+    the adopted version is not loaded yet  here, without a limit
+    one replica of several lacks a version `zerofleet.evaluators.kserve`, whose next call reaches another replica
     another version is not served          nowhere: it will not come back, and its games are dropped
 """
 
@@ -35,10 +35,10 @@ log = structlog.get_logger()
 
 
 class PatientEvaluator:
-    """Asks until there is an evaluation; shared by the lanes of a worker."""
+    """Evaluator that retries until it succeeds; shared by the lanes of a worker."""
 
     def __init__(self, evaluator: Evaluator, adopted: AdoptedModel, *, spec: GameSpec, rng: random.Random) -> None:
-        """`evaluator` itself does not retry what is retried here."""
+        """Wrap `evaluator`, which must not itself retry the failures retried here."""
         self._evaluator = evaluator
         self._adopted = adopted
         self._spec = spec
@@ -48,10 +48,10 @@ class PatientEvaluator:
         self._told = False
 
     async def evaluate(self, leaves: Leaves) -> tuple[Evaluation, set[int]]:
-        """Return the evaluation of one or more leaves, and the versions among theirs that nobody serves any more.
+        """Return the evaluation of one or more leaves, and their versions that are no longer served.
 
-        Leaves of versions that are gone get a uniform evaluation, which must not decide a move.
-        Cancellation: the leaves still wait; ask again.
+        Leaves of such versions get a uniform evaluation, which must not decide a move.
+        Cancellation: the leaves still wait; call again.
         """
         gone: set[int] = set()
 

@@ -1,7 +1,7 @@
-"""Register of games: number, seed and id of every game of this process, and how it ended.
+"""Register of games: number, seed, id and outcome of every game of this process.
 
-The seed of a game follows from (run seed, worker, incarnation, number), and is in its record: any game can be replayed.
-The incarnation is drawn anew by each process, so a worker that starts again does not play its first games again.
+The seed of a game is a hash of (run seed, worker, incarnation, number) and part of its record: any game can be replayed.
+Each process draws its own incarnation, so a restarted worker does not repeat its first games.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A game that was begun."""
+    """A game in progress."""
 
     number: int  # 1, 2, 3 ... within this process
-    seed: int  # in [0, 2^63), so that it fits signed and unsigned words alike
+    seed: int  # in [0, 2^63), which fits signed and unsigned words
     uid: str
     version: int  # model version it began with
     span: tracing.Span = tracing.NO_SPAN
@@ -44,13 +44,13 @@ class FinishedGame:
     uid: str
     payload: bytes
     when_published: Callable[[], None] | None = None
-    """Called once the stream has it."""
+    """Called once the stream has the game."""
     traceparent: str = ""
-    """Of the game's span, where it has one."""
+    """Trace context of the game's span, if it has one."""
 
 
 class GameRegister:
-    """Begins and closes games. Not for threads."""
+    """Opens and closes games. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, resignation: ResignationCalibration) -> None:
         self._worker = settings.name
@@ -75,7 +75,7 @@ class GameRegister:
         return tracing.begin("game", game_uid=uid, worker=self._worker, version=version)
 
     def finish(self, ticket: Ticket, played: PlayedGame) -> FinishedGame:
-        """Close a game that was played to its end; return what the stream shall have."""
+        """Close a game that was played to its end; return its record for the stream."""
         self._resignation.finished(ticket.number, played)
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()

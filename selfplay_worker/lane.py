@@ -1,7 +1,7 @@
 """Lane: one block of games and the coroutine that drives it.
 
-A worker has several lanes: while one waits for the network, another searches. Searching runs in a thread without the
-GIL, so the event loop stays free for the wire, the champion and the probes.
+A worker has several lanes: while one waits for the network, another searches. The search runs in a thread that releases
+the GIL, so the event loop stays free for gRPC, the champion and the probes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """What the lanes of a worker share."""
+    """Objects shared by the lanes of a worker."""
 
     adopted: AdoptedModel
     evaluator: PatientEvaluator
@@ -39,10 +39,10 @@ class Crew:
     resignation: ResignationCalibration
     stop: Stop
     thread: Executor
-    """Where blocks are searched; one thread is one core."""
+    """Executor of the search; one thread uses one core."""
     staleness: Literal["finish", "switch", "drop"]
     opening_plies: int
-    """Most random plies a game begins with."""
+    """Largest number of random plies at the start of a game."""
 
 
 class Lane:
@@ -58,9 +58,9 @@ class Lane:
         self._cached = metrics.EVALUATIONS.labels(source="cache")
 
     async def run(self) -> None:
-        """Play until stopped, then give up what is unfinished. Raises what the evaluator raises beyond its patience.
+        """Play until stopped, then abandon unfinished games. Raises errors of the evaluator that it does not retry.
 
-        Cancellation: games that were finished are with the publisher, others are forgotten.
+        Cancellation: finished games are with the publisher, unfinished ones are dropped.
         """
         stop = self._crew.stop
         while not stop.now:
@@ -77,7 +77,7 @@ class Lane:
             self._give_up(slot, "drain")
 
     async def _step(self) -> None:
-        """Search until leaves wait, have them evaluated, absorb the evaluation. Stopped in between, the leaves still wait."""
+        """Search until leaves wait, evaluate them, absorb the evaluation. After an interruption the leaves still wait."""
         leaves: Leaves = await self._in_thread(self._block.advance)
         self._count()
         if not len(leaves.batch):
@@ -96,7 +96,7 @@ class Lane:
         return await asyncio.get_running_loop().run_in_executor(self._crew.thread, work, *arguments)
 
     def _follow_champion(self) -> None:
-        """Do with running games what the staleness setting asks when the champion has changed."""
+        """Apply the staleness setting to running games when the champion has changed."""
         adopted = self._crew.adopted.version
         if adopted == self._version:
             return
@@ -108,7 +108,7 @@ class Lane:
                 self._block.set_versions(slot, [adopted] * self._seats)
 
     def _abandon_older(self, reason: str) -> None:
-        """Give up every game that began with another version than the adopted one."""
+        """Abandon every game that began with a version other than the adopted one."""
         for slot, ticket in list(self._games.items()):
             if ticket.version != self._crew.adopted.version:
                 self._block.abandon(slot)
@@ -128,7 +128,7 @@ class Lane:
             self._traces.begin(slot, ticket)
 
     def _collect(self) -> None:
-        """Hand finished games to the publisher; learn from them when to resign."""
+        """Hand finished games to the publisher; update the resignation threshold."""
         finished = self._block.finished()
         for slot in finished:
             played = self._block.take(slot)

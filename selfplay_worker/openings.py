@@ -1,7 +1,7 @@
-"""Openings of self-play: a few uniformly random plies, so that games do not all run down the same line.
+"""Openings of self-play: a few uniformly random plies, so that games do not all follow the same line.
 
-Late in a run the champion knows its way from the start, and ever more games are near-copies of each other. Positions that
-it would not choose itself keep the samples varied; the plies before them are no samples.
+Late in a run the champion's play from the initial position is nearly deterministic, and games become near-copies. Positions
+that it would not reach by itself keep the samples diverse; the random plies are not samples.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from games.core import Game
 
 __all__ = ["random_opening"]
 
-_STREAM = 1  # sets the opening's luck apart from everything else that is drawn from the seed of a game
+_STREAM = 1  # separates the opening's randomness from other draws from the seed of a game
 
 
 def random_opening(game: Game, *, seed: int, most_plies: int) -> list[int]:
-    """Return 0 to `most_plies` random actions from the start of the game with that seed, after which it goes on.
+    """Return 0 to `most_plies` random actions from the start of the game with that seed, after which it is not over.
 
-    Each number of plies is equally likely; where the moves would end the game, the last of them is left out.
+    The number of plies is uniform; a move that would end the game is left out.
     """
     if not most_plies:
         return []

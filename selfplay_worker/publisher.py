@@ -1,7 +1,7 @@
-"""Publisher: finished games, in order, into the stream; none is lost on the way.
+"""Publisher: appends finished games to the stream, in order and without loss.
 
-Lanes hand games over without waiting and then wait for room: a cancelled lane has lost nothing. While the stream is
-full or away, the games wait here, the lanes pause, and every game is tried again until the stream has it.
+Lanes hand games over without waiting and then wait for room, so a cancelled lane loses no game. While the stream is full or
+away, games are queued here, the lanes pause, and each game is retried until the stream has it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["Publisher"]
 
 FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
-NAMED = 20  # games of a line at most
+NAMED = 20  # maximum number of games listed in a log line
 
 log = structlog.get_logger()
 
 
 class Publisher:
-    """A bounded queue and the task that empties it."""
+    """A bounded queue and the task that drains it."""
 
     def __init__(self, stream: GameStream, game: str, *, capacity: int, rng: random.Random) -> None:
         self._stream = stream
@@ -41,23 +41,23 @@ class Publisher:
         self._arrived = asyncio.Event()
 
     def hand_over(self, game: FinishedGame) -> None:
-        """Take a finished game; it will be published, or be counted and logged as lost."""
+        """Queue a finished game; it will be published, or counted and logged as lost."""
         self._waiting.append(game)
         self._arrived.set()
         metrics.PUBLISH_QUEUE.set(len(self._waiting))
 
     async def room(self) -> None:
-        """Wait until fewer games wait than the queue shall hold. Cancellation: nothing happened."""
+        """Wait until the queue is below capacity. Cancellation: no effect."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._waiting) < self._capacity)
 
     async def flush(self) -> None:
-        """Wait until no game waits. Cancellation: games still wait."""
+        """Wait until the queue is empty. Cancellation: games stay queued."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._waiting)
 
     async def run(self) -> None:
-        """Publish for ever. Cancellation: the game under way may or may not be in the stream; those left are logged."""
+        """Publish until cancelled. Cancellation: the current game may or may not be in the stream; the rest are logged."""
         try:
             while True:
                 await self._arrived.wait()
@@ -80,7 +80,7 @@ class Publisher:
                 log.error("publisher.games_lost", games=len(uids), game_uids=uids[:NAMED], why=why)
 
     async def _publish(self, game: FinishedGame) -> None:
-        """Try until the stream has the game. A second copy after an uncertain failure is harmless: the uid is the same."""
+        """Retry until the stream has the game. A second copy after an uncertain failure is harmless: the uid is the same."""
         crash_point("worker_before_publish")
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
@@ -93,7 +93,7 @@ class Publisher:
                 away = True
                 await backoff.pause()
                 continue
-            except InvalidRequest as error:  # no stream will ever take it; the games behind it shall not suffer
+            except InvalidRequest as error:  # a retry cannot succeed, and would block the games behind it
                 metrics.GAMES_ABANDONED.labels(reason="refused").inc()
                 log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
                 return

@@ -1,16 +1,16 @@
-"""Resignation: a threshold measured on games that nobody may resign.
+"""Resignation: a threshold calibrated on games without resignation.
 
 A share of all games is played out whatever the values (control games). For a threshold t, the first player of a control
-game whose search value falls to t or below *would have resigned*; when that player then does not lose, resigning would
+game whose search value falls to t or below *would have resigned*; if that player then does not lose, the resignation would
 have been false. The calibrated threshold is the highest one at which at most 5 % of resignations are false (Silver et
 al. 2017, "Mastering the game of Go without human knowledge", self-play).
 
-Games are counted by when they *started*. Counted by when they finish, the statistic would hold the short games of the
-present network and lack the long ones, which are still being played and in which early verdicts are wrong more often; a
-game is therefore taken in only when every game that started before it has ended.
+Games are counted in the order of their *start*. In the order of their end, the statistic would hold the short games of the
+current network and lack its long ones, which are still running and in which early resignations are false more often; a
+game is therefore counted only when every game that started before it has ended.
 
     started   1  2  3  4  5  6  7
-    ended     x  x     x  x     x        game 3 is still played: the statistic holds the control games among 1 and 2
+    ended     x  x     x  x     x        game 3 is still running: the statistic holds the control games among 1 and 2
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from zerofleet.search import PlayedGame
 __all__ = ["NEVER", "ResignationCalibration"]
 
 NEVER = -1.0
-"""A threshold at which nobody resigns."""
+"""Threshold that disables resignation."""
 LOST = -1.0
-"""The score of a player who lost; only two-player games have resignation."""
+"""Score of a player who lost; only two-player games have resignation."""
 
 _STEP = 0.01
 _NONE, _RIGHT, _FALSE = 0, 1, 2
 
 
 class ResignationCalibration:
-    """Chooses the threshold from control games. Not for threads."""
+    """Calibration of the threshold on control games. Not thread-safe."""
 
     def __init__(self, *, false_rate: float, highest: float, window_games: int, min_games: int) -> None:
-        """Aim at `false_rate` with thresholds up to `highest`; `highest` -1 turns resignation off.
+        """Target `false_rate` with thresholds up to `highest`; `highest` -1 disables resignation.
 
-        `window_games`: control games the statistic holds. `min_games`: resignations needed before anybody resigns.
+        `window_games`: control games in the statistic. `min_games`: would-be resignations required before a player may resign.
         """
         self._false_rate = false_rate
         self._min_games = min_games
@@ -50,36 +50,36 @@ class ResignationCalibration:
         self._window_games = window_games
         self._resigned = np.zeros(steps, dtype=np.int64)  # [T], sums over the window
         self._false = np.zeros(steps, dtype=np.int64)  # [T]
-        self._running: dict[int, None] = {}  # numbers of games that run, in order of start
+        self._running: dict[int, None] = {}  # numbers of running games, in order of start
         self._ended: dict[int, np.ndarray | None] = {}  # ended games that wait for older ones
         self._next = 0
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody may ever resign."""
+        """Whether resignation is enabled."""
         return len(self._thresholds) > 0
 
     def started(self) -> int:
-        """Take note of a game that starts; return its number."""
+        """Register the start of a game; return its number."""
         self._next += 1
         self._running[self._next] = None
         return self._next
 
     def finished(self, number: int, played: PlayedGame) -> None:
-        """Take in a game that was played to its end."""
+        """Register a game that was played to its end."""
         self._end(number, self._outcomes(played) if played.resignation_control and self.enabled else None)
 
     def abandoned(self, number: int) -> None:
-        """Take note of a game whose end nobody will see; it says nothing."""
+        """Register a game that will not be finished; it does not enter the statistic."""
         self._end(number, None)
 
     def threshold(self) -> float:
-        """Return the highest threshold whose rate of false resignations is low enough; `NEVER` without evidence."""
+        """Return the highest threshold with a low enough rate of false resignations; `NEVER` without evidence."""
         good = (self._resigned >= self._min_games) & (self._false <= self._false_rate * self._resigned)
         return float(self._thresholds[np.flatnonzero(good)[-1]]) if good.any() else NEVER
 
     def false_ratio(self, threshold: float) -> float:
-        """Return the share of false ones among the resignations at `threshold`; 0 when there were none."""
+        """Return the share of false resignations at `threshold`; 0 when there were none."""
         index = round((threshold - NEVER) / _STEP) - 1
         if not 0 <= index < len(self._resigned) or self._resigned[index] == 0:
             return 0.0
@@ -104,10 +104,10 @@ class ResignationCalibration:
             self._false -= oldest == _FALSE
 
     def _outcomes(self, played: PlayedGame) -> np.ndarray:
-        """Return for each threshold what the first resignation of this game would have been, int8 [T].
+        """Return the first would-be resignation of this game for each threshold, int8 [T].
 
-        The search also asks that its best move is no better than t. The root's mean alone, which is at most that,
-        finds resignations earlier and therefore errs to the careful side.
+        The search also requires that its best move is no better than t. The root's mean alone, which is at most that,
+        finds resignations earlier and therefore errs on the careful side.
         """
         outcomes = np.zeros(len(self._thresholds), dtype=np.int8)
         movers = _movers(played)

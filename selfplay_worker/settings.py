@@ -17,47 +17,47 @@ __all__ = ["WorkerSettings"]
 
 
 class WorkerSettings(ServiceSettings):
-    """A process that plays games of the champion against itself and publishes them."""
+    """Self-play worker: plays the champion against itself and publishes the games."""
 
     SERVICE: ClassVar[str] = "selfplay_worker"
     PRESET_PARTS: ClassVar[tuple[str, ...]] = ("search", "selfplay", "warm_start")
 
     search: SearchSettings
-    """How moves are searched. `resign_threshold` above -1 lets players resign: the threshold is then calibrated, and is
-    the given one at the highest."""
+    """Search of moves. A `resign_threshold` above -1 enables resignation: the threshold is then calibrated, and the given
+    one is its upper bound."""
     selfplay: SelfPlaySettings
-    """Lanes, games and what happens to a running game when the champion changes."""
+    """Lanes, games and the treatment of running games when the champion changes."""
     warm_start: WarmStartSettings
-    """Games of agents that are played while there is no champion yet."""
+    """Games of agents played before the first champion."""
 
     inference_address: str
-    """Where networks are evaluated: host:port, dns:///name:port or unix:/path."""
+    """Address of the inference server: host:port, dns:///name:port or unix:/path."""
     gatekeeper_address: str
-    """Who says which version is champion: host:port or unix:/path."""
+    """Address of the gatekeeper: host:port or unix:/path."""
     token: SecretStr | None = None
-    """Secret with which this service shows its role to the others, where they ask for one."""
+    """Token of this service's role, for services that require one."""
     stream_url: str
-    """Where finished games go: sqlite:///path, redis://host or rediss://host."""
+    """Stream of finished games: sqlite:///path, redis://host or rediss://host."""
     stream_name: str = "games"
     """Name of the stream, so that several runs can share a server."""
 
     worker_id: str = Field(default="", pattern=r"^[A-Za-z0-9._:/@-]{0,128}$")
-    """Name of this worker in its records; empty takes host name and process id."""
+    """Name of this worker in its records; host name and process id when empty."""
     run_seed: int = Field(default=0, ge=0)
-    """From it, the worker's name, its incarnation and a counter follows the seed of each game."""
+    """Seed of the run; with the worker's name, its incarnation and a counter it determines the seed of each game."""
     incarnation: int = Field(default=0, ge=0)
     """Distinguishes this process from earlier ones of the same worker; 0 draws one at random."""
 
     publish_queue_games: int = Field(default=64, ge=1)
-    """Finished games that may wait for the stream; when there are more, lanes pause."""
+    """Number of finished games waiting for the stream at which lanes pause."""
     drain: Literal["abandon", "finish"] = "abandon"
-    """What SIGTERM does to running games: `finish` plays them out for at most half the grace time first."""
+    """Treatment of running games on SIGTERM: `finish` first plays them on for at most half the grace time."""
     evaluation_timeout_s: float = Field(default=15.0, gt=0)
-    """Seconds one evaluation request may take before it is sent again."""
+    """Seconds after which an unanswered evaluation request is sent again."""
     resign_window_games: int = Field(default=1_000, ge=1)
-    """Control games from which the resignation threshold is calibrated, the latest by start."""
+    """Number of control games, the latest by start, on which the resignation threshold is calibrated."""
     resign_min_games: int = Field(default=40, ge=1)
-    """Control games in which somebody would have resigned, before anybody may."""
+    """Number of control games with a would-be resignation required before players may resign."""
 
     @property
     def name(self) -> str:

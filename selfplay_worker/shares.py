@@ -1,8 +1,8 @@
-"""Shares: which worker plays which game of the warm start, and which games are played.
+"""Shares: distribution of the warm start's games over workers, and the record of those played.
 
-The workers of a machine share a file with one byte for each game. Whoever plays a game holds the lock of its byte, and writes
-the byte when the stream has the game. The kernel frees the locks of a process that dies, so another worker, or the next
-process, plays what it had begun. Workers without a common file play the same games; by their uids they count once.
+The workers of a machine share a file with one byte for each game. The worker that plays a game holds the lock of its byte,
+and writes the byte when the stream has the game. The kernel releases the locks of a dead process, so another worker, or
+the next process, plays its unfinished games. Workers without a common file play the same games; by uid they count once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ log = structlog.get_logger()
 
 
 class Shares:
-    """One process's view of the file. Not for threads."""
+    """View of the file in one process. Not thread-safe."""
 
     def __init__(self, path: Path, games: int, *, first: int = 0) -> None:
-        """Take games 0 to `games` - 1, beginning with `first`; workers that begin in different places meet late."""
+        """Distribute games 0 to `games` - 1, beginning with `first`; different starting points reduce contention."""
         self._games = games
         self._first = first % games
         self._held: set[int] = set()
@@ -38,7 +38,7 @@ class Shares:
                 self._file = os.dup(nameless.fileno())
 
     def take(self) -> int | None:
-        """Return the number of a game that is not played and that nobody plays; None if there is none."""
+        """Lock a game that is neither played nor in progress and return its number; None if there is none."""
         marks = self._marks()
         for step in range(self._games):
             number = (self._first + step) % self._games
@@ -46,37 +46,37 @@ class Shares:
                 continue
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-            except OSError:  # somebody else plays it
+            except OSError:  # another process plays it
                 continue
             self._held.add(number)
             if not self._marks()[number]:
                 return number
-            self.give_back(number)  # it was finished between the look and the lock
+            self.give_back(number)  # it was finished between the check and the lock
         return None
 
     def finish(self, number: int) -> None:
-        """Note that a game is in the stream."""
+        """Mark a game as in the stream and unlock it."""
         os.pwrite(self._file, _DONE, number)
         self.give_back(number)
 
     def give_back(self, number: int) -> None:
-        """Leave a game that was taken to others."""
+        """Unlock a game, so that others can take it."""
         self._held.discard(number)
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, number)
 
     @property
     def finished(self) -> int:
-        """Games that are in the stream."""
+        """Number of games in the stream."""
         return self._games - self._marks().count(0)
 
     def forget(self) -> None:
-        """Have every game played again: a machine that lost power may have lost games, and not the marks of them."""
+        """Clear all marks, so that every game is played again: a power failure may lose games but keep their marks."""
         os.ftruncate(self._file, 0)
 
     def close(self) -> None:
-        """Give up what is held."""
+        """Close the file, which releases all locks."""
         os.close(self._file)
 
     def _marks(self) -> bytes:
-        """Return a byte for each game, 0 where it is not played."""
+        """Return a byte for each game, 0 for one not yet played."""
         return os.pread(self._file, self._games, 0).ljust(self._games, b"\0")

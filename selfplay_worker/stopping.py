@@ -1,4 +1,4 @@
-"""How lanes are asked to stop: first no new games, then leave whatever they wait for."""
+"""Stopping of lanes: first no new games, then interruption of every wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stop:
 
     @asynccontextmanager
     async def interruptible(self) -> AsyncIterator[None]:
-        """Leave the block at its next suspension once `now` is set; the caller asks `now` afterwards.
+        """Leave the block at its next suspension once `now` is set; the caller checks `now` afterwards.
 
         Cancellation: passes through.
         """

@@ -1,6 +1,6 @@
-"""Games of agents, as records that a network can learn from: what each move teaches, and whose moves teach at all.
+"""Games of agents as training records: the policy target of each move, and the choice of moves that become samples.
 
-Positions with a single legal move teach nothing, nor do the random plies a game begins with.
+Positions with a single legal move are not samples, nor are the random plies of the opening.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from zerofleet.search import EXTERNAL, PlayedGame, SearchedMove
 
 __all__ = ["Teachers", "one_hot", "shares_of_target"]
 
-_STREAM = 2  # sets the agents' luck apart from everything else that is drawn from the seed of a game
+_STREAM = 2  # separates the agents' randomness from other draws from the seed of a game
 
 
 class Teachers:
-    """The agents of a warm start. Several threads may play at once."""
+    """Agents of a warm start. Thread-safe: several threads may play at once."""
 
     def __init__(
         self, game: Game, settings: WarmStartSettings, *, opening_plies: int = 0, make_agent: AgentMaker = make_agent
     ) -> None:
-        """`game` is that of the run. Raises `ConfigurationError`, and `InvalidRequest` for agents that cannot play it."""
+        """Make the agents for `game`. Raises `ConfigurationError`; `InvalidRequest` for agents that cannot play it."""
         self.game = game_of(game, settings)
         self._settings = settings
         self._opening_plies = opening_plies
@@ -43,13 +43,13 @@ class Teachers:
         }
 
     def play(self, numbered: NumberedGame, stopping: Callable[[], bool] = lambda: False) -> PlayedGame | None:
-        """Return the game with the moves that are to be learnt from; None if `stopping` said so before it was over."""
+        """Return the game with the moves to learn from; None if `stopping` returned true before its end."""
         game, seed = self.game, numbered.seed
         rng = np.random.default_rng([seed, _STREAM])
         moves = random_opening(game, seed=seed, most_plies=self._opening_plies)
         opening_plies = len(moves)
         state = positions.replay(game, moves, seed)
-        taught: list[tuple[int, SearchedMove]] = []  # who moved, and what it teaches
+        taught: list[tuple[int, SearchedMove]] = []  # mover and target
         while not core.is_over(game, state):
             if stopping():
                 return None
@@ -75,7 +75,7 @@ class Teachers:
         )
 
     def record(self, numbered: NumberedGame, played: PlayedGame, *, worker_id: str) -> bytes:
-        """Return the record of a game; one that is too long for its policies is told with the moves that were made."""
+        """Return the record of a game; one too long with its policies stores one-hot targets instead."""
         names = [self._agents[agent].name for agent in numbered.agents]
         payload = encode_record(played, worker_id=worker_id, uid=numbered.uid, agents=names)
         if len(payload) > MAX_RECORD_BYTES:
@@ -86,7 +86,7 @@ class Teachers:
     def _move(
         self, name: str, state: State, legal: list[int], *, ply: int, rng: np.random.Generator
     ) -> tuple[int, SearchedMove]:
-        """Have an agent move; return its action and what that teaches."""
+        """Choose an agent's move; return its action and target."""
         says = self._say[name]
         if says is None:
             action = self._agents[name].choose(self.game, state, rng).action
@@ -97,12 +97,12 @@ class Teachers:
 
 
 def one_hot(ply: int, action: int) -> SearchedMove:
-    """Return the teaching of a move that was made, and of nothing else."""
+    """Return the one-hot target of a move that was played."""
     return _taught(ply, np.array([action]), np.ones(1), np.empty(0))
 
 
 def shares_of_target(ply: int, legal: list[int], policy: np.ndarray) -> SearchedMove:
-    """Return the teaching of all moves by their probabilities, float [n], in whole units that sum to one exactly."""
+    """Return the target of a policy over the legal moves, float [n], in integer units that sum to one exactly."""
     units = np.round(policy * TARGET_UNIT).astype(np.int64)
     units[np.argmax(units)] += TARGET_UNIT - units.sum()
     kept = np.flatnonzero(units)
@@ -122,5 +122,5 @@ def _taught(ply: int, actions: np.ndarray, visits: np.ndarray, target: np.ndarra
 
 
 def _won_alone(seat: int, scores: tuple[float, ...]) -> bool:
-    """Return whether everybody else scored less."""
+    """Return whether every other player scored less."""
     return all(scores[seat] > score for other, score in enumerate(scores) if other != seat)

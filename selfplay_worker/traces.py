@@ -1,8 +1,8 @@
-"""The sampled games of one block: what they wait for, and which of the block's requests get a span of their own.
+"""Traces of the sampled games of one block: spans for a selection of its evaluation requests.
 
-A request evaluates leaves of every game of the block, and a game waits for thousands of them. So of the requests made
-while a sampled game is under way, its 1st, 2nd, 4th, 8th ... are recorded: as a part of this game, with links to the other
-sampled ones of the block. The span of the game says how many there were, and how long it waited for them in all.
+A request evaluates leaves of every game of the block, and a game waits for thousands of requests. Of the requests made
+during a sampled game, the 1st, 2nd, 4th, 8th ... are therefore recorded: as children of this game's span, with links to the
+block's other sampled games. The span of the game stores the number of requests and the total wait for them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Traced:
 
 
 class BlockTraces:
-    """Follows the sampled games of a block, by slot."""
+    """Sampled games of a block, by slot."""
 
     def __init__(self) -> None:
         self._games: dict[int, _Traced] = {}
@@ -39,12 +39,12 @@ class BlockTraces:
             self._games[slot] = _Traced(ticket.span)
 
     def end(self, slot: int) -> None:
-        """Note what the game in `slot` waited for; its register ends its span."""
+        """Write the totals of the game in `slot` to its span, which its register ends."""
         if (game := self._games.pop(slot, None)) is not None:
             tracing.note(game.span, requests=game.requests, waited_s=round(game.waited_s, 6))
 
     def request(self, positions: int) -> AbstractContextManager[None]:
-        """Return what to wait for the answer to a request in."""
+        """Return a context manager to enclose an evaluation request."""
         return self._request(positions) if self._games else _NOTHING
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""The mode before self-play: agents play the numbered games of the warm start until there is a champion.
+"""Warm start: before self-play, agents play the numbered games of the warm start until there is a champion.
 
-Each game is published as games of self-play are. A game is noted as played when the stream has it; what a killed worker had
-under way is played by another worker or by its next process.
+Games are published like those of self-play. A game is marked as played when the stream has it; the unfinished games of a
+killed worker are played by another worker or by its next process.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from zerofleet.telemetry import metrics
 __all__ = ["WarmStart"]
 
 LOOK_EVERY_S = 0.2
-"""Pause while other workers have the last games under way."""
+"""Polling interval while other workers play the last games."""
 AGAIN_AFTER_S = 900.0
-"""All games are there and still no champion: games may be lost, and are played again; those that are not count once."""
+"""Wait for a champion after all games are in the stream. Then games may be lost: all are replayed; duplicates count once."""
 
 log = structlog.get_logger()
 
 
 class WarmStart:
-    """Plays the games of a warm start with a share of this worker's machine."""
+    """Player of a worker's share of the warm start's games."""
 
     def __init__(
         self, game: Game, settings: WorkerSettings, *, adopted: AdoptedModel, publisher: Publisher, stop: Stop
     ) -> None:
-        """Raises `ConfigurationError`, and `InvalidRequest` for agents that cannot play the game."""
+        """Make the agents. Raises `ConfigurationError`; `InvalidRequest` for agents that cannot play the game."""
         self._game = game
         self._settings = settings
         self._adopted = adopted
@@ -51,12 +51,12 @@ class WarmStart:
         self._shares: Shares | None = None
 
     def close(self) -> None:
-        """Give up the games that were begun; the publisher must have ended before."""
+        """Release unfinished games; call after the publisher has stopped."""
         if self._shares is not None:
             self._shares.close()
 
     async def run(self) -> None:
-        """Play until there is a champion or the worker is asked to stop. Cancellation: games under way are forgotten."""
+        """Play until there is a champion or the worker stops. Cancellation: games in progress are dropped."""
         wanted, parallel = self._settings.warm_start.games, self._settings.warm_start.parallel
         first = zlib.crc32(self._settings.name.encode())
         self._shares = shares = Shares(RunPaths(self._settings.run_dir).warm_start, wanted, first=first)
@@ -86,7 +86,7 @@ class WarmStart:
             return
 
     async def _play(self, shares: Shares, threads: ThreadPoolExecutor) -> None:
-        """Play one game after the other until none is left."""
+        """Play games one by one until none is left."""
         while not self._ended:
             async with self._stop.interruptible():
                 await self._publisher.room()

@@ -1,4 +1,4 @@
-"""Warm-up: what the worker's games need is loaded, or compiled, before the first game."""
+"""Warm-up: the worker's compiled code is loaded, or compiled, before the first game."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 def warm_up(game: Game, settings: SearchSettings) -> None:
-    """Warm up a search in which every seat is a model's, and log how long it took."""
+    """Warm up a search with a model on every seat, and log the duration."""
     began = time.monotonic()
     warm_up_search(game, settings, versions=[1] * game.spec().num_players)
     log.info("worker.warm", seconds=round(time.monotonic() - began, 2))

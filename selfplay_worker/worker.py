@@ -1,6 +1,6 @@
-"""The worker: lanes, the champion they play, the stream they feed; and how all of it starts and ends.
+"""Composition of the worker: lanes, the champion they play, the stream they feed; start and shutdown.
 
-Start: in a warm start agents play first; then compiled code is loaded while the first champion is awaited. End: no new
+Start: the warm start, if any; then compiled code is loaded while the worker waits for the first champion. Shutdown: no new
 games, running games abandoned (or played out, by setting), finished games published, connections closed.
 """
 
@@ -45,10 +45,10 @@ log = structlog.get_logger()
 
 
 async def serve(service: Service, settings: WorkerSettings) -> None:
-    """Play until the process is asked to end.
+    """Play until shutdown.
 
     Raises `GameError` for an unknown game, `InvalidRequest` when the gatekeeper serves another game.
-    Cancellation: unfinished games are forgotten; unpublished ones are logged.
+    Cancellation: unfinished games are dropped; unpublished ones are logged.
     """
     game = settings.build_game()
     model, token, tls = model_name(game), plain(settings.token), settings.tls
@@ -68,13 +68,13 @@ def _evaluator(settings: WorkerSettings, model: str) -> KServeEvaluator:
         token=plain(settings.token),
         tls=settings.tls,
         timeout_s=settings.evaluation_timeout_s,
-        retry_s=0.0,  # `PatientEvaluator` asks again
+        retry_s=0.0,  # `PatientEvaluator` retries
         on_retry=metrics.count_eval_retry,
     )
 
 
 async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
-    """Return whether there is a champion, asking until the gatekeeper answers. Cancellation: nothing happened."""
+    """Return whether there is a champion, retrying until the gatekeeper replies. Cancellation: no effect."""
     while True:
         try:
             return await gatekeeper.champion(model) is not None
@@ -87,7 +87,7 @@ async def _nobody() -> bool:
 
 
 class SelfPlay:
-    """One worker's games."""
+    """Self-play of one worker."""
 
     def __init__(self, game: Game, settings: WorkerSettings, *, evaluator: Evaluator, stream: GameStream) -> None:
         rng = random.Random(f"{settings.run_seed}/{settings.name}")  # noqa: S311 - delays, not secrets
@@ -126,10 +126,10 @@ class SelfPlay:
         *,
         has_champion: Callable[[], Awaitable[bool]] = _nobody,
     ) -> None:
-        """Play champions as they appear until `service` is asked to stop; every finished game is then in the stream.
+        """Play champions as they appear until `service` stops; every finished game is then in the stream.
 
-        `has_champion` says at the start whether the time of a warm start is over.
-        Cancellation: unfinished games are forgotten; unpublished ones are logged.
+        `has_champion` is called at the start: a warm start is skipped if it returns true.
+        Cancellation: unfinished games are dropped; unpublished ones are logged.
         """
         service.on_drain("games", self._stop_games)
         service.on_drain("publish", self._publisher.flush)
@@ -154,7 +154,7 @@ class SelfPlay:
         await self._adopted.follow(champions, delay_s=self._settings.selfplay.adoption_delay_s, rng=self._rng)
 
     async def _play_warm_start(self, service: Service, has_champion: Callable[[], Awaitable[bool]]) -> None:
-        """Have agents play while nobody is champion yet, if there is to be a warm start."""
+        """Play the warm start, if one is configured and there is no champion yet."""
         if self._warm_start is None:
             return
         is_over = True
@@ -165,7 +165,7 @@ class SelfPlay:
             await self._warm_start.run()
 
     async def _play(self, service: Service) -> None:
-        """Run the lanes to their end."""
+        """Warm up, wait for a champion, and run the lanes until they stop."""
         selfplay = self._settings.selfplay
         loop = asyncio.get_running_loop()
         async with self._stop.interruptible():
@@ -183,7 +183,7 @@ class SelfPlay:
                 group.create_task(Lane(block, self._crew).run())
 
     async def _stop_games(self) -> None:
-        """End the lanes, as the drain setting says."""
+        """Stop the lanes according to the drain setting."""
         self._stop.no_new_games = True
         if self._settings.drain == "finish":
             try:
@@ -206,6 +206,6 @@ def _calibration(game: Game, settings: WorkerSettings) -> ResignationCalibration
 
 
 def _watch_resignation(resignation: ResignationCalibration) -> None:
-    """Let /metrics read the present threshold when it is asked."""
+    """Export the current threshold at each scrape of /metrics."""
     metrics.RESIGN_THRESHOLD.set_function(resignation.threshold)
     metrics.RESIGN_FALSE_RATE.set_function(lambda: resignation.false_ratio(resignation.threshold()))

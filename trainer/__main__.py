@@ -1,4 +1,4 @@
-"""`python -m trainer`: run the trainer; `--help` lists its settings. Under torchrun it is one of several ranks."""
+"""Command `python -m trainer`: run the trainer; `--help` lists its settings. Under torchrun it is one of several ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerofleet.service.settings import inherited_environment, load_settings
 
 
 def main() -> int:
-    """Run the trainer with the settings of the command line and the environment; return its exit code."""
+    """Run the trainer with the settings of command line and environment; return its exit code."""
     settings = load_settings(TrainerSettings, sys.argv[1:])
     try:
         place = place_in(inherited_environment())

@@ -1,4 +1,4 @@
-"""Batches: samples unpacked, turned by a random symmetry, as the network takes them.
+"""Batches: samples unpacked and transformed by a random symmetry, in the network's layout.
 
 Axes: B batch, C planes, H x W cells, A actions, L most legal actions, P players, K symmetries with the identity.
 """
@@ -20,25 +20,25 @@ __all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "to_rows"]
 
 
 class Whole(NamedTuple):
-    """Counts of a whole batch, of which a process may have a part: losses are means over the whole."""
+    """Counts of a whole batch, of which a rank may hold a part: losses are means over the whole."""
 
     positions: int
     with_opponents: int
-    """Positions of which it is known what others chose in the same round."""
+    """Positions with known choices of the other players in the same round."""
     with_plies_left: int
-    """Positions of which it is known how long the game went on."""
+    """Positions with a known number of plies left."""
 
     @classmethod
     def of(cls, samples: Samples) -> Self:
-        """Count samples that are a whole batch."""
+        """Return the counts of samples that form a whole batch."""
         return cls(len(samples), int((samples.opponents >= 0).any(axis=1).sum()), int((samples.plies_left >= 0).sum()))
 
 
 class Drawn(NamedTuple):
-    """Samples on their way into a batch, or a part of them."""
+    """Samples drawn for a batch, or a part of them."""
 
     samples: Samples
-    turns: np.ndarray  # int64 [B], which symmetry turns each
+    turns: np.ndarray  # int64 [B], symmetry applied to each
     whole: Whole
 
     def part(self, begin: int, end: int) -> Drawn:
@@ -48,18 +48,18 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one step trains on, or a process's part of it."""
+    """Input and targets of one step, or a rank's part of them."""
 
     planes: Tensor  # float32 [B, C, H, W]
     legal: Tensor  # int64 [B, L], padded with -1
     policy: Tensor  # float32 [B, L]
     value: Tensor  # float32 [B, P]
-    opponents: Tensor  # int64 [B, P - 1], -1 where nobody chose in the same round
-    plies_left: Tensor  # float32 [B], -1 where not known
+    opponents: Tensor  # int64 [B, P - 1], -1 without a choice in the same round
+    plies_left: Tensor  # float32 [B], -1 where unknown
     whole: Whole
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device, planes in channels-last layout, which CPUs and GPUs convolve faster."""
+        """Return the batch on a device, planes in channels-last layout, in which CPUs and GPUs convolve faster."""
         planes = self.planes.to(device, memory_format=torch.channels_last, non_blocking=True)
         others = (self.legal, self.policy, self.value, self.opponents, self.plies_left)
         legal, policy, value, opponents, plies_left = (tensor.to(device, non_blocking=True) for tensor in others)
@@ -79,17 +79,17 @@ class BatchMaker:
         self._actions = np.pad(actions, ((0, 0), (0, 1)), constant_values=-1)  # [K, A+1]; index -1 gives -1
 
     def turn(self, samples: Samples, rng: np.random.Generator | None) -> Drawn:
-        """Draw a symmetry for each of `samples`, which are a whole batch; `rng` None turns none."""
+        """Draw a symmetry for each sample of a whole batch; without `rng`, the identity."""
         count = len(samples)
         turns = np.zeros(count, np.int64) if rng is None else rng.integers(len(self._cells), size=count)
         return Drawn(samples, turns, Whole.of(samples))
 
     def make(self, samples: Samples, rng: np.random.Generator | None) -> Batch:
-        """Return the batch of all `samples`, each turned by its own random symmetry; `rng` None turns none."""
+        """Return the batch of all `samples`, each under its own random symmetry; without `rng`, under the identity."""
         return self.build(self.turn(samples, rng))
 
     def build(self, drawn: Drawn) -> Batch:
-        """Return what was drawn as the network takes it."""
+        """Return drawn samples in the network's layout."""
         samples, turns, whole = drawn
         count = len(samples)
         planes = np.empty((count, *self._planes), np.float32)
@@ -107,14 +107,14 @@ class BatchMaker:
 
 
 def to_rows(drawn: Drawn) -> np.ndarray:
-    """Return what was drawn as bytes, uint8 [B, n], a row for each sample; `n` is the same for all samples of a game."""
+    """Serialise drawn samples, uint8 [B, n], a row for each sample; `n` is the same for all samples of a game."""
     arrays = (*drawn.samples.arrays, drawn.turns)
     flat = (np.ascontiguousarray(array).reshape(len(drawn.turns), -1) for array in arrays)
     return np.concatenate([array.view(np.uint8) for array in flat], axis=1)
 
 
 def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole) -> Drawn:
-    """Return what `to_rows` was given, or the part of it that these rows are."""
+    """Return the drawn samples that `to_rows` serialised into `rows`, which may be a part of its result."""
     samples, turns = Samples.empty(spec, len(rows)), np.empty(len(rows), np.int64)
     begin = 0
     for array in (*samples.arrays, turns):
@@ -126,7 +126,7 @@ def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole) -> Drawn:
 
 @compiled
 def _unpack(states: np.ndarray, turns: np.ndarray, cells: np.ndarray, out: np.ndarray) -> None:
-    """Write the planes of packed states, float32 [B, C, H*W]; cell i of an image holds what cell cells[i] held."""
+    """Write the planes of packed states, float32 [B, C, H*W]; cell i of an image is cell cells[i] of the state."""
     size = cells.shape[1]
     for b in range(out.shape[0]):
         source = cells[turns[b]]

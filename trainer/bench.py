@@ -1,8 +1,8 @@
-"""`python -m trainer.bench`: how fast the trainer learns and takes games, on made-up games; prints one JSON object.
+"""Command `python -m trainer.bench`: throughput of learner and intake on synthetic games, printed as one JSON object.
 
 Three measurements, one after another in one process: games through validation into the window, steps on a full window
 without waiting, and the whole trainer (SQLite stream, log on disk, intake beside learner) fed at a steady rate, where it
-waits whenever the reuse bound says so.
+waits whenever the reuse bound is reached.
 """
 
 from __future__ import annotations
@@ -54,51 +54,51 @@ _RANK_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class TrainFigures:
-    """What one measurement found."""
+    """Results of one run of the benchmark."""
 
     game: str
     preset: str
     device: str
     threads: int
-    """Of each process."""
+    """Threads of each process."""
     processes: int
     """Ranks that share each batch."""
     blocks: int
     channels: int
     batch_size: int
     seconds: float
-    """Length of each of the measurements."""
+    """Length of each measurement."""
     samples_per_second: float
-    """Trained on, when there is no need to wait."""
+    """Training throughput without waiting."""
     samples_per_cpu_second: float
-    """The same by the processor's clock: what a busy machine would do if it were idle. Of rank 0, where there are several."""
+    """The same per second of CPU time, an estimate for an idle machine; with several ranks, that of rank 0."""
     step_ms: float
     games_validated_per_second: float
-    """Decoded, replayed, encoded and put into the window, on one thread."""
+    """Games decoded, replayed, encoded and added to the window, on one thread."""
     samples_received_per_second: float
-    """Of the same."""
+    """Samples of these games."""
     fed_games_per_second: float
-    """Games published in the third measurement."""
+    """Publication rate in the third measurement."""
     fed_samples_per_second: float
-    """Samples trained on in it."""
+    """Training throughput in the third measurement."""
     wait_share: float
-    """Share of its time in which the learner waited for games."""
+    """Share of that time in which the learner waited for games."""
     reuse: float
-    """Times each sample was trained on at its end, on average."""
+    """Mean uses of a sample at its end."""
     plies_per_game: float
-    """Of the made-up games."""
+    """Mean length of the synthetic games."""
     bytes_per_record: float
-    """A published game of that length, in the stream."""
+    """Size of such a game in the stream."""
     disk_bytes_per_game: float
-    """The same in the game log."""
+    """Size of such a game in the game log."""
     bytes_per_sample: float
-    """In the window's arrays."""
+    """Size of a sample in the window's arrays."""
 
 
 def measure(
     game: Game, preset: str, *, seconds: float, games_per_second: float, seed: int = 0, ranks: Ranks | None = None
 ) -> TrainFigures:
-    """Measure for `seconds` each: intake, steps, and the whole at `games_per_second`; `ranks` help with the steps."""
+    """Measure intake, steps, and the whole at `games_per_second`, each for `seconds`; `ranks` share the steps."""
     ranks, records = ranks or Ranks(), _records(game, seed)
     with tempfile.TemporaryDirectory(prefix="zerofleet-bench-") as directory:
         settings = _settings(game, preset, Path(directory), seed)
@@ -143,8 +143,10 @@ def _settings(game: Game, preset: str, directory: Path, seed: int) -> TrainerSet
     settings = TrainerSettings.model_validate(
         {"run_dir": directory, "game": game.spec().name, "game_parameters": parameters, "preset": preset, "seed": seed}
     )
-    soon = settings.train.model_copy(update={"min_samples": settings.train.batch_size})  # or a short measurement only waits
-    from_nothing = settings.warm_start.model_copy(update={"games": 0})  # a version has to be there for the made-up games
+    soon = settings.train.model_copy(
+        update={"min_samples": settings.train.batch_size}
+    )  # otherwise a short measurement only waits
+    from_nothing = settings.warm_start.model_copy(update={"games": 0})  # synthetic games claim a published version
     return settings.model_copy(update={"train": soon, "warm_start": from_nothing})
 
 
@@ -154,7 +156,7 @@ def _records(game: Game, seed: int) -> list[bytes]:
 
 
 def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: float) -> tuple[SampleWindow, float, float]:
-    """Return a window, and how many games and samples a second went into it."""
+    """Return a window, and the games and samples added to it per second."""
     window = SampleWindow(game.spec(), settings.train)
     extract(validate(decode_record(records[0])), search_value_share=0.0)  # compiles
     count, began = 0, time.perf_counter()
@@ -168,7 +170,7 @@ def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: 
 
 
 def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds: float, ranks: Ranks) -> tuple[float, float]:
-    """Return the seconds of one step without waiting, by the clock on the wall and by the processor's."""
+    """Return wall-clock and CPU time of one step without waiting, in seconds."""
     network = new_network(game.spec(), settings.network, seed=settings.seed)
     device = choose_device(settings.device, ranks.place)
     learner = Learner(game.spec(), network, settings.train, window, seed=settings.seed, device=device, ranks=ranks)
@@ -177,7 +179,7 @@ def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds:
         learner.step()
     count, began, cpu = 0, time.perf_counter(), time.process_time()
     while (elapsed := time.perf_counter() - began) < seconds:
-        learner.step()  # reads its losses back, so nothing is left on the device
+        learner.step()  # reads its losses back, so no work is left on the device
         count += 1
     return elapsed / count, (time.process_time() - cpu) / count
 
@@ -185,7 +187,7 @@ def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds:
 async def _whole(
     game: Game, settings: TrainerSettings, records: list[bytes], *, seconds: float, games_per_second: float, ranks: Ranks
 ) -> tuple[Training, float]:
-    """Run intake and learner beside a feeder; return the training, and the games published a second."""
+    """Run intake and learner beside a feeder; return the training, and the games published per second."""
     training = open_training(settings, game, device=choose_device(settings.device, ranks.place), ranks=ranks)
     ranks.invite(invitation(game, settings, training.learner, training.accounts))
     loop = asyncio.get_running_loop()
@@ -218,7 +220,7 @@ async def _whole(
 
 
 async def _feed(stream: GameStream, game: Game, seed: int, *, games_per_second: float, seconds: float) -> float:
-    """Publish new games at a steady rate for `seconds`; return the rate that was reached."""
+    """Publish new games at a steady rate for `seconds`; return the achieved rate."""
     loop = asyncio.get_running_loop()
     began, count = loop.time(), 0
     while (elapsed := loop.time() - began) < seconds:
@@ -231,13 +233,13 @@ async def _feed(stream: GameStream, game: Game, seed: int, *, games_per_second: 
 
 
 def main() -> int:
-    """Measure as the command line says and print JSON."""
-    parser = argparse.ArgumentParser(prog="python -m trainer.bench", description="Measure the trainer on made-up games.")
+    """Run the measurements of the command line and print JSON."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.bench", description="Measure the trainer on synthetic games.")
     parser.add_argument("--game", default="connect_four")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the game")
     parser.add_argument("--preset", default="laptop", choices=PRESETS)
     parser.add_argument("--seconds", type=float, default=10.0, help="length of each of the three measurements")
-    parser.add_argument("--games-per-second", type=float, default=20.0, help="rate at which the third one is fed")
+    parser.add_argument("--games-per-second", type=float, default=20.0, help="feed rate of the third measurement")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     logs.configure("warning", "auto", "bench")
@@ -250,7 +252,7 @@ def main() -> int:
 
 
 def _measure_here(game: Game, given: argparse.Namespace) -> TrainFigures | None:
-    """Measure as one process, as rank 0 of several, or help rank 0, which alone has figures."""
+    """Measure as a single process or as rank 0, or follow rank 0; only the first two return figures."""
     place = place_in(inherited_environment())
     numbers = {"seconds": given.seconds, "games_per_second": given.games_per_second, "seed": given.seed}
     if place.size == 1:

@@ -1,4 +1,4 @@
-"""Candidates: what a run publishes, and how the gatekeeper hears of it."""
+"""Candidates: their pace, and their submission to the gatekeeper."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ log = structlog.get_logger()
 
 
 def samples_between_candidates(samples: int, settings: TrainSettings) -> int:
-    """Return how many samples must come after a candidate made at `samples` before the next one."""
+    """Return the number of samples that must arrive between a candidate made at `samples` and the next one."""
     return max(settings.samples_per_candidate, int(settings.candidate_growth * samples))
 
 
 class Submitter:
-    """Offers the newest version to the gatekeeper until that has taken it; an older one that waits still is left out."""
+    """Submits the newest version until the gatekeeper accepts or refuses it; an older one still waiting is dropped."""
 
     def __init__(self, gatekeeper: GatekeeperClient, store: ModelStore, model: str, *, rng: random.Random) -> None:
         self._gatekeeper = gatekeeper
@@ -40,12 +40,12 @@ class Submitter:
         self._offered = asyncio.Event()
 
     def offer(self, version: int, traceparent: str = "") -> None:
-        """Have a published version submitted, as a part of the trace it was made in; repeating a submission is harmless."""
+        """Queue a published version for submission, in the trace of its export. Submission is idempotent."""
         self._version, self._traceparent = version, traceparent
         self._offered.set()
 
     async def run(self) -> None:
-        """Submit what is offered, for ever. Cancellation: the version may or may not have arrived; offer it again."""
+        """Submit offered versions until cancelled. Cancellation: the version may or may not have arrived; offer it again."""
         while True:
             await self._offered.wait()
             self._offered.clear()
@@ -55,7 +55,7 @@ class Submitter:
                 await self._submit()
 
     async def _submit(self) -> None:
-        """Submit the newest version, again and again while the gatekeeper is away."""
+        """Submit the newest version, with retries while the gatekeeper is unavailable."""
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:

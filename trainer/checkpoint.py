@@ -1,9 +1,9 @@
-"""Checkpoints: everything that decides the next step, in safetensors and JSON, published by rename.
+"""Checkpoints: all state that determines the next step, in safetensors and JSON, published by rename.
 
     <directory>/00000012/state.safetensors     weights, statistics, weight average, optimiser
     <directory>/00000012/checkpoint.json       counts, generator, accounts, hash of the other file
 
-A learner restored from a checkpoint takes the same steps, bit by bit, as one that was never stopped, given the same window.
+A learner restored from a checkpoint takes bit-identical steps to one that was never stopped, given the same window.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _KEPT = 2
 
 @dataclass(slots=True)
 class Accounts:
-    """What the service has done, besides learning."""
+    """Counts of the service outside the learner."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
     candidate_version: int = 0
-    """The newest version this run has published; 0 before the first."""
+    """Newest version published by this run; 0 before the first."""
     candidate_samples: int = 0
-    """Samples that had been received when it was published."""
+    """Samples received when it was published."""
     candidate_trained: int = 0
-    """Samples that had been trained on by then."""
+    """Samples trained on by then."""
     marks: tuple[tuple[int, int], ...] = ()
-    """(game number in the log, samples before it), ascending: where the window can be filled from."""
+    """(game number in the log, samples before it), ascending: places from which the window can be filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Checkpoint:
 def save(directory: Path, game: Game, network: NetworkSettings, learner: Learner, accounts: Accounts) -> Path:
     """Write the next checkpoint durably and remove all but the last two; a crash leaves the previous ones.
 
-    Raises `OSError` when the disk refuses; then nothing has changed.
+    Raises `OSError` for a failed write; then nothing has changed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _sweep(directory)
@@ -130,7 +130,7 @@ def pack(game: Game, network: NetworkSettings, learner: Learner, accounts: Accou
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Checkpoint, dict[str, Tensor]]:
-    """Read what `pack` has made. Raises `CorruptModel` when it was changed, `VersionSkew` for another schema."""
+    """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` for another schema."""
     checkpoint = parse(Checkpoint, counts, where=f"{where}/{_COUNTS}", schemas=[CHECKPOINT_SCHEMA])
     found = StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors))
     if found != checkpoint.tensors:
@@ -141,13 +141,13 @@ def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Checkpoint, di
 def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
     """Read the newest checkpoint, or return `None` when there is none.
 
-    Raises `CorruptModel` when it is damaged, `VersionSkew` for another schema; the text says how to go back.
+    Raises `CorruptModel`, with advice, when it is damaged, `VersionSkew` for another schema.
     """
     numbers = _numbers(directory)
     if not numbers:
         return None
     latest = directory / f"{numbers[-1]:08d}"
-    advice = f"remove {latest} to go on from {'the one before' if len(numbers) > 1 else 'the newest stored model'}"
+    advice = f"remove {latest} to resume from {'the previous one' if len(numbers) > 1 else 'the newest stored model'}"
     try:
         return unpack((latest / _COUNTS).read_bytes(), (latest / _TENSORS).read_bytes(), where=str(latest))
     except VersionSkew:
@@ -157,7 +157,7 @@ def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
 
 
 def restore(learner: Learner, game: Game, network: NetworkSettings, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
-    """Put a fresh learner into the state of a checkpoint; raises `VersionSkew` when it is of another game or network."""
+    """Load a checkpoint into a fresh learner. Raises `VersionSkew` when it is of another game or network."""
     _require_same(game, network, learner, checkpoint)
     tensors = with_todays_names(tensors)
     learner.load_weights(_under(tensors, "network"))
@@ -187,11 +187,13 @@ def _require_same(game: Game, network: NetworkSettings, learner: Learner, checkp
     }
     for name, want in wanted.items():
         if (got := getattr(checkpoint, name)) != want:
-            raise VersionSkew(f"the checkpoint has {name} {got}, the settings say {want}; set it back, or begin another run")
+            raise VersionSkew(
+                f"the checkpoint has {name} {got}, the settings have {want}; restore the setting, or start another run"
+            )
 
 
 def _tensors(learner: Learner) -> dict[str, Tensor]:
-    """Return every tensor of a learner by a name of its own."""
+    """Return every tensor of a learner under a unique name."""
     found = {f"network.{name}": tensor for name, tensor in learner.network.state_dict().items()}
     parameters = dict(learner.network.named_parameters())
     for name, weight in zip(parameters, learner.average.weights, strict=True):
@@ -207,13 +209,13 @@ def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _optimizer_parameters(learner: Learner) -> list[tuple[str, Tensor]]:
-    """Return names and parameters in the optimiser's order, in which its own state dictionary numbers them."""
+    """Return names and parameters in the optimiser's order, by which its state dictionary numbers them."""
     names = {parameter: name for name, parameter in learner.network.named_parameters()}
     return [(names[parameter], parameter) for group in learner.optimizer.param_groups for parameter in group["params"]]
 
 
 def _laid_out_as(parameter: Tensor, tensor: Tensor) -> Tensor:
-    """Give a moment the memory layout of its parameter: the fused optimiser walks both side by side without looking."""
+    """Return a moment in the memory layout of its parameter, which the fused optimiser assumes without a check."""
     return torch.empty_like(parameter).copy_(tensor) if tensor.shape == parameter.shape else tensor
 
 

@@ -1,8 +1,8 @@
-"""Export: a network as a version of the model store, which is a Triton model repository as it stands.
+"""Export: a network as a version of the model store, which is also a Triton model repository.
 
-A version holds the TorchScript module that is served, the bare weights as safetensors, the Python that Triton's Python
-backend runs, and a manifest with golden positions: what this network answered here, to be compared wherever it is loaded.
-A network that is not finite, or whose script does not answer as the network itself, is not exported.
+A version contains the served TorchScript module, the bare weights as safetensors, the code for Triton's Python backend, and
+a manifest with golden positions: this network's evaluations, to be compared wherever it is loaded. A network with values
+that are not finite, or whose script evaluates differently, is not exported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GOLDEN_SEED = 20181207  # the day AlphaZero appeared in Science
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a network comes from."""
+    """Origin of a network."""
 
     parent_version: int = 0  # 0 = none
     train_steps: int = 0
@@ -58,9 +58,9 @@ def export_network(
     backend: TritonBackend = "python",
     max_batch: int = 1024,
 ) -> int:
-    """Publish `network` and return its version; the network itself is left as it is.
+    """Publish `network` and return its version; the network itself is not modified.
 
-    Raises `CorruptModel` for weights or answers that are not finite, `Unavailable` when the disk refuses.
+    Raises `CorruptModel` for weights or evaluations that are not finite, `Unavailable` for a failed write.
     """
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     if broken := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
@@ -83,9 +83,9 @@ def export_network(
 
 
 def script(module: ServingModule) -> torch.jit.ScriptModule:
-    """Compile the served form. It is not frozen, so that whoever loads it can move it to a device first."""
+    """Compile the served form. It is not frozen, so that a server can move it to a device first."""
     if module.training:
-        raise CorruptModel("a module in training mode would let its batch-mates sway an evaluation; call eval() before export")
+        raise CorruptModel("in training mode an evaluation would depend on the rest of its batch; call eval() before export")
     scripted: torch.jit.ScriptModule = torch.jit.script(module)
     return scripted
 
@@ -93,7 +93,7 @@ def script(module: ServingModule) -> torch.jit.ScriptModule:
 def triton_config(
     game: Game, *, heads: Sequence[str] = BASE_HEADS, backend: TritonBackend = "python", max_batch: int = 1024
 ) -> str:
-    """Return `config.pbtxt`: tensors, dynamic batching, and the latest two versions where nobody names others."""
+    """Return `config.pbtxt`: tensors, dynamic batching, and the latest two versions by default."""
     spec = game.spec()
     engine = 'backend: "python"' if backend == "python" else 'platform: "pytorch_libtorch"\ndefault_model_filename: "model.pt"'
     outputs = ",\n".join(

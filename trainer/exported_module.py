@@ -1,7 +1,7 @@
-"""A network as it stands on the wire: packed bits in, probabilities of the listed actions out. Scriptable.
+"""Served form of a network: packed bits in, probabilities of the listed actions out. Scriptable.
 
-TorchScript wants to know how many tensors a module answers with, and Triton wants them as a tuple, so there is a class for
-each number of extra heads; `serving_module` chooses.
+TorchScript requires a fixed number of returned tensors, and Triton a tuple of them, so there is a class for each number of
+extra heads; `serving_module` selects it.
 
 Axes: B batch, C planes, H x W cells, A actions, L listed actions, P players.
 """
@@ -22,10 +22,10 @@ __all__ = ["ServingModule", "serving_module", "unpack_planes"]
 
 
 class ServingModule(nn.Module):
-    """A network without extra heads as it is served.
+    """Served network without extra heads.
 
-    It computes in the type of its weights: exported in float32, which is what a CPU runs. A server with a GPU calls
-    `.to(device).half()` after loading, and gets half precision; softmax, tanh and sigmoid stay in float32.
+    It computes in the type of its weights, float32 as exported, for CPUs. A server with a GPU calls `.to(device).half()`
+    after loading for half precision; softmax, tanh and sigmoid stay in float32.
     """
 
     def __init__(self, network: Network, spec: GameSpec) -> None:
@@ -45,7 +45,7 @@ class ServingModule(nn.Module):
         return policy, value
 
     def answer(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """As `forward`, with the extra heads, as they stand on the wire, in a list."""
+        """Evaluate as `forward` does; the extra heads, in their wire types, are a list."""
         bits = unpack_planes(state, self.planes, self.height, self.width)
         logits, value, extra = self.network(bits.to(self.network.value.out.weight.dtype))
         index = legal.to(torch.int64)
@@ -62,7 +62,7 @@ class ServingModule(nn.Module):
 
 
 class _WithOneHead(ServingModule):
-    """A network with one extra head."""
+    """Served network with one extra head."""
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """See `ServingModule.forward`."""
@@ -71,7 +71,7 @@ class _WithOneHead(ServingModule):
 
 
 class _WithTwoHeads(ServingModule):
-    """A network with two extra heads."""
+    """Served network with two extra heads."""
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
         """See `ServingModule.forward`."""
@@ -80,10 +80,10 @@ class _WithTwoHeads(ServingModule):
 
 
 class _Probabilities(nn.Module):
-    """Logits of all actions to their probabilities."""
+    """Softmax over the logits of all actions."""
 
     def forward(self, logits: Tensor) -> Tensor:
-        """float32 [B, A] to float16 [B, A] that sums to 1."""
+        """Map float32 [B, A] to float16 [B, A] that sums to 1."""
         return torch.softmax(logits, dim=1).half()
 
 
@@ -95,7 +95,7 @@ def serving_module(network: Network, spec: GameSpec) -> ServingModule:
 
 
 def unpack_planes(state: Tensor, planes: int, height: int, width: int) -> Tensor:
-    """Turn packed bits, uint8 [B, packed_bytes], least bit of each byte first, into uint8 planes [B, C, H, W]."""
+    """Unpack bits, uint8 [B, packed_bytes], least significant first, into uint8 planes [B, C, H, W]."""
     shifts = torch.arange(8, dtype=torch.uint8, device=state.device)
     bits = state.unsqueeze(2).bitwise_right_shift(shifts).bitwise_and(1)  # [B, packed_bytes, 8]
     return bits.flatten(1)[:, : planes * height * width].reshape(-1, planes, height, width)

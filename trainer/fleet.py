@@ -1,15 +1,15 @@
-"""The fleet as the trainer sees it: who sends how many games, and whose games are unlike everybody else's.
+"""Fleet statistics of the trainer: share of games by worker, and workers whose games differ from the others'.
 
-A worker is known by the id in its records, which is a claim: this finds workers that are broken, misconfigured or greedy, not
-one who forges the ids of others. Of each worker the last `WINDOW` games are remembered by three traits:
+A worker is identified by the id in its records, which is a claim: this detects broken, misconfigured or greedy workers, not a
+worker that forges the ids of others. For each worker, three traits of its last `WINDOW` games are kept:
 
     length    plies, in 32nds of the longest game
     outcome   the first seat won, lost, or neither
     opening   the first six moves, hashed into 64 classes
 
-Each trait is compared with the mean of the other workers, every worker counting the same however much it sends (a chi-squared
+Each trait is compared with the mean over the other workers, weighted equally whatever their number of games (a chi-squared
 test, as fishtest compares its workers). A worker is suspect when a trait differs both beyond chance and in more games than
-honest workers' do. The first games that a worker finishes are its short ones, so nothing is said before its window is full.
+those of honest workers. The first games that a worker finishes are short ones, so it is not judged before its window is full.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ __all__ = ["MAX_WORKERS", "WINDOW", "Fleet", "Traits"]
 
 WINDOW = 1_000  # games of a worker
 SHARE_WINDOW = 1_000  # games of the fleet over which shares are counted
-MAX_WORKERS = 4_096  # remembered; the one that was silent for longest is forgotten first
-CHECK_EVERY = 50  # games of a worker between two looks at it
-OTHERS = 2  # workers with a full window that a worker is compared with, at least
+MAX_WORKERS = 4_096  # the least recently active is evicted first
+CHECK_EVERY = 50  # games of a worker between two checks of it
+OTHERS = 2  # least number of workers with a full window to compare with
 SIGMAS = 6.0  # of the chi-squared test
 OPENING_PLIES = 6
 
-# Classes of each trait, and the share of games (total variation) in which it may differ. A worker of many games at once may
-# have finished the shortest third of them first: their lengths differ by 2/3 from all games', their outcomes by far less.
+# Classes of each trait, and the share of games (total variation) in which it may differ. A worker with many games at once may
+# have finished the shortest third of them first: their lengths differ by 2/3 from those of all games, their outcomes far less.
 _TRAITS = {"length": (slice(0, 32), 0.8), "outcome": (slice(32, 35), 0.4), "opening": (slice(35, 99), 0.8)}
 _CLASSES = 99
 
 Traits = tuple[int, int, int]
-"""Class of a game by each trait: indices into one histogram of all classes."""
+"""Class of a game for each trait, as indices into one histogram of all classes."""
 
 log = structlog.get_logger()
 
 
 class _Worker:
-    """The last games of one worker."""
+    """Window of the last games of one worker."""
 
     def __init__(self) -> None:
         self.games = 0
-        self.counts = np.zeros(_CLASSES, np.int32)  # of the games in the window, by class
+        self.counts = np.zeros(_CLASSES, np.int32)  # games in the window by class
         self._window = np.zeros((WINDOW, len(_TRAITS)), np.uint8)
 
     @property
@@ -60,7 +60,7 @@ class _Worker:
         return self.games >= WINDOW
 
     def add(self, traits: Traits) -> None:
-        """Remember a game in place of the oldest one."""
+        """Replace the oldest game by a new one."""
         place = self.games % WINDOW
         if self.is_known:
             self.counts[self._window[place]] -= 1
@@ -70,21 +70,21 @@ class _Worker:
 
 
 class Fleet:
-    """Admits games by who sent them. `quarantines`: refuse the games of suspects, rather than only say who they are."""
+    """Admission of games by worker. `quarantines`: refuse the games of suspects instead of only reporting them."""
 
     def __init__(self, *, max_plies: int, share_max: float = 1.0, quarantines: bool = False) -> None:
-        """`share_max`: the largest share of the fleet's recent games that one worker may have; 1 sets no bound."""
+        """`share_max`: largest share of the fleet's recent games for one worker; 1 sets no bound."""
         self._max_plies = max_plies
         self._share_max = share_max
         self._quarantines = quarantines
-        self._workers: OrderedDict[str, _Worker] = OrderedDict()  # the one heard of last at the end
+        self._workers: OrderedDict[str, _Worker] = OrderedDict()  # most recently active last
         self._admitted: deque[str] = deque()
         self._shares: Counter[str] = Counter()
         self.suspects: dict[str, str] = {}
-        """Ids of suspects, and why."""
+        """Reason of suspicion by worker id."""
 
     def admit(self, worker_id: str, moves: list[int], scores: list[float]) -> None:
-        """Take note of a sound game; raises `RecordRejected` (`quota`, `quarantine`) when it must not be learnt from."""
+        """Count a valid game. Raises `RecordRejected` (`quota`, `quarantine`) when it must not be trained on."""
         self._observe(worker_id, self.traits(moves, scores))
         if self._quarantines and worker_id in self.suspects:
             raise RecordRejected("quarantine", f"worker {worker_id} is in quarantine: {self.suspects[worker_id]}")
@@ -93,7 +93,7 @@ class Fleet:
             raise RecordRejected(
                 "quota",
                 f"worker {worker_id} sent {self._shares[worker_id]} of the last {len(self._admitted)} games, "
-                f"a worker may have {self._share_max:.0%}",
+                f"the limit is {self._share_max:.0%}",
             )
         self._count(worker_id)
 
@@ -124,7 +124,7 @@ class Fleet:
                 del self._shares[oldest]
 
     def _look_at(self, worker_id: str, worker: _Worker) -> None:
-        """Compare a worker with the others, and note when that changes what is thought of it."""
+        """Compare a worker with the others, and log a change of its status."""
         others = [
             other.counts
             for name, other in self._workers.items()
@@ -144,7 +144,7 @@ class Fleet:
 
 
 def _differences(counts: np.ndarray, expected: np.ndarray, others: int) -> Iterator[str]:
-    """Yield the traits by which a worker is unlike the others; both histograms are of `WINDOW` games."""
+    """Yield the traits in which a worker differs from the others; both histograms are of `WINDOW` games."""
     for trait, (classes, most) in _TRAITS.items():
         own, usual = counts[classes], expected[classes]
         distance = float(np.abs(own - usual).sum()) / (2 * WINDOW)
@@ -153,7 +153,7 @@ def _differences(counts: np.ndarray, expected: np.ndarray, others: int) -> Itera
 
 
 def _sigmas(own: np.ndarray, usual: np.ndarray, others: int) -> float:
-    """Return how far two histograms are apart by a chi-squared test, in standard deviations (Wilson and Hilferty 1931)."""
+    """Return the chi-squared distance of two histograms in standard deviations (Wilson and Hilferty 1931)."""
     seen = (own + usual) > 0
     a, b = own[seen].astype(float), usual[seen] * others
     ratio = math.sqrt(a.sum() / b.sum())

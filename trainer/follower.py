@@ -1,7 +1,7 @@
-"""Follower: a rank that helps rank 0 with its steps, and has no stream, no store and no gatekeeper.
+"""Follower: a rank that shares the steps of rank 0, without stream, store or gatekeeper.
 
-It becomes a copy of rank 0's learner, settings included, by a checkpoint sent over the wire, and stays one: every step it adds
-the gradients of its part of the batch, and what comes of all parts is the same on every rank.
+It becomes a copy of rank 0's learner, settings included, through a checkpoint sent over the wire, and remains one: in each
+step it adds the gradients of its part of the batch, and the sum is the same on every rank.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ log = structlog.get_logger()
 
 
 def settings_of_follower(settings: TrainerSettings, place: Place) -> TrainerSettings:
-    """Return the settings of a rank beside rank 0: what is one process's alone is left to the first of each machine."""
+    """Return the settings of a rank other than 0; only the first rank of a machine keeps the metrics port."""
     return settings.model_copy(update={"announce": None, "metrics_port": 0 if place.local_rank else settings.metrics_port})
 
 
 def invitation(game: Game, settings: TrainerSettings, learner: Learner, accounts: Accounts) -> list[bytes]:
-    """Return what makes another process a copy of a learner: settings, and the two files of a checkpoint."""
+    """Return the texts that make another process a copy of a learner: settings, and the two files of a checkpoint."""
     shared = {
         "game": game.spec().name,
         "parameters": {name: str(value) for name, value in game._asdict().items()},
@@ -51,10 +51,10 @@ def invitation(game: Game, settings: TrainerSettings, learner: Learner, accounts
 
 
 async def follow(service: Service, settings: TrainerSettings, place: Place) -> None:
-    """Help rank 0 until it ends. A process that is asked to end tells rank 0, and goes on until all end.
+    """Follow rank 0 until it ends. On a stop signal the rank notifies rank 0 and continues until all end.
 
     Raises `Unavailable` when another rank is lost, `VersionSkew` when rank 0 runs other code.
-    Cancellation: the step under way fails on every rank.
+    Cancellation: the current step fails on every rank.
     """
     loop = asyncio.get_running_loop()
     device = choose_device(settings.device, place)
@@ -79,10 +79,10 @@ async def follow(service: Service, settings: TrainerSettings, place: Place) -> N
 
 
 class Follower:
-    """Carries out the orders of rank 0; synchronous, for one thread."""
+    """Executor of rank 0's orders; synchronous, for one thread."""
 
     def __init__(self, group: ProcessGroup, device: torch.device, *, on_joined: Callable[[], object] = lambda: None) -> None:
-        """`on_joined` is called in this thread when this rank has become a copy of rank 0."""
+        """`on_joined` is called in this thread once this rank is a copy of rank 0."""
         self._on_joined = on_joined
         self._group = group
         self._device = device
@@ -90,12 +90,12 @@ class Follower:
         self.learner: Learner | None = None
 
     def run(self) -> None:
-        """Carry out orders until the last one. Raises what `follow` raises."""
+        """Carry out orders until the last one. Raises as `follow` does."""
         while self.obey():
             pass
 
     def obey(self) -> bool:
-        """Carry out one order; returns whether there will be another."""
+        """Carry out one order; return whether another will follow."""
         order, numbers = self._group.next_order()
         if order is Order.JOIN:
             self._join(self._group.receive_texts(numbers[:3]))
@@ -129,5 +129,5 @@ class Follower:
 
     def _step(self, numbers: list[int]) -> None:
         if self._game is None or self.learner is None:
-            raise InvalidRequest("rank 0 orders a step before it has sent its learner")
+            raise InvalidRequest("rank 0 ordered a step before it sent its learner")
         self.learner.train_on(self._group.receive_part(self._game.spec(), numbers))

@@ -1,11 +1,11 @@
-"""Heads: what is read off the features of a trunk.
+"""Heads: predictions from the features of a trunk.
 
-    DenseHead     a perceptron's: one linear layer
-    PlaneHead     a tower's: a 1x1 convolution, then dense layers over all cells
-    MovesHead     a tower's policy where an action leads from a cell to a cell
-    PliesLeftHead, wrapped around one of the first two
+    DenseHead       for a perceptron: one linear layer
+    PlaneHead       for a tower: a 1x1 convolution, then dense layers over all cells
+    MovesHead       policy of a tower where an action leads from a cell to a cell
+    PliesLeftHead   wrapper of one of the first two
 
-Axes: B batch, F features, H x W cells, A actions, N cells that some action touches, D numbers that describe a cell.
+Axes: B batch, F features, H x W cells, A actions, N cells touched by some action, D numbers that describe a cell.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["DenseHead", "MovesHead", "PlaneHead", "PliesLeftHead"]
 
 
 class DenseHead(nn.Module):
-    """One linear layer over flat features."""
+    """Linear layer over flat features."""
 
     def __init__(self, features: int, outputs: int) -> None:
         super().__init__()
         self.out = nn.Linear(features, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float [B, F] to float [B, outputs]."""
+        """Map float [B, F] to float [B, outputs]."""
         y: Tensor = self.out(x)
         return y
 
 
 class PlaneHead(nn.Module):
-    """A 1x1 convolution to a few channels, a hidden layer if `hidden` is not 0, and a linear layer."""
+    """1x1 convolution to a few channels, a hidden layer if `hidden` is not 0, and a linear layer."""
 
     def __init__(self, shape: tuple[int, int, int], channels: int, outputs: int, *, hidden: int = 0) -> None:
         super().__init__()
@@ -46,23 +46,23 @@ class PlaneHead(nn.Module):
         self.out = nn.Linear(hidden or flat, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float [B, F, H, W] to float [B, outputs]."""
+        """Map float [B, F, H, W] to float [B, outputs]."""
         y = functional.relu(self.norm(self.conv(x)))
         out: Tensor = self.out(self.hidden(y.flatten(1)))
         return out
 
 
 class MovesHead(nn.Module):
-    """Scores an action by the two cells it joins: what the one offers times what the other wants, as attention does.
+    """Attention policy: the score of an action is the scaled dot product of origin and target features of its two cells.
 
-    A dense head has a weight for each feature of each cell and action, 20 million of them for the 14,641 actions of a board
-    of 121 cells, and learns each action by itself. Here all actions share 2 F D weights (a bilinear form, scaled as in
-    Vaswani et al. 2017), as the "attention policy" of Leela Chess Zero (lc0 0.29, 2022) does. Actions without two cells,
-    such as a pass, are scored from the features averaged over the board.
+    A dense head has a weight for each feature of each cell and action, 20 million for the 14,641 actions of a board of 121
+    cells, and learns each action in isolation. Here all actions share 2 F D weights (a bilinear form, scaled as in Vaswani et
+    al. 2017), as in the "attention policy" of Leela Chess Zero (lc0 0.29, 2022). Actions without two cells, such as a pass,
+    are scored from the features averaged over the board.
     """
 
     def __init__(self, features: int, action_cells: np.ndarray) -> None:
-        """`action_cells`: int [A, 2] as `GameSpec.action_cells`; no two actions may join the same cells."""
+        """`action_cells`: int [A, 2], see `GameSpec.action_cells`; no two actions may join the same cells."""
         super().__init__()
         self.board: Tensor  # int64 [N]
         self.columns: Tensor  # int64 [A]
@@ -80,7 +80,7 @@ class MovesHead(nn.Module):
         self.register_buffer("columns", torch.from_numpy(columns), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float [B, F, H, W] to logits, float [B, A]."""
+        """Map float [B, F, H, W] to logits, float [B, A]."""
         cells = x.flatten(2).index_select(2, self.board).transpose(1, 2)  # [B, N, F]
         scores = torch.bmm(self.origin(cells), self.target(cells).transpose(1, 2)) * self.scale  # [B, N, N]
         flat = scores.flatten(1)
@@ -90,12 +90,12 @@ class MovesHead(nn.Module):
 
 
 class PliesLeftHead(nn.Module):
-    """Squeezes another head's output into [0, 1]: the share of the most plies a game may have that are still to come."""
+    """Sigmoid of another head's output: plies left as a share of the longest game, in [0, 1]."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features to float32 [B, 1]."""
+        """Map features to float32 [B, 1]."""
         return torch.sigmoid(self.inner(x).float())

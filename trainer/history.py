@@ -1,6 +1,6 @@
-"""History of a run: one row of figures now and then, as JSON lines and CSV always, elsewhere by setting.
+"""History of a run: periodic rows of figures, always as JSON lines and CSV, elsewhere by setting.
 
-Names are grouped as `losses/policy` and `charts/samples_per_second`, which TensorBoard and Weights & Biases draw together.
+Names are grouped as `losses/policy` and `charts/samples_per_second`; TensorBoard and Weights & Biases draw a group together.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class _Sink(Protocol):
 
 
 class History:
-    """Writes each row to every sink; one that fails is dropped and the run goes on."""
+    """Writer of rows to every sink; a sink that fails is dropped and the run continues."""
 
     def __init__(self, sinks: Sequence[_Sink]) -> None:
         self._sinks = list(sinks)
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Write a row; `figures` are keyed by `FIGURES`, missing ones stay empty."""
+        """Write a row; `figures` are keyed by `FIGURES`, missing ones are left empty."""
         for sink in list(self._sinks):
             try:
                 sink.write(step, figures)
@@ -73,7 +73,7 @@ class History:
 
 
 def open_history(directory: Path, *, tensorboard: bool = False, wandb_project: str = "", run_name: str = "") -> History:
-    """Open the sinks; files are appended to. Raises `ConfigurationError` when a wanted extra is not installed."""
+    """Open the sinks; files are appended to. Raises `ConfigurationError` when a required extra is not installed."""
     directory.mkdir(parents=True, exist_ok=True)
     sinks: list[_Sink] = [_JsonLines(directory / "trainer.jsonl"), _Csv(directory / "trainer.csv")]
     if tensorboard:
@@ -119,7 +119,7 @@ class _Csv:
 
 
 def _columns(path: Path) -> list[str]:
-    """Return the figures that a file has columns for: one begun by another version may lack the newest. None: no file."""
+    """Return the figure columns of a file, which may lack the newest if another version began it; none without a file."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8") as file:
@@ -159,6 +159,6 @@ def _extra(module: str, extra: str) -> Any:
 
 
 def _mend(path: Path) -> None:
-    """End a line that a crash cut short, so that the next one stands alone."""
+    """Remove a last line that a crash cut short."""
     if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
         path.write_bytes(whole_lines(content))

@@ -1,10 +1,10 @@
-"""Intake: games from the stream to the disk, then into the window, then acknowledged; in this order.
+"""Intake: games from the stream to the disk, then into the window, then acknowledged, in this order.
 
     consume ── check ──► append to the log (fsync) ──► window ──► acknowledge
                  └─────► dead letters
 
-A game whose acknowledgement is lost comes again, is recognised by its uid, and is counted once. The stream may go away and
-come back, and the disk may be full for a while: the intake waits, nothing is lost.
+A game whose acknowledgement is lost is delivered again, recognised by its uid, and counted once. While the stream is
+unavailable or the disk is full, the intake waits; nothing is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class Intake:
-    """Takes games until it is stopped. `executor` runs what blocks: validation and the disk."""
+    """Consumer of the game stream. `executor` runs the blocking work: validation and disk writes."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Intake:
         rng: random.Random,
         on_samples: Callable[[], None],
     ) -> None:
-        """`on_samples` is called whenever the window has grown."""
+        """`on_samples` is called after each growth of the window."""
         self._stream = stream
         self._replay = replay
         self._check = check
@@ -63,7 +63,7 @@ class Intake:
         self._ended = asyncio.Event()
 
     async def stop(self) -> None:
-        """Finish the games in hand and take no more. Cancellation: they are finished all the same."""
+        """Finish the current games and take no more. Cancellation: they are finished nevertheless."""
         self._stopping.set()
         await self._ended.wait()
 
@@ -71,7 +71,7 @@ class Intake:
         """Take games until `stop`.
 
         Raises `RunDirectoryError` when the state of the disk is unknown after a failed sync.
-        Cancellation: games not yet acknowledged come again to the next consumer.
+        Cancellation: games not yet acknowledged are delivered again to the next consumer.
         """
         try:
             while not self._stopping.is_set():
@@ -82,10 +82,10 @@ class Intake:
             self._ended.set()
 
     async def take(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
-        """Decide on games, store what is good, and settle them with the stream; returns what became of them.
+        """Check games, store the accepted ones, and settle all with the stream; return the outcome of the check.
 
         Cancellation: before the acknowledgement the games stay pending in the stream; a game stored by then is recognised
-        when it comes again.
+        when it is delivered again.
         """
         loop = asyncio.get_running_loop()
         with intake_spans(deliveries) as spans:
@@ -102,7 +102,7 @@ class Intake:
         return checked
 
     async def _keep(self, checked: CheckedRecords) -> None:
-        """Store the accepted games, however long the disk is full. A closing process gives up: they stay pending."""
+        """Store the accepted games, with retries while the disk is full. During shutdown it gives up: they stay pending."""
         for repeated in checked.repeated:
             log.info("intake.duplicate", game_uid=repeated.uid, deliveries=repeated.deliveries)
         if not checked.accepted:
@@ -124,7 +124,7 @@ class Intake:
             return
 
     async def _settle(self, checked: CheckedRecords) -> None:
-        """Tell the stream. When it is away it will deliver the games again, and they will be recognised."""
+        """Acknowledge or dead-letter the games. An unavailable stream delivers them again, and they are recognised."""
         try:
             for refusal in checked.refused:
                 metrics.RECORDS_REJECTED.labels(reason=refusal.reason).inc()
@@ -139,7 +139,7 @@ class Intake:
             log.warning("intake.not_acknowledged", error=str(error), games=len(checked.settled))
 
     async def _consume(self) -> list[Delivery]:
-        """Ask for games until the stream answers or `stop`; an empty list after a quiet while."""
+        """Request games until the stream replies or `stop`; return an empty list after `wait_s` without games."""
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while not self._stopping.is_set():

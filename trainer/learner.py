@@ -1,7 +1,7 @@
-"""The learner: one step after another on batches from the window, never more than the reuse bound allows.
+"""Learner: optimisation steps on batches from the window, within the reuse bound.
 
-It is plain synchronous code for one thread; the service runs it in an executor of its own. Everything that decides the
-next step is in `LearnerState` and in the tensors, so that a resumed learner goes on bit by bit (`trainer.checkpoint`).
+The code is synchronous, for one thread; the service runs it in a dedicated executor. All state that determines the next
+step is in `LearnerState` and in the tensors, so a resumed learner continues bit-identically (`trainer.checkpoint`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _STATISTICS_BATCHES = 16
 
 @dataclass(slots=True)
 class LearnerState:
-    """Counts that a checkpoint keeps beside the tensors."""
+    """Counts stored in a checkpoint beside the tensors."""
 
     step: int = 0
     """Steps taken, skipped ones included."""
     samples_trained: int = 0
-    """Samples in all batches of the steps that were not skipped."""
+    """Samples in the batches of all steps that were not skipped."""
     skipped: int = 0
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
@@ -43,7 +43,7 @@ class LearnerState:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What a step did."""
+    """Losses and outcome of a step."""
 
     total: float
     policy: float
@@ -56,7 +56,7 @@ class StepReport:
 
 
 class Learner:
-    """A network in training."""
+    """Network in training, with its optimiser and weight average."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Learner:
         device: torch.device | None = None,
         ranks: Ranks | None = None,
     ) -> None:
-        """`ranks`: who trains this network together; nobody else unless given."""
+        """`ranks`: processes that train this network together; by default this one alone."""
         self.device = device or torch.device("cpu")
         self.network = network.to(self.device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.settings = settings
@@ -87,26 +87,26 @@ class Learner:
 
     @property
     def reuse(self) -> float:
-        """Times a received sample has been trained on, on average."""
+        """Mean number of uses of a received sample."""
         return self.state.samples_trained / max(1, self.window.total)
 
     def steps_allowed(self) -> int:
-        """Return how many steps may follow before new samples must come (none before `min_samples` have)."""
+        """Return the number of steps allowed before new samples must arrive (0 before `min_samples` have)."""
         if self.window.total < self.settings.min_samples:
             return 0
         budget = self.settings.max_reuse * self.window.total - self.state.samples_trained
         return max(0, int(budget // self.settings.batch_size))
 
     def step(self) -> StepReport:
-        """Draw a batch and train on it, together with the other ranks if there are any; see `train_on`."""
+        """Draw a batch and train on it, together with the other ranks, if any; see `train_on`."""
         drawn = self._maker.turn(self.window.draw(self.settings.batch_size, self.rng), self.rng)
         with self._ranks.turn():
             return self.train_on(self._ranks.share(drawn))
 
     def train_on(self, drawn: Drawn) -> StepReport:
-        """Train on a batch of which this is the part of this rank; every rank has to.
+        """Train on this rank's part of a batch; every rank must call it.
 
-        A gradient that is not finite changes nothing but the count of skipped steps, on any rank.
+        A gradient that is not finite changes only the count of skipped steps, on every rank.
         Raises `CorruptModel` when too many steps in a row are skipped: the network has diverged.
         """
         batch = self._maker.build(drawn).to(self.device)
@@ -131,9 +131,9 @@ class Learner:
         )
 
     def candidate(self) -> Network:
-        """Return a network of averaged weights, ready to be exported; the window must not be empty.
+        """Return a network of averaged weights, ready for export; the window must not be empty.
 
-        What it is made of depends on the step alone, not on how often it is asked for.
+        The result depends on the step alone, not on the number of calls.
         """
         averaged = self.average.network(self.network)
         rng = np.random.default_rng((self._seed, self.state.step))
@@ -168,25 +168,25 @@ class Learner:
 
     @torch.no_grad()
     def _skip_step(self, norm: float) -> None:
-        """Forget the step. The forward pass has already moved the batch norms' statistics: put them back."""
+        """Undo the step: restore the statistics of the batch norms, which the forward pass has already updated."""
         _copy(self._good_buffers, self._buffers)
         self.state.skipped += 1
         self.state.skipped_in_a_row += 1
         if self.state.skipped_in_a_row >= _MAX_SKIPS_IN_A_ROW:
             raise CorruptModel(
                 f"gradient norm {norm} in {_MAX_SKIPS_IN_A_ROW} steps in a row up to step {self.state.step}: the network has "
-                "diverged; lower train.learning_rate and go back to an earlier checkpoint by removing the latest"
+                "diverged; lower train.learning_rate and remove the latest checkpoint to return to an earlier one"
             )
 
     @torch.no_grad()
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Take weights and statistics from elsewhere; the average begins anew with them."""
+        """Load weights and statistics, and restart the average from them."""
         self.network.load_state_dict(tensors)
         _copy(self._buffers, self._good_buffers)
         self.average = WeightAverage(self.network, self.settings.average_decay)
 
 
 def _copy(source: list[Tensor], target: list[Tensor]) -> None:
-    """Copy tensors; there may be none, as a perceptron has no statistics."""
+    """Copy tensors; the lists may be empty, as a perceptron has no statistics."""
     if source:
         torch._foreach_copy_(target, source)

@@ -1,4 +1,4 @@
-"""The loss: cross-entropy of the policy over legal actions, squared error of the value, and a term for each extra head.
+"""Loss: cross-entropy of the policy over legal actions, squared error of the value, and a term for each extra head.
 
 Axes: B batch, A actions, L most legal actions, P players.
 """
@@ -20,21 +20,21 @@ _UNLISTED = -1e30  # a logit whose probability is 0; minus infinity would make 0
 
 
 class Losses(NamedTuple):
-    """Scalars, each a mean over the whole batch; of a part of it, what the part adds to that mean."""
+    """Scalars, each a mean over the whole batch; for a part of the batch, its contribution to that mean."""
 
     total: Tensor
     policy: Tensor
     value: Tensor
     extra: dict[str, Tensor]
-    """By name, the loss of each extra head; 0 where no position of the batch has a target."""
+    """Loss of each extra head by name; 0 where no position of the batch has a target."""
 
 
 def log_policy(logits: Tensor, legal: Tensor, activation: str = "softmax") -> Tensor:
-    """Return the logarithms of the probabilities that `logits` give to the listed actions, float32 [B, L].
+    """Return the log probabilities of the listed actions, float32 [B, L].
 
-    `logits`: float32 [B, A]; `legal`: int64 [B, L], padded with -1, where the answer is about -1e30. `activation` as
+    `logits`: float32 [B, A]; `legal`: int64 [B, L], padded with -1, where the result is about -1e30. `activation` is that of
     `NetworkSettings.policy_activation`: softmax over the listed actions; `sigmoid_norm`: sigmoids divided by their sum;
-    `sigmoid_raw`: sigmoids, which sum to anything.
+    `sigmoid_raw`: sigmoids, not normalised.
     """
     listed = legal >= 0
     chosen = logits.gather(1, legal.clamp(min=0))
@@ -55,12 +55,11 @@ def compute_losses(
     extra: Mapping[str, Tensor] | None = None,
     extra_weights: Mapping[str, float] | None = None,
 ) -> Losses:
-    """Return the losses of a network's answer.
+    """Return the losses of a network's outputs.
 
-    `logits`: float32 [B, A] of all actions; those not in `batch.legal` take no part, so an illegal action neither gains
-    nor loses by them. `value`: float32 [B, P], index 0 the player to move, as in `batch.value`. `extra`: by name, what the
-    extra heads answer: `opponents` logits float32 [B, A], `plies_left` a share float32 [B, 1]. Their losses enter the total
-    with `extra_weights`, 1 unless given.
+    `logits`: float32 [B, A] of all actions; those not in `batch.legal` are masked and get no gradient. `value`: float32
+    [B, P], index 0 the player to move, as in `batch.value`. `extra`: outputs of the extra heads by name: `opponents` logits
+    float32 [B, A], `plies_left` a share float32 [B, 1]. Their losses enter the total with `extra_weights`, by default 1.
     """
     positions = batch.whole.positions
     policy_loss = -(batch.policy * log_policy(logits, batch.legal, policy_activation)).sum() / positions
@@ -74,7 +73,7 @@ def compute_losses(
 
 
 def _opponents_loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy of what the opponents chose, each choice in equal part, over all actions."""
+    """Return the cross-entropy of the opponents' choices, equally weighted, over all actions."""
     listed = batch.opponents >= 0
     chosen = torch.log_softmax(logits, dim=1).gather(1, batch.opponents.clamp(min=0)).masked_fill(~listed, 0.0)
     count = listed.sum(dim=1)
@@ -82,7 +81,7 @@ def _opponents_loss(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def _plies_left_loss(answer: Tensor, batch: Batch) -> Tensor:
-    """Return the squared error of the share of the game that is left, where that is known."""
+    """Return the squared error of the share of plies left, over positions where it is known."""
     known = batch.plies_left >= 0
     error = (answer.squeeze(1) - batch.plies_left).masked_fill(~known, 0.0)
     return error.square().sum() / max(1, batch.whole.with_plies_left)

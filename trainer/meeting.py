@@ -1,9 +1,9 @@
-"""Meeting: the ranks that are alive now find each other in a store that may still hold what dead ones wrote.
+"""Rendezvous of live ranks in a store that may still contain entries of dead ones.
 
-torchrun keeps its key-value store over a restart, so a rank could take the address of a former one for that of its successor.
-Hence every process has a name of its own, and ranks meet under a session that all of them have agreed to:
+torchrun keeps its key-value store over a restart, so a rank could mistake the address of a dead process for that of its
+successor. Hence every process has a unique name, and ranks meet under a session that all of them have agreed to:
 
-    rank n  writes its name           rank 0  writes a session and the names it has read, again and again
+    rank n  writes its name           rank 0  writes a session and the names it has read, repeatedly
     rank n  agrees, when its name is among them                        until all have agreed to that session
 """
 
@@ -26,7 +26,7 @@ _SESSION = "zerofleet/session"
 
 
 def meet(store: Store, place: Place, *, timeout_s: float) -> Store:
-    """Return the part of `store` that belongs to the processes alive now. Raises `Unavailable` when some do not come."""
+    """Return the part of `store` for the processes of this session. Raises `Unavailable` when some do not join in time."""
     name, deadline = secrets.token_hex(8), time.monotonic() + timeout_s
     if place.rank:
         store.set(_name_of(place.rank), name)
@@ -47,8 +47,8 @@ def meet(store: Store, place: Place, *, timeout_s: float) -> Store:
         if time.monotonic() > deadline:
             who = ", ".join(map(str, missing)) if place.rank == 0 else "0"
             raise Unavailable(
-                f"rank {place.rank} of {place.size} has waited {timeout_s:g} s for rank {who}, which did not come; see why it "
-                "does not start, or raise rank_timeout_s"
+                f"rank {place.rank} of {place.size} has waited {timeout_s:g} s for rank {who}, which did not join; check why "
+                "it does not start, or raise rank_timeout_s"
             )
         time.sleep(_POLL_S)
     found: Store = PrefixStore(session, store)
@@ -65,5 +65,5 @@ def _agreed(session: str, rank: int) -> str:
 
 
 def _read(store: Store, key: str) -> str:
-    """Return what a key holds, nothing while it is not set."""
+    """Return the value of a key, or an empty text while it is not set."""
     return store.get(key).decode() if store.check([key]) else ""

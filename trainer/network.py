@@ -1,12 +1,12 @@
-"""The network: a trunk, and heads for the policy, the value and whatever else it is to predict.
+"""Network: a trunk, and heads for policy, value and optional further predictions.
 
     planes ── trunk ──┬─ policy ──────────────────────► logits of every action
                       ├─ value ─── tanh ──────────────► expected score of each player
-                      └─ extra heads, by settings ────► opponents: logits of what others choose in this round
-                                                        plies_left: share of the longest game that is still to come
+                      └─ extra heads, by settings ────► opponents: logits of the others' choices in this round
+                                                        plies_left: plies to come as a share of the longest game
 
 The trunk is a residual tower, AlphaZero's architecture (Silver et al. 2018) at any size for any planes, or a perceptron
-for encodings without a board. `trainer.exported_module` wraps a network with what stands on the wire.
+for encodings without a board. `trainer.exported_module` wraps a network in the wire format.
 
 Axes: B batch, C planes, H x W cells, A actions, P players.
 """
@@ -29,7 +29,7 @@ from zerofleet.presets import NetworkSettings
 
 __all__ = ["Network", "new_network", "with_todays_names"]
 
-_MANY_ACTIONS = 2048  # beyond it most weights of a small network would be the dense policy head's
+_MANY_ACTIONS = 2048  # beyond it a dense policy head would have most weights of a small network
 
 _FORMER_NAMES = {
     "stem": "trunk.stem",
@@ -47,10 +47,10 @@ _FORMER = re.compile(rf"^(|network\.|average\.|optimizer\.)({'|'.join(_FORMER_NA
 
 
 class Network(nn.Module):
-    """Planes in; for the player to move, logits, values and the extra heads out."""
+    """Policy logits, values and extra heads from planes, from the point of view of the player to move."""
 
     def __init__(self, spec: GameSpec, settings: NetworkSettings) -> None:
-        """Raises `ConfigurationError` when the settings do not fit the game."""
+        """Build random weights. Raises `ConfigurationError` when the settings do not fit the game."""
         super().__init__()
         self.heads: tuple[str, ...] = settings.heads
         self.policy_activation: str = settings.policy_activation
@@ -80,8 +80,8 @@ class Network(nn.Module):
         """Evaluate positions.
 
         `planes`: float [B, C, H, W]. Returns `logits` float32 [B, A] of all actions, legal or not; `value` float32 [B, P]
-        in [-1, 1], whose index 0 is the player to move and which goes on in seat order; and what the extra heads say, in
-        the order of `heads`: `opponents` logits float32 [B, A], `plies_left` float32 [B, 1] in [0, 1].
+        in [-1, 1], index 0 the player to move, then in seat order; and the outputs of the extra heads, in the order of
+        `heads`: `opponents` logits float32 [B, A], `plies_left` float32 [B, 1] in [0, 1].
         """
         x = self.trunk(planes)
         extra: list[Tensor] = []
@@ -91,7 +91,7 @@ class Network(nn.Module):
 
 
 def new_network(spec: GameSpec, settings: NetworkSettings, *, seed: int) -> Network:
-    """Return a randomly initialised network; the same seed gives the same weights. The global generator is not touched."""
+    """Return a randomly initialised network, determined by the seed; the global generator is not used."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Network(spec, settings)
@@ -106,7 +106,7 @@ def _trunk(spec: GameSpec, settings: NetworkSettings) -> Tower | Perceptron:
 
 
 def _cells_of_moves(spec: GameSpec, settings: NetworkSettings) -> np.ndarray | None:
-    """Return the cells by which the policy head scores actions, None for a dense head."""
+    """Return the cells by which the policy head scores actions; None for a dense head."""
     if settings.policy_head == "dense":
         return None
     obstacle = _obstacle(spec, settings)
@@ -118,7 +118,7 @@ def _cells_of_moves(spec: GameSpec, settings: NetworkSettings) -> np.ndarray | N
 
 
 def _obstacle(spec: GameSpec, settings: NetworkSettings) -> str | None:
-    """Return why actions cannot be scored by their cells, None when they can."""
+    """Return the reason why actions cannot be scored by their cells; None when they can."""
     if settings.kind == "perceptron":
         return "a perceptron has no cells"
     if spec.action_cells is None:
@@ -130,9 +130,9 @@ def _obstacle(spec: GameSpec, settings: NetworkSettings) -> str | None:
 
 
 def with_todays_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return stored tensors with those of earlier releases under the names of today.
+    """Return stored tensors with parameter names of earlier releases replaced by the current ones.
 
-    Understands names with one more part before them, as a checkpoint has (`average.stem.weight`).
+    Names may have one of the prefixes of a checkpoint (`average.stem.weight`).
     """
     return {
         _FORMER.sub(lambda match: f"{match[1]}{_FORMER_NAMES[match[2]]}.", name, count=1): tensor

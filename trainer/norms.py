@@ -1,8 +1,8 @@
-"""Batch normalisation over a batch whose parts lie on several ranks.
+"""Batch normalisation over a batch distributed over several ranks.
 
-Each rank normalises its part with the moments of the whole batch, and its gradient flows through the moments of all. So a
-batch gives the same network whether one process sees it or several (docs/decisions/0009-data-parallel.md). torch's own
-SyncBatchNorm does the same on CUDA alone.
+Each rank normalises its part with the moments of the whole batch, and gradients flow through these moments. So a batch gives
+the same network on one process or several (docs/decisions/0009-data-parallel.md). torch's SyncBatchNorm does the same, but
+on CUDA only.
 
 Axes: R ranks, B positions of this rank, F features, H x W cells.
 """
@@ -20,11 +20,11 @@ from trainer.network import Network
 
 __all__ = ["Exchange", "GlobalBatchNorm2d", "with_global_norms"]
 
-_CELLS = (0, 2, 3)  # all axes but that of the features
+_CELLS = (0, 2, 3)  # all axes except the features
 
 
 class Exchange(Protocol):
-    """What all ranks do together, each with a tensor of the same shape."""
+    """Collective operations of all ranks, each with a tensor of the same shape."""
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Return the tensors of all ranks, [R, ...]."""
@@ -36,7 +36,7 @@ class Exchange(Protocol):
 
 
 class GlobalBatchNorm2d(nn.BatchNorm2d):
-    """A batch norm in training whose batch is that of all ranks; shares weights and statistics with the norm it is made of."""
+    """Batch norm in training over the batch of all ranks; shares weights and statistics with the wrapped norm."""
 
     def __init__(self, norm: nn.BatchNorm2d, exchange: Exchange) -> None:
         super().__init__(norm.num_features, eps=norm.eps, momentum=norm.momentum)
@@ -46,7 +46,7 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
         self.num_batches_tracked = norm.num_batches_tracked
 
     def forward(self, x: Tensor) -> Tensor:
-        """float [B, F, H, W] to the same shape; every rank has to call it."""
+        """Normalise float [B, F, H, W]; every rank must call it."""
         mean, variance, count = self._moments(x.detach().float())
         self._follow(mean, variance * (count / (count - 1)))
         y: Tensor = _Normalise.apply(x, self.weight, self.bias, mean, variance, count, self.eps, self._exchange)  # type: ignore[no-untyped-call]
@@ -54,9 +54,9 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
 
     @torch.no_grad()
     def _moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return mean and biased variance of the whole batch, float32 [F], and the number of values they are over, float32 [].
+        """Return mean and biased variance of the whole batch, float32 [F], and the number of values behind them, float32 [].
 
-        Ranks send their own moments, not sums of squares: these put together lose no digits (Chan et al. 1983).
+        Ranks send their own moments, not sums of squares: merging moments loses no digits (Chan et al. 1983).
         """
         own = x.mean(_CELLS)
         spread = (x - _broad(own)).square_().mean(_CELLS)
@@ -70,7 +70,7 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
 
     @torch.no_grad()
     def _follow(self, mean: Tensor, variance: Tensor) -> None:
-        """Move the running statistics as `nn.BatchNorm2d` does."""
+        """Update the running statistics as `nn.BatchNorm2d` does."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
         self.num_batches_tracked += 1
@@ -80,7 +80,7 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
 
 
 class _Normalise(torch.autograd.Function):
-    """Normalises with given moments of the whole batch; its gradient knows that they depend on the batch."""
+    """Normalisation with given moments of the whole batch, differentiated through these moments."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, *given: Any) -> Tensor:
@@ -94,7 +94,7 @@ class _Normalise(torch.autograd.Function):
         x, weight, mean, inverse, count = ctx.saved_tensors
         gradient = gradients[0].float()
         normal = (x.float() - _broad(mean)).mul_(_broad(inverse))
-        of_bias, of_weight = gradient.sum(_CELLS), (gradient * normal).sum(_CELLS)  # of this rank; [F]
+        of_bias, of_weight = gradient.sum(_CELLS), (gradient * normal).sum(_CELLS)  # this rank's, [F]
         sums = torch.stack([of_bias, of_weight])
         ctx.exchange.add_up(sums)
         sums /= count
@@ -103,7 +103,7 @@ class _Normalise(torch.autograd.Function):
 
 
 def with_global_norms(network: Network, exchange: Exchange) -> Network:
-    """Return the same network (its parameters and buffers, not copies) with norms over the batch of all ranks."""
+    """Return a view of the network (same parameters and buffers, no copies) with norms over the batch of all ranks."""
     shared = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
     view = copy.deepcopy(network, shared)
     for module in list(view.modules()):
@@ -114,5 +114,5 @@ def with_global_norms(network: Network, exchange: Exchange) -> Network:
 
 
 def _broad(features: Tensor) -> Tensor:
-    """[F] to [1, F, 1, 1]."""
+    """Reshape [F] to [1, F, 1, 1]."""
     return features[None, :, None, None]

@@ -1,4 +1,4 @@
-"""Optimisation: learning rate by step, what is decayed, and the average of weights that candidates are made of."""
+"""Optimisation: learning-rate schedule, weight decay by parameter, and the weight average used for candidates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COSINE_FLOOR = 0.1  # a cosine schedule ends at this share of the rate
 
 
 def learning_rate(settings: TrainSettings, step: int) -> float:
-    """Return the rate of the step with this number, counted from 0: linear warm-up, then the schedule."""
+    """Return the rate of a step, numbered from 0: linear warm-up, then the schedule."""
     warm = min(1.0, (step + 1) / (settings.warmup_steps + 1))
     if settings.schedule == "constant":
         return settings.learning_rate * warm
@@ -41,10 +41,10 @@ def make_optimizer(network: Network, settings: TrainSettings) -> Optimizer:
 
 
 class WeightAverage:
-    """An exponential average of a network's weights; early steps count less, so that it starts near the truth.
+    """Exponential average of a network's weights; the decay ramps up, so that the first weights are forgotten quickly.
 
     Averaged weights play better than the last ones at the same rate (Polyak and Juditsky 1992). Their batch norms need
-    statistics of their own: see `estimate_statistics`.
+    separate statistics: see `estimate_statistics`.
     """
 
     def __init__(self, network: Network, decay: float) -> None:
@@ -54,7 +54,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, network: Network) -> None:
-        """Take in the weights after a step."""
+        """Include the weights after a step."""
         self.updates += 1
         decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
         now: list[Tensor] = list(network.parameters())
@@ -71,7 +71,7 @@ class WeightAverage:
 
 @torch.no_grad()
 def estimate_statistics(network: Network, planes: Iterable[Tensor]) -> None:
-    """Set the batch norms' statistics to the plain mean over batches of planes, and the network to evaluation.
+    """Set the batch norms' statistics to the mean over batches of planes, and the network to evaluation mode.
 
     The running statistics of training belong to the weights of the last steps, not to their average.
     """
@@ -79,7 +79,7 @@ def estimate_statistics(network: Network, planes: Iterable[Tensor]) -> None:
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # torch's word for a cumulative mean
+        norm.momentum = None  # selects a cumulative mean
     network.train()
     for batch in planes:
         network(batch)

@@ -1,14 +1,14 @@
 """Process group: ranks that train one network together, over torch.distributed (gloo between CPUs, nccl between GPUs).
 
-Rank 0 gives orders; the others wait for one, carry it out with rank 0, and wait for the next.
+Rank 0 sends orders; the others wait for one, carry it out with rank 0, and wait for the next.
 
-    WAIT   say that you are there        whenever nothing else was ordered for a while
-    JOIN   become a copy of my learner   once, before the first step
-    STEP   train on your part of a batch
-    END    end as asked
+    WAIT   heartbeat                              after a while without another order
+    JOIN   become a copy of rank 0's learner      once, before the first step
+    STEP   train on a part of a batch
+    END    shut down
 
-Everything is done by all ranks or fails on all: a rank that died or hangs is noticed by the others within the time-out,
-every one of them raises `Unavailable` and ends, and torchrun starts them anew.
+Every operation succeeds or fails on all ranks: the others detect a dead or hanging rank within the time-out, raise
+`Unavailable` and end, and torchrun restarts them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from zerofleet.errors import Unavailable
 
 __all__ = ["Order", "ProcessGroup", "open_ranks", "part_of"]
 
-BEAT_EVERY_S = 2.0  # how long a rank that was asked to end may wait until rank 0 knows
+BEAT_EVERY_S = 2.0  # maximum delay before a stop signal of another rank reaches rank 0
 BEATS_PER_TIMEOUT = 4
 _HEADER = 6  # an order and up to five numbers
 
@@ -48,7 +48,7 @@ log = structlog.get_logger()
 
 
 class Order(IntEnum):
-    """What rank 0 wants of the others."""
+    """Order of rank 0 to the others."""
 
     WAIT = 0
     JOIN = 1
@@ -57,18 +57,18 @@ class Order(IntEnum):
 
 
 def part_of(count: int, rank: int, size: int) -> tuple[int, int]:
-    """Return the first and the end of the rows of a batch that a rank trains on; parts differ by one row at most."""
+    """Return the half-open range of a rank's rows of a batch; parts differ by at most one row."""
     return rank * count // size, (rank + 1) * count // size
 
 
 class ProcessGroup(Ranks):
-    """This process among several."""
+    """Membership of this process among several ranks."""
 
     def __init__(self, place: Place, *, timeout_s: float) -> None:
         self.place = place
         self.beat_every_s = min(BEAT_EVERY_S, timeout_s / BEATS_PER_TIMEOUT)
         self.leaving = False
-        """Set when this rank was asked to end: rank 0 hears of it with the next order."""
+        """Whether this rank received a stop signal; sent to rank 0 with the next order."""
         self._timeout_s = timeout_s
         self._turn = threading.Lock()
         self._ordered_at = time.monotonic()
@@ -76,7 +76,7 @@ class ProcessGroup(Ranks):
 
     @classmethod
     def join(cls, place: Place, device: torch.device, *, timeout_s: float) -> Self:
-        """Meet the other ranks; returns when all are there. Raises `Unavailable` after the time-out."""
+        """Connect to the other ranks; return once all have joined. Raises `Unavailable` after the time-out."""
         group = cls(place, timeout_s=timeout_s)
         backend = "gloo"
         if device.type == "cuda":
@@ -91,10 +91,10 @@ class ProcessGroup(Ranks):
 
     def leave(self) -> None:
         """Close the connections."""
-        with suppress(RuntimeError):  # they may be broken, which is why one leaves
+        with suppress(RuntimeError):  # the connections may be broken already
             dist.destroy_process_group()
 
-    # What rank 0 does.
+    # Operations of rank 0.
 
     def invite(self, texts: Sequence[bytes]) -> None:
         """See `Ranks.invite`."""
@@ -105,14 +105,14 @@ class ProcessGroup(Ranks):
                     dist.broadcast(torch.frombuffer(bytearray(text), dtype=torch.uint8), src=0)
 
     def beat(self) -> None:
-        """Order the others to wait, if nothing was ordered for a while, and see that they are there."""
+        """Send a heartbeat if no order was sent for a while, and await the replies."""
         with self.turn():
             if time.monotonic() - self._ordered_at >= self.beat_every_s / 2:
                 self._order(Order.WAIT)
                 self.answer()
 
     def end(self) -> None:
-        """Let every rank end."""
+        """Order every rank to end."""
         with self.turn():
             self._order(Order.END)
             self.answer()
@@ -124,7 +124,7 @@ class ProcessGroup(Ranks):
             yield
 
     def share(self, drawn: Drawn) -> Drawn:
-        """See `Ranks.share`; inside `turn`."""
+        """See `Ranks.share`; call it inside `turn`."""
         rows, count = to_rows(drawn), len(drawn.turns)
         self._order(Order.STEP, *drawn.whole, rows.shape[1])
         parts = [self._padded(rows[slice(*part_of(count, rank, self.size))], count) for rank in range(self.size)]
@@ -133,10 +133,10 @@ class ProcessGroup(Ranks):
         begin, end = part_of(count, 0, self.size)
         return drawn.part(begin, end)
 
-    # What the others do.
+    # Operations of the other ranks.
 
     def next_order(self) -> tuple[Order, list[int]]:
-        """Wait for an order; rank 0 gives one several times within the time-out."""
+        """Wait for an order; rank 0 sends several within the time-out."""
         header = torch.zeros(_HEADER, dtype=torch.int64)
         with self._together("waiting for rank 0"):
             dist.broadcast(header, src=0)
@@ -144,7 +144,7 @@ class ProcessGroup(Ranks):
         return Order(kind), numbers
 
     def receive_texts(self, sizes: Sequence[int]) -> list[bytes]:
-        """Carry out `JOIN`: return the texts of those sizes."""
+        """Carry out `JOIN`: return the texts of the given sizes."""
         texts = [torch.empty(size, dtype=torch.uint8) for size in sizes]
         with self._together("receiving the learner"):
             for text in texts:
@@ -152,7 +152,7 @@ class ProcessGroup(Ranks):
         return [text.numpy().tobytes() for text in texts]
 
     def receive_part(self, spec: GameSpec, numbers: Sequence[int]) -> Drawn:
-        """Begin to carry out `STEP`: return this rank's part of the batch."""
+        """Receive the batch of `STEP`: return this rank's part."""
         whole, width = Whole(*numbers[:3]), numbers[3]
         begin, end = part_of(whole.positions, self.place.rank, self.size)
         part = torch.empty(self._most_rows(whole.positions), width, dtype=torch.uint8)
@@ -160,14 +160,14 @@ class ProcessGroup(Ranks):
             dist.scatter(part, src=0)
         return from_rows(part.numpy()[: end - begin], spec, whole)
 
-    # What all do together.
+    # Collective operations.
 
     def view(self, network: Network) -> Network:
         """See `Ranks.view`."""
         return with_global_norms(network, self)
 
     def sum_step(self, gradients: Sequence[Tensor], figures: Tensor) -> None:
-        """See `Ranks.sum_step`: one message for everything, since networks are small and latency is what costs."""
+        """See `Ranks.sum_step`: one message for all tensors, since networks are small and latency dominates."""
         tensors = [*gradients, figures, figures.new_tensor([float(self.leaving)])]
         sizes = [tensor.numel() for tensor in tensors]
         if self._flat is None or len(self._flat) != sum(sizes):
@@ -192,7 +192,7 @@ class ProcessGroup(Ranks):
             dist.all_reduce(tensor)
 
     def answer(self) -> None:
-        """Carry out `WAIT` and `END`: say that one is there, and whether one was asked to end."""
+        """Carry out `WAIT` and `END`: confirm presence, and share whether this rank received a stop signal."""
         said = torch.tensor([float(self.leaving)])
         self.add_up(said)
         self.asked_to_end = self.asked_to_end or bool(said > 0)
@@ -207,20 +207,20 @@ class ProcessGroup(Ranks):
         return -(-count // self.size)
 
     def _padded(self, rows: np.ndarray, count: int) -> Tensor:
-        """Return rows as a message; all messages of a batch have the same length."""
+        """Return rows as a message, padded so that all messages of a batch have the same length."""
         padded = np.zeros((self._most_rows(count), rows.shape[1]), np.uint8)
         padded[: len(rows)] = rows
         return torch.from_numpy(padded)
 
     @contextmanager
     def _together(self, what: str) -> Iterator[None]:
-        """Turn the failure of a common action into one that says who noticed it, and what happens now."""
+        """Raise `Unavailable` for a failed collective operation, with this rank and the consequences."""
         try:
             yield
         except RuntimeError as error:
             raise Unavailable(
-                f"rank {self.place.rank} of {self.size} lost another one while {what}: {str(error).splitlines()[0]}; a rank "
-                f"that neither answers nor ends is waited for {self._timeout_s:g} s (rank_timeout_s). All ranks end now; "
+                f"rank {self.place.rank} of {self.size} lost another one while {what}: {str(error).splitlines()[0]}; an "
+                f"unresponsive rank is given up after {self._timeout_s:g} s (rank_timeout_s). All ranks end now; "
                 "torchrun --max-restarts starts them again from the last checkpoint"
             ) from error
 
@@ -229,10 +229,10 @@ class ProcessGroup(Ranks):
 async def open_ranks(
     place: Place, device: torch.device, *, timeout_s: float, on_asked_to_end: Callable[[], None]
 ) -> AsyncIterator[Ranks]:
-    """Be rank 0 of the ranks while the block runs; with nobody else, nothing happens.
+    """Lead the ranks as rank 0 while the block runs; a single process needs no group.
 
-    `on_asked_to_end` is called when another rank was asked to end. When the block ends as it should, all ranks end; when it
-    raises, the others notice that this one is gone. A rank that is lost ends the block with `Unavailable`.
+    `on_asked_to_end` is called when another rank has received a stop signal. At the normal end of the block all ranks end;
+    when it raises, the others detect the loss of this rank. A lost rank ends the block with `Unavailable`.
     Cancellation: as when the block raises.
     """
     if place.size == 1:

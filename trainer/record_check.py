@@ -1,9 +1,9 @@
 """Check of delivered records: each is accepted, a duplicate, or refused with a reason.
 
-A game is refused when its record lies or cannot be read, belongs to another game, claims a model that was never published or
-is older than all whose games are in the window, comes from a worker that sends too much or in quarantine, or reuses the uid of
-a different game. Games of a warm start may have rules of their own, and their uid is their number: whoever
-played it first counts, whatever a second worker makes of it.
+A game is refused when its record is unreadable or contradicts the rules, belongs to another game, claims a model that was
+never published or is older than all in the window, comes from a worker over its quota or in quarantine, or reuses the uid of
+a different game. Games of a warm start may have their own rules, and their uid is their number: the first arrival counts,
+and a second worker's version of it is a duplicate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["CheckedRecords", "RecordCheck", "Refusal"]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A game that goes to the dead letters."""
+    """Game for the dead letters."""
 
     delivery: Delivery
     reason: str  # short label of the metric
@@ -40,19 +40,19 @@ class CheckedRecords:
 
     accepted: list[AcceptedGame] = field(default_factory=list)
     repeated: list[Delivery] = field(default_factory=list)
-    """Games that were stored already."""
+    """Games already stored."""
     refused: list[Refusal] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
     """Stream entries that may be acknowledged once the accepted games are on disk."""
 
     @property
     def duplicates(self) -> int:
-        """How many games were stored already."""
+        """Number of games already stored."""
         return len(self.repeated)
 
 
 class RecordCheck:
-    """Checks deliveries of one game."""
+    """Check of deliveries of one game."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class RecordCheck:
         champion_version: Callable[[], int] = lambda: 0,
         fleet: Fleet | None = None,
     ) -> None:
-        """`newest_version`: the highest model version ever published. `warm_start_game`: what agents play, if not `game`.
+        """`newest_version`: highest model version ever published. `warm_start_game`: game of the agents, if not `game`.
 
-        `champion_version`: the version whose games are never too old, 0 when there is none. `fleet`: who sends what.
+        `champion_version`: version whose games are never too old, 0 if none. `fleet`: admission by worker.
         """
         self._game = game
         self._warm_start_game = game if warm_start_game is None else warm_start_game
@@ -79,7 +79,7 @@ class RecordCheck:
         self._ages = ModelAges(replay.window.total)
 
     def check(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
-        """Check each delivery, in order; games of the same call are compared with each other too."""
+        """Check each delivery, in order; games of the same call are also compared with each other."""
         checked = CheckedRecords()
         newest = self._newest_version()
         fresh: dict[str, bytes] = {}
@@ -99,7 +99,7 @@ class RecordCheck:
         return checked
 
     def _known(self, delivery: Delivery, fresh: dict[str, bytes]) -> bytes | None:
-        """Return the stored content of that uid, or `None`."""
+        """Return the stored content of the delivery's uid, or `None`."""
         if not UID_PATTERN.fullmatch(delivery.uid):
             raise RecordRejected("uid", f"uid {delivery.uid[:64]!r} is not 32 lower-case hex digits")
         if delivery.uid in fresh:
@@ -115,11 +115,11 @@ class RecordCheck:
     def _accept(self, delivery: Delivery, newest: int) -> AcceptedGame:
         record = decode_record(delivery.payload)
         if record.uid != delivery.uid:
-            raise RecordRejected("uid", f"the stream says {delivery.uid}, the record {record.uid[:64]!r}")
+            raise RecordRejected("uid", f"the stream entry has uid {delivery.uid}, the record {record.uid[:64]!r}")
         played = validate(record)
         wanted = self._warm_start_game if _has_agents_only(record) else self._game
         if played.game != wanted or type(played.game) is not type(wanted):
-            raise RecordRejected("other_game", f"a game of {played.game}, this trainer learns {wanted}")
+            raise RecordRejected("other_game", f"a game of {played.game}, this trainer expects {wanted}")
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
         if claimed > newest:
             raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
@@ -133,7 +133,7 @@ class RecordCheck:
         return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
 
     def _require_young(self, version: int) -> None:
-        """Refuse a game whose newest model is older than those of the window; agents have none, and are as good as ever."""
+        """Refuse a game whose newest model is older than those of the window; games of agents have no model."""
         window = self._replay.window
         oldest = self._ages.oldest(window.total - len(window))
         if 0 < version < oldest and version < self._champion_version():
@@ -144,7 +144,7 @@ _UNREADABLE = b""  # no record is empty
 
 
 def _is_of_agents(payload: bytes) -> bool:
-    """Return whether a record is of a game of agents alone."""
+    """Return whether a record is of a game between agents alone."""
     return _has_agents_only(decode_record(payload))
 
 

@@ -1,7 +1,7 @@
-"""The replay store: accepted games on disk, their samples in memory.
+"""Replay store: accepted games on disk, their samples in memory.
 
-The game log is the truth; the window of samples is made from it at start and follows it afterwards. A mark every few
-hundred games remembers how many samples came before, so that a restart reads only the games the window needs.
+The game log is authoritative; the window of samples is filled from it at start and follows it afterwards. A mark every few
+hundred games stores the number of earlier samples, so that a restart reads only the games needed for the window.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ log = structlog.get_logger()
 
 
 class AcceptedGame(NamedTuple):
-    """A valid game and what is learnt from it."""
+    """Valid game and its training samples."""
 
     uid: str
     payload: bytes
     samples: Samples
     traceparent: str = ""
-    """Of the span it was published in; empty for most."""
+    """Trace context of its publication; empty for most games."""
 
 
 class TracedGame(NamedTuple):
-    """A game whose trace goes on in the candidate that it teaches."""
+    """Game whose trace is linked to the first candidate trained on it."""
 
     uid: str
     traceparent: str
@@ -50,14 +50,14 @@ class TracedGame(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A place in the log from which a window can be filled."""
+    """Place in the log from which a window can be filled."""
 
     game: int  # number in the log
     samples: int  # in all games before it
 
 
 class Replay:
-    """The log and the window of one game. One thread keeps games; another may draw from the window meanwhile."""
+    """Log and window of one game. One thread stores games; another may draw from the window meanwhile."""
 
     def __init__(self, game: Game, settings: TrainSettings, games: GameLog, marks: Sequence[Mark] = ()) -> None:
         require_target(game.spec(), settings.policy_target)
@@ -73,7 +73,7 @@ class Replay:
         """Open the store in `directory` for writing and fill the window.
 
         `marks` are those of the last checkpoint. Raises `RunDirectoryError` when another process writes there, or when games
-        that the checkpoint knows are missing.
+        counted by the checkpoint are missing.
         """
         replay = cls(game, settings, GameLog.open(directory, writer=True), marks)
         try:
@@ -89,16 +89,16 @@ class Replay:
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """Marks for the next checkpoint: the last one before the window, and those in it."""
+        """Marks for the next checkpoint: the last one before the window, and those inside it."""
         begin = self.window.total - len(self.window)
         while len(self._marks) > 1 and self._marks[1].samples <= begin:
             del self._marks[0]
         return tuple(self._marks)
 
     def keep(self, games: Sequence[AcceptedGame]) -> None:
-        """Store games that the log does not hold yet; when this returns they are on disk and can be drawn.
+        """Store games that are not in the log yet; on return they are on disk and can be drawn.
 
-        Raises what `GameLog.append` raises; then nothing was kept.
+        Raises as `GameLog.append` does; then nothing was stored.
         """
         index = self.log.end_index
         self.log.append([(game.uid, game.payload) for game in games])
@@ -108,7 +108,7 @@ class Replay:
                 self._traced.append(TracedGame(game.uid, game.traceparent, time.time_ns()))
 
     def take_traced(self) -> list[TracedGame]:
-        """Return the traced games that were kept since the last call, the newest of them if there were many."""
+        """Return the traced games stored since the last call, at most the newest `MOST_TRACED`."""
         return [self._traced.popleft() for _ in range(len(self._traced))]
 
     def read(self, payload: bytes) -> Samples:
@@ -131,8 +131,8 @@ class Replay:
         first = self._marks[0].game
         if first > self.log.end_index:
             raise RunDirectoryError(
-                f"the checkpoint knows game {first}, the log ends before game {self.log.end_index}: games are missing; "
-                "restore them, or remove the checkpoints to train on what is there"
+                f"the checkpoint counts {first} games, the log has {self.log.end_index}: games are missing; "
+                "restore them, or remove the checkpoints to train on the remaining games"
             )
         self._marks = self._marks[:1]
         for logged in self.log.scan(first):

@@ -1,4 +1,4 @@
-"""Training samples: the searched positions of a finished game, encoded for the player to move.
+"""Training samples: searched positions of a finished game, encoded for the player to move.
 
 Axes: N samples, L most legal actions of any position, P players.
 """
@@ -24,21 +24,21 @@ PolicyTarget = Literal["search", "counter"]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Positions and what was learned of them, in the compact form in which they are kept."""
+    """Positions and their targets, in compact storage form."""
 
     states: np.ndarray  # uint8 [N, packed_bytes], as `encode` writes them
     legal: np.ndarray  # int16 [N, L], padded with -1
     policy: np.ndarray  # float16 [N, L], target probability of each legal action, 0 at padding
     value: np.ndarray  # float32 [N, P], target score in [-1, 1]; index 0 is the player to move, then seat order
-    opponents: np.ndarray  # int16 [N, P - 1], what the others chose in the same round, next seat first; -1 where nothing
-    plies_left: np.ndarray  # float32 [N], share of max_plies that was still played, in [0, 1]; -1 where it says nothing
+    opponents: np.ndarray  # int16 [N, P - 1], choices of the others in the same round, next seat first; -1 if none
+    plies_left: np.ndarray  # float32 [N], plies still played as a share of max_plies, in [0, 1]; -1 if unknown
 
     def __len__(self) -> int:
         return len(self.states)
 
     @classmethod
     def empty(cls, spec: GameSpec, count: int) -> Samples:
-        """Return room for `count` samples; the content is arbitrary."""
+        """Allocate `count` samples with arbitrary content."""
         return cls(
             states=np.empty((count, spec.packed_bytes), np.uint8),
             legal=np.empty((count, spec.max_legal), np.int16),
@@ -55,21 +55,21 @@ class Samples:
 
 
 def require_target(spec: GameSpec, policy_target: PolicyTarget) -> None:
-    """Raise `ConfigurationError` if a game has no such policy target."""
+    """Raise `ConfigurationError` if the game does not support the policy target."""
     if policy_target == "counter" and spec.counters is None:
         raise ConfigurationError(
-            f"train.policy_target=counter needs a game that one simultaneous choice decides; {spec.name} names no action "
+            f"train.policy_target=counter needs a game decided by one simultaneous choice; {spec.name} defines no action "
             "that beats another; set train.policy_target=search"
         )
 
 
 def extract(played: ValidatedGame, *, search_value_share: float, policy_target: PolicyTarget = "search") -> Samples:
-    """Return a sample for each fully searched move, and for each move of an agent that is to be learnt from.
+    """Return a sample for each fully searched move, and for each move of an agent marked for training.
 
-    The policy target is the record's or, as `counter`, what would have beaten the opponents' choices of the same round
-    (`require_target`); positions where nobody else chose keep the record's. The value target is `1 - search_value_share` of
-    the final scores and the rest of the root's value, both seen by the player to move; moves of agents have no root value and
-    take the scores alone. How long games of agents last says nothing about those of a model.
+    The policy target is the record's or, as `counter`, the actions that would have beaten the opponents' choices of the same
+    round (`require_target`); positions without such choices keep the record's. The value target weighs the final scores with
+    `1 - search_value_share` and the root's value with the rest, both from the point of view of the player to move; moves of
+    agents have no root value and use the scores alone. Lengths of agents' games are no target: a model's games differ.
     """
     search, spec = played.search, played.game.spec()
     rows = np.flatnonzero(search.flags & FULL_SEARCH)
@@ -103,7 +103,7 @@ def _fill(
 def _fill_opponents(
     game: Any, states: np.ndarray, movers: np.ndarray, moves: np.ndarray, plies: np.ndarray, out: np.ndarray
 ) -> None:
-    """List what the other players chose in the round of each ply: those plies lie around it, as nobody waits for them."""
+    """List the choices of the other players in the round of each ply; the plies of a round are adjacent."""
     players = out.shape[1] + 1
     out[:] = -1
     for i, ply in enumerate(plies):
@@ -120,7 +120,7 @@ def _fill_opponents(
 
 @compiled
 def _counter(counters: np.ndarray, opponents: np.ndarray, legal: np.ndarray, policy: np.ndarray) -> None:
-    """Write into `policy` (float32 [N, L]) what beats the opponents' choices, in equal parts where there are several."""
+    """Write into `policy` (float32 [N, L]) the actions that beat the opponents' choices, in equal parts if several."""
     for i in range(len(opponents)):
         listed = np.count_nonzero(opponents[i] >= 0)
         if not listed:
@@ -136,7 +136,7 @@ def _counter(counters: np.ndarray, opponents: np.ndarray, legal: np.ndarray, pol
 def _fill_policy(
     rows: np.ndarray, start: np.ndarray, actions: np.ndarray, policy: np.ndarray, legal: np.ndarray, out: np.ndarray
 ) -> None:
-    """Put each listed action's target beside the same legal action; both lists ascend."""
+    """Copy each searched action's target to the column of the same legal action; both lists ascend."""
     for i in range(len(rows)):
         column = 0
         for j in range(start[rows[i]], start[rows[i] + 1]):

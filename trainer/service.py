@@ -1,7 +1,7 @@
-"""The trainer as a process: intake, learner, submissions and reports side by side; how all of it starts and ends.
+"""Trainer process: concurrent intake, learner, submissions and reports, with start and shutdown.
 
-Two threads do what blocks: `learner` (torch, checkpoints, export) and `intake` (validation, the log on disk).
-End: the games in hand are stored and acknowledged, the step under way is finished, a checkpoint is written.
+Two threads run the blocking work: `learner` (torch, checkpoints, export) and `intake` (validation, the log on disk).
+Shutdown: delivered games are stored and acknowledged, the current step is finished, a checkpoint is written.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from zerofleet.telemetry import metrics
 
 __all__ = ["Conductor", "make_intake", "serve"]
 
-CHUNK_S = 0.5  # how long the learner may be deaf to a signal
-RETRY_S = 2.0  # pause before a publication the disk refused is tried again
+CHUNK_S = 0.5  # maximum delay before the learner notices a stop signal
+RETRY_S = 2.0  # pause before another attempt at a publication that failed on disk
 
 log = structlog.get_logger()
 
@@ -51,11 +51,11 @@ Result = TypeVar("Result")
 
 
 async def serve(service: Service, settings: TrainerSettings, place: Place = ALONE) -> None:
-    """Train until the process is asked to end; with the other ranks where `place` is one among several.
+    """Train until shutdown, together with the other ranks if `place` is one of several.
 
-    Raises what `open_training` raises; `ConfigurationError` for an extra that is not installed; `Unavailable` when another
-    rank is lost.
-    Cancellation: the step under way is lost; nothing that was stored is.
+    Raises as `open_training` does; `ConfigurationError` for an extra that is not installed; `Unavailable` when another rank
+    is lost.
+    Cancellation: the current step is lost; nothing stored is.
     """
     await asyncio.to_thread(require_run, settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset)
     device = choose_device(settings.device, place)
@@ -131,7 +131,7 @@ def make_intake(
 
 
 class Conductor:
-    """Runs the parts of a trainer side by side."""
+    """Concurrent execution of the parts of a trainer."""
 
     def __init__(
         self, training: Training, submitter: Submitter, history: History, stream: GameStream, thread: Executor
@@ -146,13 +146,13 @@ class Conductor:
         self._ended = asyncio.Event()
 
     def wake(self) -> None:
-        """Have the learner look again whether it may take steps."""
+        """Have the learner check again whether steps are allowed."""
         self._awake.set()
 
     async def run(self, service: Service, intake: Intake) -> None:
-        """Train until `service` is asked to stop; then store what is in hand and write a checkpoint.
+        """Train until `service` stops; then store the delivered games and write a checkpoint.
 
-        Cancellation: the step under way is finished in its thread; no checkpoint is written.
+        Cancellation: the current step is finished in its thread; no checkpoint is written.
         """
         service.on_drain("intake", intake.stop)
         service.on_drain("learner", self._stop)
@@ -174,13 +174,13 @@ class Conductor:
             self._ended.set()
 
     async def _stop(self) -> None:
-        """End the learner and wait for its checkpoint. Cancellation: it ends all the same."""
+        """Stop the learner and wait for its checkpoint. Cancellation: it stops nevertheless."""
         self._stopping = True
         self.wake()
         await self._ended.wait()
 
     async def _learn(self) -> None:
-        """Take steps as samples come, publish what is due, and write a last checkpoint. Cancellation: as `run`."""
+        """Take steps as samples arrive, publish due candidates, and write a last checkpoint. Cancellation: as `run`."""
         training = self._training
         while not self._stopping:
             self._awake.clear()
@@ -198,7 +198,7 @@ class Conductor:
         try:
             version = await self._in_thread(self._training.publish_candidate)
         except Unavailable as error:
-            log.error("candidate.not_published", error=str(error), advice="free space; it is tried again")
+            log.error("candidate.not_published", error=str(error), advice="free space; the trainer retries")
             await self._pause(RETRY_S)
             return
         crash_point("trainer_after_checkpoint_before_submit")
@@ -206,7 +206,7 @@ class Conductor:
             self._submitter.offer(version, self._training.traces.traceparent)
 
     async def _wait_for_samples(self) -> None:
-        """Wait until new samples or the end come, or it is time for a report or a checkpoint."""
+        """Wait for new samples, shutdown, or the time of the next report or checkpoint."""
         settings, began = self._training.settings, time.monotonic()
         await self._pause(min(settings.report_every_s, settings.checkpoint_every_s))
         self._training.count_wait(time.monotonic() - began)
@@ -217,14 +217,14 @@ class Conductor:
                 await self._awake.wait()
 
     async def _report(self) -> None:
-        """Write a row of history and look at the stream, every `report_every_s`, for ever. Cancellation: nothing is lost."""
+        """Write a row of history and the stream's metrics every `report_every_s`. Cancellation: nothing is lost."""
         while True:
             await asyncio.sleep(self._training.settings.report_every_s)
             await self._write_row()
             try:
                 stats = await self._stream.stats()
             except Unavailable:
-                continue  # the intake has said so
+                continue  # the intake has logged it
             metrics.STREAM_LAG.set(stats.lag)
             metrics.STREAM_PENDING.set(stats.pending)
             metrics.STREAM_DEAD.set(stats.dead)
@@ -243,7 +243,7 @@ class Conductor:
 
 
 def _watch(training: Training) -> None:
-    """Let /metrics read the present sizes when it is asked."""
+    """Register gauges that are read at each request of /metrics."""
     window, learner = training.replay.window, training.learner
     metrics.REPLAY_SAMPLES.set_function(lambda: len(window))
     metrics.REPLAY_SAMPLES_TOTAL.set_function(lambda: window.total)

@@ -1,7 +1,7 @@
-"""How training begins: from the last checkpoint, else from the newest stored model, else from random weights.
+"""Start of training: from the last checkpoint, else from the newest stored model, else from random weights.
 
-Random weights are published as the first version, so that self-play can begin; after a warm start the first version is the
-network that has learnt from the games of the agents.
+Random weights are published as the first version, so that self-play can begin; in a warm start the first version is the
+network trained on the games of the agents.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def open_training(
 ) -> Training:
     """Open every store of a run and return its training, with at least one version published unless a warm start comes first.
 
-    `device`: what the settings say unless given. `ranks`: who trains together; nobody else unless given.
+    `device`: by default that of the settings. `ranks`: by default this process alone.
     Raises `CorruptModel` for a damaged checkpoint or model, `VersionSkew` for one of another game or network,
-    `RunDirectoryError` when another trainer is at work, `Unavailable` when the disk refuses.
+    `RunDirectoryError` when another trainer is running, `Unavailable` for a failed write.
     """
     paths = RunPaths(settings.run_dir)
     torch.set_num_threads(settings.train.threads)
@@ -73,7 +73,7 @@ def open_training(
 
 
 def _begin(training: Training, game: Game) -> None:
-    """Start without a checkpoint: with the newest stored weights, or by publishing the random ones."""
+    """Start without a checkpoint: load the newest stored weights, or publish random ones."""
     store, model, settings = training.store, model_name(game), training.settings
     versions = store.versions(model)
     if not versions and not training.warm_starting:
@@ -82,8 +82,8 @@ def _begin(training: Training, game: Game) -> None:
         manifest = store.verify(model, versions[-1], game=game)
         if not settings.network.describes(manifest.network):
             raise VersionSkew(
-                f"version {versions[-1]} of {model} has network {manifest.network}, the settings say "
-                f"{settings.network.model_dump()}; set it back, or begin another run"
+                f"version {versions[-1]} of {model} has network {manifest.network}, the settings have "
+                f"{settings.network.model_dump()}; restore the settings, or start another run"
             )
         training.learner.load_weights(load_file(store.directory(model, versions[-1]) / WEIGHTS_FILE))
         training.accounts.candidate_version = versions[-1]

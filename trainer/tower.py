@@ -1,7 +1,7 @@
-"""Trunks: what turns planes into features for the heads.
+"""Trunks: features for the heads from planes.
 
-`Tower` is AlphaZero's residual tower (Silver et al. 2018), with kernels of six neighbours where the board is hexagonal.
-`Perceptron` is plain dense layers, for encodings without a board.
+`Tower` is AlphaZero's residual tower (Silver et al. 2018), with kernels of six neighbours on a hexagonal board.
+`Perceptron` is a stack of dense layers, for encodings without a board.
 
 Axes: B batch, C planes, H x W cells, F features.
 """
@@ -18,14 +18,14 @@ __all__ = ["HexConv2d", "Perceptron", "Tower", "fold_kernels"]
 
 
 class HexConv2d(nn.Conv2d):
-    """A 3x3 convolution on a hexagonal lattice: two corners of the kernel are no neighbours, and always zero.
+    """3x3 convolution on a hexagonal lattice: two corners of the kernel are no neighbours, and always zero.
 
         . o o       rows are shifted against each other, so of the eight cells around (y, x) the two at
         o * o       (y - 1, x - 1) and (y + 1, x + 1) do not touch it (see `games.core.GameSpec.lattice`)
         o o .
 
-    (Hoogeboom et al. 2018 do the same.) Weights are masked in every pass, so that neither optimiser nor average can bring the
-    corners back. Exports are folded (`fold_kernels`): serving costs what a square kernel costs.
+    As in Hoogeboom et al. 2018. Weights are masked in every pass, so that neither optimiser nor average can restore the
+    corners. Exports are folded (`fold_kernels`): serving costs as much as a square kernel.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -33,18 +33,18 @@ class HexConv2d(nn.Conv2d):
         self.mask: Tensor  # float [1, 1, 3, 3]
         mask = torch.ones(1, 1, 3, 3)
         mask[0, 0, 0, 0] = mask[0, 0, 2, 2] = 0.0
-        self.register_buffer("mask", mask, persistent=False)  # a fact, not a weight: it is not stored
+        self.register_buffer("mask", mask, persistent=False)  # a constant, not stored
         with torch.no_grad():
             self.weight.mul_(mask)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float [B, inputs, H, W] to [B, outputs, H, W]."""
+        """Map float [B, inputs, H, W] to [B, outputs, H, W]."""
         y: Tensor = self._conv_forward(x, self.weight * self.mask, None)
         return y
 
 
 def fold_kernels(module: nn.Module) -> None:
-    """Replace, in place, every `HexConv2d` below `module` by the plain convolution that computes the same."""
+    """Replace, in place, every `HexConv2d` below `module` by an equivalent plain convolution."""
     for name, child in module.named_children():
         if isinstance(child, HexConv2d):
             plain = nn.Conv2d(child.in_channels, child.out_channels, kernel_size=3, padding=1, bias=False)
@@ -70,14 +70,14 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.norm2.weight)  # a new block is the identity: deep towers train from the first step
 
     def forward(self, x: Tensor) -> Tensor:
-        """float [B, F, H, W] to the same shape."""
+        """Map float [B, F, H, W] to the same shape."""
         y = functional.relu(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(y))
         return functional.relu(x + y)
 
 
 class Tower(nn.Module):
-    """A stem and residual blocks; the board keeps its size."""
+    """Stem and residual blocks; the board keeps its size."""
 
     def __init__(self, planes: int, channels: int, blocks: int, *, hexagonal: bool = False) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Tower(nn.Module):
         self.blocks = nn.Sequential(*(ResidualBlock(channels, hexagonal=hexagonal) for _ in range(blocks)))
 
     def forward(self, planes: Tensor) -> Tensor:
-        """float [B, C, H, W] to features, float [B, F, H, W]."""
+        """Map float [B, C, H, W] to features, float [B, F, H, W]."""
         x: Tensor = self.blocks(functional.relu(self.stem_norm(self.stem(planes))))
         return x
 
@@ -102,6 +102,6 @@ class Perceptron(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """float [B, C, H, W] to features, float [B, F]."""
+        """Map float [B, C, H, W] to features, float [B, F]."""
         x: Tensor = self.layers(planes.flatten(1))
         return x

@@ -1,7 +1,7 @@
-"""What becomes of a sampled game in the trainer, and which candidate it taught first.
+"""Traces of sampled games in the trainer, from the stream to the first candidate trained on them.
 
-A candidate is a trace of its own, as thousands of games make it: its span links to the sampled games that arrived before
-its last step. In the trace of each of them a span `train.first_use` leads the other way, and names the version.
+A candidate is a separate trace, as it is made of thousands of games: its span links to the sampled games that arrived before
+its last step. In the trace of each of them a span `train.first_use` links back, with the version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["CandidateTraces", "Export", "IntakeSpans", "intake_spans"]
 
 @contextmanager
 def intake_spans(deliveries: Sequence[Delivery]) -> Iterator[IntakeSpans]:
-    """Record the way of sampled games from the stream to the disk, until they are settled with the stream."""
+    """Record the path of sampled games from the stream to the disk, until they are settled with the stream."""
     spans = {
         delivery.entry_id: tracing.begin(
             "game.intake",
@@ -43,13 +43,13 @@ def intake_spans(deliveries: Sequence[Delivery]) -> Iterator[IntakeSpans]:
 
 
 class IntakeSpans:
-    """The spans of the sampled games among some deliveries, by entry."""
+    """Spans of the sampled games among deliveries, by entry."""
 
     def __init__(self, spans: dict[str, tracing.Span]) -> None:
         self._spans = {entry: span for entry, span in spans.items() if span is not tracing.NO_SPAN}
 
     def checked(self, checked: CheckedRecords) -> None:
-        """Note what becomes of each."""
+        """Note the outcome of each."""
         if not self._spans:
             return
         became = {refusal.delivery.entry_id: refusal.reason for refusal in checked.refused}
@@ -58,32 +58,32 @@ class IntakeSpans:
             tracing.note(span, verdict=became.get(entry, "accepted"))
 
     def event(self, name: str) -> None:
-        """Note that something has just happened to all of them."""
+        """Add an event to all spans."""
         for span in self._spans.values():
             span.add_event(name)
 
     def fail(self, error: BaseException) -> None:
-        """Note that they were not settled."""
+        """Mark all spans as failed."""
         for span in self._spans.values():
             tracing.fail(span, error)
 
     def end(self) -> None:
-        """End their spans."""
+        """End all spans."""
         for span in self._spans.values():
             span.end()
 
 
 class CandidateTraces:
-    """The trace of the candidate in the making. For the learner's thread, all but `traceparent`."""
+    """Trace of the next candidate. Apart from `traceparent`, for the learner's thread only."""
 
     def __init__(self) -> None:
         self.traceparent = ""
-        """Of the newest candidate's export, for whoever offers it."""
+        """Trace context of the newest candidate's export, for its submission."""
         self._first_step_ns = 0
         self._steps = 0
 
     def stepping(self, step: int) -> None:
-        """Note that steps are about to be taken, `step` having been taken before."""
+        """Note the begin of steps, after `step` earlier ones."""
         if not self._first_step_ns:
             self._first_step_ns, self._steps = time.time_ns(), step
 
@@ -106,7 +106,7 @@ class CandidateTraces:
 
 
 class Export:
-    """The export of a candidate, while it is under way."""
+    """Export of a candidate in progress."""
 
     def __init__(self, root: tracing.Span, span: tracing.Span, games: Sequence[TracedGame], began_ns: int) -> None:
         self._root = root
@@ -115,7 +115,7 @@ class Export:
         self._began_ns = began_ns
 
     def published(self, version: int) -> None:
-        """Note the version, here and in the trace of each game."""
+        """Note the version in the candidate's trace and in that of each game."""
         tracing.note(self._root, version=version)
         tracing.note(self._span, version=version)
         for game in self._games if self._root is not tracing.NO_SPAN else ():

@@ -1,4 +1,4 @@
-"""Training as the service drives it: chunks of steps, candidates, checkpoints, figures. Synchronous, for one thread."""
+"""Training on behalf of the service: chunks of steps, candidates, checkpoints, figures. Synchronous, for one thread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Figures:
     sums: dict[str, float] = field(default_factory=dict)
 
     def add(self, report: StepReport, samples: int) -> None:
-        """Count a step; the losses of a skipped one are left out."""
+        """Count a step; losses of a skipped one are left out."""
         if report.skipped:
             self.skipped += 1
             return
@@ -69,7 +69,7 @@ class Figures:
 
 
 class Training:
-    """A learner with its store of games, its store of models, and its accounts."""
+    """Learner with its replay store, model store and accounts."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Training:
         self._saved_at = time.monotonic()
 
     def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
-        """Take steps for about `seconds`, until a candidate is due, the reuse bound is reached, or `stopping`."""
+        """Take steps for about `seconds`, or until a candidate is due, the reuse bound is reached, or `stopping`."""
         began = time.monotonic()
         batch = self.settings.train.batch_size
         while time.monotonic() - began < seconds and not stopping():
@@ -119,15 +119,15 @@ class Training:
 
     @property
     def warm_starting(self) -> bool:
-        """Whether the first version is still to be trained, from games of agents."""
+        """Whether the first version has yet to be trained from games of agents."""
         return self.settings.warm_start.games > 0 and not self.accounts.candidate_version
 
     @property
     def newest_version(self) -> int:
-        """The highest version of this model in the store, 0 in a warm start.
+        """Highest version of this model in the store, 0 in a warm start.
 
-        While the store cannot be reached it is the newest this run has published. Raises `Unavailable` when there is none
-        any more.
+        While the store is unreachable, the newest version published by this run. Raises `Unavailable` when no version is
+        left.
         """
         try:
             versions = self.store.versions(self._model)
@@ -143,7 +143,7 @@ class Training:
 
     @property
     def champion_version(self) -> int:
-        """The version of the champion, 0 while there is none or its pointer cannot be read."""
+        """Version of the champion; 0 while there is none or its pointer is unreadable."""
         try:
             champion = self.store.champion(self._model)
         except (CorruptModel, Unavailable, OSError):
@@ -152,10 +152,10 @@ class Training:
 
     @property
     def candidate_due(self) -> bool:
-        """Whether enough samples came since the last candidate, and were trained on as well.
+        """Whether enough samples arrived since the last candidate and were trained on.
 
-        The latter matters to a learner that is behind: a candidate a few steps from the last one is a wasted match. In a warm
-        start: whether all its games are there, and trained on as often as the reuse bound allows.
+        The latter matters for a learner that lags behind: a candidate a few steps from the last one is a wasted match. In a
+        warm start: whether all its games have arrived, and were trained on as often as the reuse bound allows.
         """
         if self.warm_starting:
             return len(self.replay.log) >= self.settings.warm_start.games and not self.learner.steps_allowed()
@@ -170,9 +170,9 @@ class Training:
         return time.monotonic() - self._saved_at >= self.settings.checkpoint_every_s
 
     def publish_candidate(self) -> int:
-        """Export the averaged network, write a checkpoint, and return the version; 0 when there was nothing fit to export.
+        """Export the averaged network, write a checkpoint, and return the version; 0 when the network was unfit for export.
 
-        Raises `Unavailable` when the disk refuses: the candidate stays due; `CorruptModel` when the first version is unfit.
+        Raises `Unavailable` for a failed write: the candidate stays due; `CorruptModel` when the first version is unfit.
         """
         began = time.monotonic()
         try:
@@ -182,7 +182,7 @@ class Training:
                 export.published(version)
         except CorruptModel as error:
             if self.warm_starting:
-                raise  # there is nothing to go on with
+                raise  # no other version can be served
             log.error("candidate.unfit", step=self.learner.state.step, error=str(error))
             version = 0
             self.note_candidate(self.accounts.candidate_version)
@@ -198,7 +198,7 @@ class Training:
         return network
 
     def publish(self, network: Network) -> int:
-        """Export a network as it is and return its version. Raises `CorruptModel`, `Unavailable`."""
+        """Export a network unchanged and return its version. Raises `CorruptModel`, `Unavailable`."""
         parent = self.accounts.candidate_version
         version = export_network(
             self.store,
@@ -216,7 +216,7 @@ class Training:
         return version
 
     def save(self) -> None:
-        """Write a checkpoint. A disk that refuses is logged: the last checkpoint stays, and the next time may do better."""
+        """Write a checkpoint. A failed write is logged: the last checkpoint stays until the next attempt."""
         self._saved_at = time.monotonic()
         self.accounts.marks = self.replay.marks
         try:
@@ -225,7 +225,7 @@ class Training:
             log.error("checkpoint.not_written", error=str(error), advice="free space; a restart would repeat steps")
 
     def take_row(self) -> Mapping[str, float]:
-        """Return the figures since the last call, and begin anew."""
+        """Return the figures since the last call, and reset them."""
         window = self.replay.window
         row = {
             **self.figures.row(),
@@ -239,7 +239,7 @@ class Training:
         return row
 
     def count_wait(self, seconds: float) -> None:
-        """Count time in which no step was allowed."""
+        """Count time without an allowed step."""
         self.figures.wait_s += seconds
         metrics.TRAIN_WAIT.inc(seconds)
 
@@ -248,7 +248,7 @@ class Training:
         metrics.TRAIN_BUSY.inc(seconds)
 
     def note_candidate(self, version: int) -> None:
-        """Count from here what must come before the next candidate."""
+        """Restart the counts towards the next candidate."""
         self.accounts.candidate_version = version
         self.accounts.candidate_samples = self.replay.window.total
         self.accounts.candidate_trained = self.learner.state.samples_trained

@@ -1,7 +1,7 @@
-"""One version of a Zerofleet model inside Triton's Python backend; a copy of this file stands beside every `model.pt`.
+"""One version of a Zerofleet model inside Triton's Python backend; every `model.pt` is stored with a copy of this file.
 
-It needs torch and numpy alone. (Triton 2.51 answers with empty tensors when its Python has numpy 2: keep numpy below 2
-there.) A model whose file was changed, or which does not answer its golden positions as its exporter did, is refused.
+It needs torch and numpy alone. (Triton 2.51 returns empty tensors when its Python has numpy 2: keep numpy below 2 there.)
+A model whose file was changed, or whose evaluation of its golden positions differs from the exporter's, is refused.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ HEAD_TOLERANCE = 1e-2
 
 
 class TritonPythonModel:
-    """What Triton's Python backend calls."""
+    """Entry points of Triton's Python backend."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load and check the version; raising here makes Triton refuse it and keep the others."""
+        """Load and check the version; an exception makes Triton refuse it and keep the others."""
         directory = os.path.join(args["model_repository"], args["model_version"])  # noqa: PTH118
         with open(os.path.join(directory, "manifest.json"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
             manifest = json.load(file)
@@ -34,19 +34,19 @@ class TritonPythonModel:
         with open(path, "rb") as file:  # noqa: PTH123
             digest = hashlib.sha256(file.read()).hexdigest()
         if digest != manifest["files"]["model.pt"]["sha256"]:
-            raise pb_utils.TritonModelException(f"{path} has sha256 {digest}, not what its manifest says; it was changed")
+            raise pb_utils.TritonModelException(f"{path} has sha256 {digest}, which differs from its manifest; it was changed")
         on_gpu = args["model_instance_kind"] == "GPU"
         self.device = torch.device(f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
         self.module = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
         if on_gpu:
             self.module = self.module.half()
         self.module = torch.jit.freeze(self.module.eval())
-        # The configuration is one for all versions; what this one has is in its manifest. Schema 1 has two heads.
+        # All versions share one configuration; the outputs of this one are in its manifest. Schema 1 has two heads.
         self.outputs = ["policy__0", "value__1"] + [f"head__{index}" for index in range(2, len(manifest["heads"]))]
         self._check_golden(manifest["golden"])
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer several requests with one pass: their rows are put together and the answers cut apart again."""
+        """Evaluate several requests in one pass: their rows are concatenated and the outputs split again."""
         states = [pb_utils.get_input_tensor_by_name(request, "state__0").as_numpy() for request in requests]
         legal = [pb_utils.get_input_tensor_by_name(request, "legal__1").as_numpy() for request in requests]
         answers = self._evaluate(np.concatenate(states), np.concatenate(legal))
@@ -55,7 +55,7 @@ class TritonPythonModel:
         return [self._response(request, part) for request, part in zip(requests, parts)]  # noqa: B905
 
     def _response(self, request: Any, arrays: Sequence[np.ndarray]) -> Any:
-        """Return the tensors that were asked for, and no others."""
+        """Return the requested tensors only."""
         wanted = request.requested_output_names()
         if missing := [name for name in wanted if name not in self.outputs]:
             text = f"unknown output {', '.join(sorted(missing))}; this version has {', '.join(self.outputs)}"
@@ -64,7 +64,7 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in named if name in wanted])
 
     def _evaluate(self, states: np.ndarray, legal: np.ndarray) -> list[np.ndarray]:
-        """Return policy, value and extra heads, in the types that the wire has."""
+        """Return policy, value and extra heads, in their wire types."""
         with torch.inference_mode():
             answers = self.module(
                 torch.from_numpy(np.ascontiguousarray(states)).to(self.device),
@@ -79,7 +79,9 @@ class TritonPythonModel:
         answers = self._evaluate(read(golden["states"], "u1").copy(), read(golden["legal"], "<i2").copy())
         wanted = [golden["policy"], golden["value"], *golden.get("heads", [])]
         if not len(answers) == len(wanted) == len(self.outputs):
-            text = f"{len(self.outputs)} heads by its manifest, {len(wanted)} golden ones, and {len(answers)} are answered"
+            text = (
+                f"the manifest lists {len(self.outputs)} heads and {len(wanted)} golden ones, the module returns {len(answers)}"
+            )
             raise pb_utils.TritonModelException(text)
         tolerances = [POLICY_TOLERANCE, VALUE_TOLERANCE] + [HEAD_TOLERANCE] * (len(wanted) - 2)
         for name, got, want, tolerance in zip(self.outputs, answers, wanted, tolerances):  # noqa: B905

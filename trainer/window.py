@@ -1,11 +1,11 @@
-"""The replay window: the most recent samples, as many as the growing window rule says.
+"""Replay window: the most recent samples, in a number given by a sublinear rule.
 
-Early games are poor, and a small window forgets them quickly; later a large one keeps variety. The rule is KataGo's (Wu
-2019, "Accelerating Self-Play Learning in Go", appendix C): with N samples ever made, the window holds
+Early games are poor, and a small window drops them quickly; later a large one keeps variety. The rule is KataGo's (Wu
+2019, "Accelerating Self-Play Learning in Go", appendix C): with N samples ever made, the window contains
 
     c (1 + beta ((N / c)^alpha - 1) / alpha)        for N > c, and all N before
 
-so that it begins by growing beta samples for each new one, and ever more slowly from then on.
+so that it grows by beta samples for each new one at first, and ever more slowly afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST_CAPACITY = 4096
 
 
 def window_size(total: int, settings: TrainSettings) -> int:
-    """Return how many of `total` samples are in the window."""
+    """Return the number of samples in the window out of `total`."""
     c, alpha, beta = settings.window_min, settings.window_exponent, settings.window_slope
     if total <= c:
         return min(total, settings.window_max)
@@ -33,13 +33,13 @@ def window_size(total: int, settings: TrainSettings) -> int:
 
 
 class SampleWindow:
-    """A ring of samples in flat arrays. One thread may add while another draws.
+    """Ring buffer of samples in flat arrays. One thread may add while another draws.
 
-    Samples are numbered from 0 in the order of arrival; sample n lies in row n modulo the capacity.
+    Samples are numbered from 0 in order of arrival; sample n is in row n modulo the capacity.
     """
 
     def __init__(self, spec: GameSpec, settings: TrainSettings, *, first: int = 0) -> None:
-        """`first`: the number of the first sample to come, when earlier ones were left out on purpose."""
+        """`first`: number of the next sample, when earlier ones were left out on purpose."""
         self._spec = spec
         self._settings = settings
         self._first = first
@@ -57,7 +57,7 @@ class SampleWindow:
         return min(window_size(self._total, self._settings), self._total - self._first)
 
     def add(self, samples: Samples) -> None:
-        """Append samples; the oldest leave when the rule says so."""
+        """Append samples and drop the oldest according to the rule."""
         if not len(samples):
             return
         with self._lock:
@@ -76,7 +76,7 @@ class SampleWindow:
             return Samples(*(array[rows] for array in self._rows.arrays))
 
     def _reserve(self, wanted: int) -> None:
-        """Make the capacity at least `wanted`, keeping every sample at the row of its number."""
+        """Grow the capacity to at least `wanted`, keeping every sample in the row of its number."""
         capacity = len(self._rows)
         if wanted <= capacity:
             return

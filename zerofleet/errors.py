@@ -1,19 +1,19 @@
-"""Errors of the services; they know nothing of gRPC.
+"""Errors of the services, independent of gRPC.
 
     ZerofleetError
-    ├── InvalidRequest            a request is malformed: names what, got, wanted
-    ├── ModelNotFound             no such model or version is served or stored
-    ├── CorruptModel              a model's files are missing, changed, foreign or not finite
-    │   └── VersionSkew           a model or record of another game, rules, encoder or schema version
-    ├── RecordRejected(reason)    a game record lies or cannot be read; `reason` is a short metric label
-    ├── Overloaded                a bounded queue is full; try again with backoff
-    ├── Unavailable               a service cannot be reached just now; try again
-    ├── PermissionRefused         the credential is missing or not good enough
-    ├── RunDirectoryError         a run directory is in use, foreign or of another version
-    ├── ConfigurationError        settings contradict each other or the machine
-    └── StaleEpoch                another holder has taken over; stop writing
+    ├── InvalidRequest            malformed request
+    ├── ModelNotFound             model or version neither served nor stored
+    ├── CorruptModel              model files missing, changed, foreign or not finite
+    │   └── VersionSkew           model or record of another game, rules, encoder or schema version
+    ├── RecordRejected(reason)    invalid or unreadable game record; `reason` is a short metric label
+    ├── Overloaded                bounded queue full; retry with back-off
+    ├── Unavailable               service temporarily unreachable; retry
+    ├── PermissionRefused         credential missing or insufficient
+    ├── RunDirectoryError         run directory in use, foreign or of another version
+    ├── ConfigurationError        settings that contradict each other or the machine
+    └── StaleEpoch                role taken over by another process; stop writing
 
-`games.errors.GameError` (bad moves and parameters) stands beside this tree: rules do not know services.
+`games.errors.GameError` (bad moves and parameters) is a separate tree: rules do not depend on services.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ __all__ = [
 
 
 class ZerofleetError(Exception):
-    """Base of every error a service raises on purpose; its text is meant for the user."""
+    """Base of every error a service raises on purpose; its text is shown to the user."""
 
 
 class InvalidRequest(ZerofleetError):
-    """A request is malformed; the text names what was wrong, what was got and what was wanted."""
+    """Malformed request; the text names the fault, the value received and the values accepted."""
 
 
 class ModelNotFound(ZerofleetError):
-    """No such model or version is served or stored; the text names those that are."""
+    """Model or version that is neither served nor stored; the text names those that are."""
 
 
 class CorruptModel(ZerofleetError):
-    """A model's files are missing, truncated, changed or not finite; it is never served."""
+    """Model whose files are missing, truncated, changed or not finite; it is never served."""
 
 
 class VersionSkew(CorruptModel):
-    """A model or record belongs to another game, rules version, encoder or schema; the text names both versions."""
+    """Model or record of another game, rules version, encoder or schema; the text names both versions."""
 
 
 class RecordRejected(ZerofleetError):
-    """A game record failed validation; `reason` is the short label it is counted under."""
+    """Game record that failed validation; `reason` is its metric label."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -64,31 +64,31 @@ class RecordRejected(ZerofleetError):
 
 
 class Overloaded(ZerofleetError):
-    """A bounded queue is full; the caller should back off and try again."""
+    """Bounded queue full; the caller should back off and retry."""
 
 
 class Unavailable(ZerofleetError):
-    """A service cannot be reached at present; the caller may try again."""
+    """Service temporarily unreachable; the caller may retry."""
 
 
 class PermissionRefused(ZerofleetError):
-    """The credential is missing or does not allow the call."""
+    """Credential missing or without permission for the call."""
 
 
 class RunDirectoryError(ZerofleetError):
-    """A run directory is in use by another process, is not one of ours, or is of another version."""
+    """Run directory in use by another process, not made by Zerofleet, or of another version."""
 
 
 class ConfigurationError(ZerofleetError):
-    """Settings contradict each other or this machine; the text says which and what to change."""
+    """Settings that contradict each other or this machine; the text names them and the change to make."""
 
 
 class StaleEpoch(ZerofleetError):
-    """Another process has taken over the role; this one must stop writing."""
+    """Role taken over by another process; this one must stop writing."""
 
 
 def first_error(failure: Exception) -> Exception:
-    """Return the first error of a group of tasks that failed together, for where the others follow from it."""
+    """Return the first error of a (nested) group of task failures, where the others are its consequences."""
     while isinstance(failure, ExceptionGroup):
         failure = failure.exceptions[0]
     return failure

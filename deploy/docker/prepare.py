@@ -1,20 +1,20 @@
-"""What a cluster needs before its first start: the run's header, and a password for everyone who has to show one.
+"""Preparation of a cluster's first start: the run's header, and the passwords of its services.
 
-Runs to its end before each start of the cluster. What is there stays as it is, so it may run any number of times; a
-password file that was removed is written anew. Redis is told hashes of the passwords, and each service can read its own:
+Runs to completion before each start of the cluster. Idempotent: existing files are kept, missing password files are written
+again. Redis gets hashes of the passwords, and each service can read only its own:
 
     redis/users.acl   redis/probe     Redis, and its health check
     trainer/redis     worker/redis    passwords of Redis' users of these names
     control/token                     inference server and gatekeeper
     grafana/password                  Grafana's user admin
 
-With compose.tls.yml there is a volume `authority` as well, and everybody gets a certificate, which is made anew when it has
+With compose.tls.yml there is a volume `authority` as well, and each service gets a certificate, which is renewed when it has
 less than a month left:
 
-    control/inference_server   control/gatekeeper   trainer/tls   worker/tls     who each is, and whom it trusts
-    authority/operator                                                           who a person at the command line is
+    control/inference_server   control/gatekeeper   trainer/tls   worker/tls     certificate, key and trusted authority
+    authority/operator                                                           the same for a person at the command line
 
-With the word `refuse` it has the run after it end with an error: profiles that are files call it so.
+The argument `refuse` makes the following run exit with an error: for profiles that are in fact files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from zerofleet.storage.runs import RunDirectory
 CREDENTIALS = Path("/run/credentials")
 REFUSED = "refused"
 ADVICE = """\
-prepare: triton and gpu are files and not profiles, as they change services:
+prepare: triton and gpu are compose files, not profiles, as they change services; use
     docker compose -f docker-compose.yml -f compose.triton.yml up
     docker compose -f docker-compose.yml -f compose.gpu.yml up
 """
@@ -47,7 +47,7 @@ PLACES = {
     "selfplay_worker": "worker/tls",
     "operator": None,
 }
-"""Where a service finds its certificate, its key and the authority."""
+"""Directory of each service's certificate, key and authority."""
 CERTIFICATE_DAYS = 365
 RENEW_BEFORE = timedelta(days=30)
 RIGHTS = {
@@ -58,11 +58,11 @@ RIGHTS = {
     ),
     "probe": "-@all +ping",
 }
-"""Rights of each user of Redis; `zerofleet.storage.streams.redis` gives the reasons. PING checks an idle connection."""
+"""Rights of each Redis user; for the reasons see `zerofleet.storage.streams.redis`. PING checks an idle connection."""
 
 
 def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
-    """Write what is missing; returns 2 when the run directory is of another game or in use, or was refused."""
+    """Write missing files; return 2 when the run directory has another game or is in use, or after `refuse`."""
     settings, _ = read_settings(ServiceSettings, [], os.environ)
     refused = settings.run_dir / REFUSED
     if "refuse" in words:
@@ -88,11 +88,11 @@ def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
 
 
 def users(passwords: dict[str, str]) -> str:
-    """Return Redis' list of users: each by the hash of its password, and nobody else.
+    """Return the ACL file of Redis: its users, each with the hash of its password.
 
-    Nobody can log in as the default user, and who has not logged in may do nothing. It has all rights because Redis (7.0, 7.2
-    and others) reads its append-only file back as this user and leaves out every transaction that it may not make: without
-    them, what the trainer took out of the stream would be there again after each restart (redis/redis issue 14541).
+    Login as the default user is disabled, and an unauthenticated client has no rights. It has all rights because Redis (7.0,
+    7.2 and others) replays its append-only file as this user and skips every transaction that it may not execute: without
+    them, games removed by the trainer would reappear after each restart (redis/redis issue 14541).
     """
     lines = ["user default off resetpass allkeys allchannels allcommands"]
     for user, rights in RIGHTS.items():
@@ -102,7 +102,7 @@ def users(passwords: dict[str, str]) -> str:
 
 
 def certify(credentials: Path) -> None:
-    """Give each service a certificate, where it looks for one."""
+    """Issue or renew the certificate of each service, and copy it to the service's directory."""
     authority = Authority(credentials / "authority")
     for name, place in PLACES.items():
         identity = authority.issue(name, SERVERS.get(name, ()), days=CERTIFICATE_DAYS)
@@ -115,7 +115,7 @@ def certify(credentials: Path) -> None:
 
 
 def _password(file: Path) -> str:
-    """Return the password in a file, drawn and written there if there is none."""
+    """Return the password in a file; generate and write it if there is none."""
     if not file.exists() or not file.read_text().strip():
         _write(file, secrets.token_urlsafe(32) + "\n")
     return file.read_text().strip()

@@ -1,4 +1,4 @@
-"""Exit with 0 when the service in this container takes work, 1 otherwise: what the image's health check calls."""
+"""Health check of the images: exits with 0 when the service in this container is ready, 1 otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TIMEOUT_S = 2.0
 
 
 def main() -> int:
-    """Ask /readyz. A bare socket, as importing an HTTP client would cost more than the question."""
+    """Request /readyz; through a bare socket, as importing an HTTP client would take longer than the request."""
     port = int(os.environ.get("ZEROFLEET_METRICS_PORT", "9100"))
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as connection:

@@ -1,7 +1,4 @@
-"""Print the packages that an image needs: those of pyproject.toml but for the ones named after --without.
-
-Extras named after --with come in addition.
-"""
+"""Requirements of an image: the dependencies of pyproject.toml except those after --without, plus the extras after --with."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def main(arguments: list[str]) -> int:
-    """Print one requirement a line. Names that pyproject.toml does not list are an error: the image would be a larger one."""
+    """Print one requirement per line. A name after --without that pyproject.toml does not list is an error."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--without", nargs="*", default=[], metavar="PACKAGE")
     parser.add_argument("--with", nargs="*", default=[], metavar="EXTRA", dest="extras")

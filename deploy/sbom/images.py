@@ -1,6 +1,6 @@
-"""The Debian packages of every image that was built, as build/sbom/IMAGE.debian.txt: name, version, source package.
+"""Debian packages of every built image, as build/sbom/IMAGE.debian.txt: name, version, source package.
 
-The licence of each lies in the image itself, as /usr/share/doc/PACKAGE/copyright. Where no engine answers, nothing is written.
+The licence of each is in the image, as /usr/share/doc/PACKAGE/copyright. Without a Docker engine no file is written.
 
     python deploy/sbom/images.py build/sbom
 """
@@ -18,10 +18,10 @@ FORMAT = "${Package} ${Version} ${source:Package}\\n"
 
 
 def main(directory: Path) -> int:
-    """Write a list for each image that is there."""
+    """Write a list for each image that exists."""
     docker, version = shutil.which("docker"), os.environ.get("ZEROFLEET_VERSION", "0.1.0")
     if docker is None or subprocess.run([docker, "info"], capture_output=True, check=False).returncode:
-        sys.stderr.write("no Docker engine answers: the images are not listed\n")
+        sys.stderr.write("no Docker engine is running: the images are not listed\n")
         return 0
     for service in SERVICES:
         image = f"zerofleet/{service}:{version}"

@@ -1,10 +1,10 @@
-"""Runtime dependencies and their licences: the table docs/licences.md, and a bill of materials without developers' tools.
+"""Runtime dependencies and their licences: the table docs/licences.md, and a bill of materials without development tools.
 
-    python deploy/sbom/licences.py                         write docs/licences.md anew from what is installed
+    python deploy/sbom/licences.py                         write docs/licences.md from the installed packages
     python deploy/sbom/licences.py --sbom IN.json OUT.json  keep the runtime components of a CycloneDX document
 
-What counts is everything that `dependencies` of pyproject.toml bring in; in the bill of materials also what extras but `dev`
-do, as far as they are installed. A licence must be one of `ALLOWED`; a package without a known one is an error, not a gap.
+Included are the transitive `dependencies` of pyproject.toml; in the bill of materials also those of installed extras other
+than `dev`. A licence must be one of `ALLOWED`; a package without a known one is an error.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ ALLOWED = frozenset(
     }
     | {"MPL-2.0", "PSF-2.0", "Unlicense", "Zlib"}
 )
-"""SPDX names of licences that a user of Zerofleet may pass on under its own licence; `BSD` where the metadata say no more."""
+"""SPDX names of licences compatible with redistribution under Zerofleet's; `BSD` for metadata without a clause count."""
 
-# What older metadata write instead of an SPDX expression.
+# Names in older metadata, without an SPDX expression.
 _CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD",
@@ -61,30 +61,29 @@ _TEXTS = {
     "ISC License": "ISC",
     "MIT License": "MIT",
 }
-# The CUDA build of torch brings NVIDIA's libraries, under NVIDIA's own terms; the images are built without them.
+# The CUDA build of torch depends on NVIDIA's libraries, under NVIDIA's terms; the images are built without them.
 _OF_CUDA = re.compile(r"^(nvidia-|cuda-|triton$)")
 
 HEAD = """\
 # Licences
 
-Zerofleet is under the Apache licence 2.0 ([LICENSE](../LICENSE)). This is every package that it needs at run time, with those
-that these need in turn, and the licence its metadata name; `make sbom` writes the same as a CycloneDX document with versions,
-and lists the Debian packages of each image where a Docker engine answers. A package under another licence, or without a known
-one, fails the tests. Tools of developers are not listed: they are not in the images. Not listed either are NVIDIA's libraries,
-which the CUDA build of torch brings under NVIDIA's own terms; the images are built with the CPU build unless they are told
-otherwise.
+Zerofleet is under the Apache licence 2.0 ([LICENSE](../LICENSE)). This page lists its runtime dependencies, including
+transitive ones, with the licence in their metadata; `make sbom` writes the same as a CycloneDX document with versions, and
+lists the Debian packages of each image if a Docker engine is running. A package under another licence, or without a known
+one, fails the tests. Development tools are not listed: they are not in the images. Nor are NVIDIA's libraries, on which the
+CUDA build of torch depends, under NVIDIA's terms; the images contain the CPU build by default.
 
-To write this page anew: `.venv/bin/python deploy/sbom/licences.py`.
+To regenerate this page: `.venv/bin/python deploy/sbom/licences.py`.
 
 ## Images
 
-The cluster starts programs of others as well. They run beside ours, as their makers publish them, and none is part of
-Zerofleet; who passes the images on has their terms to keep.
+The cluster starts third-party programs as well. They run beside ours, unmodified, and none is part of Zerofleet; anyone who
+redistributes the images must comply with their terms.
 
 | image | licence |
 | --- | --- |
-| `python:3.11-slim-bookworm`, under all of ours | PSF-2.0; Debian's packages by `/usr/share/doc/*/copyright` inside |
-| `redis:7-bookworm` | 7.4: RSALv2 or SSPLv1; up to 7.2, which `ZEROFLEET_REDIS_IMAGE=redis:7.2-bookworm` takes, BSD-3-Clause |
+| `python:3.11-slim-bookworm`, base of all of ours | PSF-2.0; Debian's packages by `/usr/share/doc/*/copyright` inside |
+| `redis:7-bookworm` | 7.4: RSALv2 or SSPLv1; up to 7.2, selected by `ZEROFLEET_REDIS_IMAGE=redis:7.2-bookworm`, BSD-3-Clause |
 | `prom/prometheus`, with the profile `observability` | Apache-2.0 |
 | `grafana/grafana`, with the profile `observability` | AGPL-3.0 |
 | `nvcr.io/nvidia/tritonserver`, with `compose.triton.yml` | BSD-3-Clause, the image NVIDIA's container licence |
@@ -97,7 +96,7 @@ Zerofleet; who passes the images on has their terms to keep.
 
 
 def runtime_packages(*, with_extras: bool = False) -> dict[str, Distribution]:
-    """Return the distributions that are needed at run time, by canonical name; on demand those of extras that are installed."""
+    """Return the distributions needed at run time, by canonical name; optionally also those of installed extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project.get("optional-dependencies", {}) if with_extras else {}
     extras = [line for name, lines in optional.items() if name != "dev" for line in lines]
@@ -121,7 +120,7 @@ def runtime_packages(*, with_extras: bool = False) -> dict[str, Distribution]:
 
 
 def licence_of(metadata: Any) -> str | None:
-    """Return the licence that a package's metadata name, as an SPDX expression; None for none that is known."""
+    """Return the licence in a package's metadata as an SPDX expression; None if there is no known one."""
     if expression := metadata.get("License-Expression"):
         return str(expression)
     classifiers = [line.rpartition(" :: ")[2] for line in metadata.get_all("Classifier") or () if line.startswith("License ::")]
@@ -133,30 +132,30 @@ def licence_of(metadata: Any) -> str | None:
 
 
 def is_allowed(expression: str) -> bool:
-    """Return whether an SPDX expression can be met: every AND part by at least one of its OR parts; exceptions only add."""
+    """Return whether an SPDX expression is allowed: in every AND part at least one OR part; exceptions only add rights."""
     parts = re.split(r"\s+AND\s+", expression.replace("(", "").replace(")", ""))
     return all(any(re.sub(r"\s+WITH\s+\S+$", "", one).strip() in ALLOWED for one in re.split(r"\s+OR\s+", p)) for p in parts)
 
 
 def faults(packages: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the licences of packages, one line each; `packages`: metadata by name."""
+    """Return the faults of packages' licences, one line each; `packages`: metadata by name."""
     found = []
     for name, metadata in packages.items():
         licence = licence_of(metadata)
         if licence is None:
-            found.append(f"{name} names no licence that is known here; look it up, or do without the package")
+            found.append(f"{name} names no licence known here; look it up, or remove the package")
         elif not is_allowed(licence):
             found.append(f"{name} is under {licence}, which is not among {', '.join(sorted(ALLOWED))}")
     return found
 
 
 def page(packages: Mapping[str, Distribution]) -> str:
-    """Return docs/licences.md."""
+    """Return the text of docs/licences.md."""
     return HEAD + "".join(f"| {name} | {licence_of(package.metadata)} |\n" for name, package in packages.items())
 
 
 def runtime_part(sbom: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a CycloneDX document with the components of these names alone, and what relates them."""
+    """Return a CycloneDX document with only the components of these names and their relations."""
     wanted = set(names)
     components = [one for one in sbom.get("components", []) if canonicalize_name(one["name"]) in wanted]
     root = sbom.get("metadata", {}).get("component", {}).get("bom-ref")

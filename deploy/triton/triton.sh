@@ -1,8 +1,8 @@
 #!/bin/sh
-# Starts Triton with the key that loading models asks for. Nothing but the gRPC port and the metrics leave the container.
+# Starts Triton with the key required to load models. Only the gRPC port and the metrics are reachable from outside.
 set -eu
 key=$(cat "${ZEROFLEET_TOKEN_FILE:-/run/credentials/control/token}")
-guarded=model-repository,model-config,shared-memory,trace,logging # who may call these runs code in the server
+guarded=model-repository,model-config,shared-memory,trace,logging # access to these amounts to running code in the server
 exec tritonserver \
     --model-repository="${ZEROFLEET_MODEL_STORE:-/models}" \
     --model-control-mode=explicit \

@@ -1,21 +1,21 @@
-"""Abalone on words of 61 bits: which moves there are, and what a move does to the marbles.
+"""Abalone on 61-bit words: move generation, and the effect of a move on the marbles.
 
-The cells are numbered modulo 61, so that a step in a direction adds the same to every number: E 1, NW 13, NE 14, and their
-opposites as much less. It is possible since 61 is also the number of steps after which the hexagon, laid next to itself
-without gaps, comes round. All marbles step at once when a word is rotated by so many bits; those that left the board came
-in again on the far side and are masked out.
+The cells are numbered modulo 61, so that a step in a given direction adds the same constant to every number: E 1, NW 13,
+NE 14, and their opposites the negatives. This works because copies of the hexagon tile the plane with period 61 in each
+direction. Rotating a word by that many bits moves all marbles at once; those that left the board wrap around to the far side
+and are masked out.
 
                 47 48 49 50 51
               33 34 35 36 37 38
             19 20 21 22 23 24 25
            5  6  7  8  9 10 11 12
         52 53 54 55 56 57 58 59 60         row by row upwards, the bits of rows A to E ascend, and so do those of
-          39 40 41 42 43 44 45 46          rows F to I: cells are visited in the order A1, A2, .. I9 by taking the
-            26 27 28 29 30 31 32           lowest bit of either half again and again
+          39 40 41 42 43 44 45 46          rows F to I: taking the lowest bit of each half repeatedly visits the
+            26 27 28 29 30 31 32           cells in the order A1, A2, .. I9
               13 14 15 16 17 18
                  0  1  2  3  4
 
-Moves are tables here. A `table` is 0 for all 1,452 moves and 1 for the 1,272 that stay on the board.
+Moves are looked up in tables: `table` 0 holds all 1,452 moves, `table` 1 the 1,272 that stay on the board.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Six: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np
 _BITS = 61
 _NW_STEP = 13
 _RAY = 6
-"""A step in line touches at most six cells: three marbles, two pushed, and where these go."""
+"""Number of cells that a step in line touches at most: three marbles, two pushed ones, and their target."""
 _SLOTS = 30
-"""How many moves belong to a cell: six steps in line, and for three lines and two lengths four steps sideways."""
+"""Number of moves that belong to a cell: six steps in line, and four steps sideways for each of three lines and two lengths."""
 
 
 def bit_of(cell: board.Cell) -> int:
-    """Return the number of the bit of a cell."""
+    """Return the bit index of a cell."""
     return (_NW_STEP * cell[0] + cell[1]) % _BITS
 
 
@@ -54,7 +54,7 @@ def word(cells: str) -> int:
 
 
 def owners(state: State) -> dict[board.Cell, int]:
-    """Return the player whose marble stands on each cell that is not empty."""
+    """Return the owner of the marble on each occupied cell."""
     words = int(state[0]), int(state[1])
     return {cell: player for cell in board.CELLS for player in (0, 1) if words[player] >> bit_of(cell) & 1}
 
@@ -69,19 +69,19 @@ def _words(values: list[int]) -> np.ndarray:
 
 _STEPS = [bit_of(delta) for delta in board.DIRECTIONS.values()]
 _BACK_LEFT, _BACK_RIGHT = _words([_BITS - step for step in _STEPS]), _words(_STEPS)
-"""By how many bits a word is shifted to the left and to the right, so that all cells step against a direction."""
+"""Bits to shift a word left and right, so that all cells step against a direction."""
 _INNER = _words([_word_of([c for c in board.CELLS if board.on_board(board.neighbour(c, d))]) for d in board.DIRECTIONS])
-"""The cells that have a neighbour in each direction."""
+"""Cells that have a neighbour in each direction."""
 CELLS = np.uint64(2**_BITS - 1)
 _HALVES = _words([_word_of([c for c in board.CELLS if c[0] <= 4]), _word_of([c for c in board.CELLS if c[0] > 4])])
 _CENTRE_RINGS = _words([_word_of([c for c in board.CELLS if max(map(abs, board.cube(c))) <= ring]) for ring in range(4)])
-"""The cells at most 0, 1, 2 and 3 steps from the middle."""
+"""Cells at most 0, 1, 2 and 3 steps from the centre."""
 _ONE = np.uint64(1)
 _NE, _E, _SE, _SW, _W, _NW = range(6)
 
 
 def _rays() -> np.ndarray:
-    """Return uint64 [61 * 6, 6]: from each cell (by bit) in each direction one bit each for the cells in line, 0 off it."""
+    """Return uint64 [61 * 6, 6]: for each cell (by bit) and direction, one word per cell in line, 0 off the board."""
     rays = np.zeros((_BITS * len(_STEPS), _RAY), dtype=np.uint64)
     for cell in board.CELLS:
         for d, direction in enumerate(board.DIRECTIONS):
@@ -101,11 +101,11 @@ _FLIPS = _words(
         if move.is_sideways
     ]
 )
-"""What changes among the marbles of the player who steps sideways, by the number of that move among such moves."""
+"""Changed bits of the mover's marbles in each sideways move, by its number among such moves."""
 
 
 def _effects() -> np.ndarray:
-    """Return int16 [2, 1452]: where `moved` finds what a move does, a row of `_RAYS` or, from `_SIDEWAYS` on, of `_FLIPS`."""
+    """Return int16 [2, 1452]: index used by `moved` for each move: a row of `_RAYS`, or from `_SIDEWAYS` on, of `_FLIPS`."""
     every = board.moves(1452)
     flips = {move: i for i, move in enumerate(move for move in every if move.is_sideways)}
     effects = np.zeros((len(board.NUMBERS_OF_MOVES), len(every)), dtype=np.int16)
@@ -117,7 +117,7 @@ def _effects() -> np.ndarray:
 
 
 def _numbers() -> np.ndarray:
-    """Return int16 [2, 61, 30]: the number of each move of a cell (by bit), -1 for those that do not exist."""
+    """Return int16 [2, 61, 30]: the number of each move of a cell (by bit), -1 for nonexistent ones."""
     numbers = np.full((len(board.NUMBERS_OF_MOVES), _BITS, _SLOTS), -1, dtype=np.int16)
     for table, number in enumerate(board.NUMBERS_OF_MOVES):
         known = {move: action for action, move in enumerate(board.moves(number))}
@@ -140,11 +140,11 @@ def behind(cells: np.uint64, direction: int) -> np.uint64:
 
 @compiled
 def _steps(mine: np.uint64, other: np.uint64, direction: int) -> tuple[np.uint64, np.uint64]:
-    """Return the marbles of mine behind which a line can go in a direction, and those before which the cell is empty."""
+    """Return the rear marbles of my lines that can move in a direction, and my marbles with an empty cell ahead."""
     empty = behind(CELLS & ~(mine | other), direction)
     free = mine & empty
-    weak = behind(other & (empty | ~_INNER[direction]), direction)  # before these cells one marble can be pushed,
-    strong = behind(other & weak, direction)  # and before these two
+    weak = behind(other & (empty | ~_INNER[direction]), direction)  # ahead of these cells one marble can be pushed,
+    strong = behind(other & weak, direction)  # and ahead of these two
     pair = mine & behind(free | (mine & weak), direction)
     strong_pair = mine & behind(mine & strong, direction)
     three = mine & behind(pair | strong_pair, direction)
@@ -153,7 +153,7 @@ def _steps(mine: np.uint64, other: np.uint64, direction: int) -> tuple[np.uint64
 
 @compiled
 def legal(mine: np.uint64, other: np.uint64, table: int, out: np.ndarray) -> int:
-    """Write the moves of the player who has the marbles `mine`, ascending, and return how many there are."""
+    """Write the legal moves of the owner of `mine`, ascending, and return their number."""
     ne, free_ne = _steps(mine, other, _NE)
     e, free_e = _steps(mine, other, _E)
     se, free_se = _steps(mine, other, _SE)
@@ -184,7 +184,7 @@ def legal(mine: np.uint64, other: np.uint64, table: int, out: np.ndarray) -> int
 
 @compiled
 def _sideways(free: Four, ahead: int) -> tuple[Four, Four]:
-    """Return the lower ends of pairs and of threes, along `ahead`, that are free to step in each of four directions."""
+    """Return the lower ends of pairs and of triples, along `ahead`, that can step in each of four directions."""
     a, b, c, d = free
     pairs = (a & behind(a, ahead), b & behind(b, ahead), c & behind(c, ahead), d & behind(d, ahead))
     a, b, c, d = (
@@ -205,7 +205,7 @@ def _four(words: Four, at: np.uint64) -> np.uint64:
 
 @compiled
 def can_move(mine: np.uint64, other: np.uint64) -> bool:
-    """Return whether the player who has the marbles `mine` has a move; nearly always the first look tells."""
+    """Return whether the owner of `mine` has a legal move; the first loop nearly always decides."""
     empty = CELLS & ~(mine | other)
     for direction in range(6):
         if mine & behind(empty, direction):
@@ -218,7 +218,7 @@ def can_move(mine: np.uint64, other: np.uint64) -> bool:
 
 @compiled
 def moved(mine: np.uint64, other: np.uint64, table: int, action: int) -> tuple[np.uint64, np.uint64]:
-    """Return my marbles and the other player's after a legal move of mine; one of theirs may be gone."""
+    """Return my marbles and the other player's after a legal move of mine, which may capture one of theirs."""
     effect = _EFFECTS[table, action]
     if effect >= _SIDEWAYS:
         return mine ^ _FLIPS[effect - _SIDEWAYS], other
@@ -230,13 +230,13 @@ def moved(mine: np.uint64, other: np.uint64, table: int, action: int) -> tuple[n
         ahead += 1
         while other & _RAYS[effect, ahead]:
             ahead += 1
-        other ^= front | _RAYS[effect, ahead]  # nothing if that is off the board
+        other ^= front | _RAYS[effect, ahead]  # 0 if that is off the board
     return mine ^ (_RAYS[effect, 0] | front), other
 
 
 @compiled
 def nearness(marbles: np.uint64) -> int:
-    """Return how near marbles are to the middle: the sum over them of 4 less their distance in steps."""
+    """Return the sum over marbles of 4 minus the distance to the centre in steps."""
     return (
         count_bits(marbles & _CENTRE_RINGS[0])
         + count_bits(marbles & _CENTRE_RINGS[1])
@@ -247,6 +247,6 @@ def nearness(marbles: np.uint64) -> int:
 
 @compiled
 def neighbours(marbles: np.uint64) -> int:
-    """Return how many neighbours marbles have among themselves: the sum over them, so each pair counts twice."""
+    """Return the sum over marbles of neighbours among them; each adjacent pair counts twice."""
     ne, e, nw = behind(marbles, _NE), behind(marbles, _E), behind(marbles, _NW)
     return 2 * (count_bits(marbles & ne) + count_bits(marbles & e) + count_bits(marbles & nw))

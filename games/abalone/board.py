@@ -1,7 +1,7 @@
-r"""The board of Abalone: its cells, its directions, its moves by number, its symmetries.
+r"""Board of Abalone: cells, directions, numbered moves and symmetries.
 
-Rows are lettered from below, the digits run along the diagonals that rise to the left. `q`, `r` and `s` count from the middle
-along the three axes of the board; they sum to 0:
+Rows are lettered from the bottom, digits label the diagonals that rise to the left. `q`, `r` and `s` are cube coordinates from
+the centre along the three axes of the board; they sum to 0:
 
             I  5 6 7 8 9
            H  4 5 6 7 8 9            NW   NE
@@ -13,8 +13,8 @@ along the three axes of the board; they sum to 0:
            B  1 2 3 4 5 6            E5 is (0, 0, 0), A1 is (-4, 4, 0)
             A  1 2 3 4 5
 
-A move is a line of marbles and a direction. In line it is written with the last marble of the line alone, which pushes
-whatever is before it (`A1NE`); sideways with both ends of the line, the lower first (`C3C5NW`).
+A move is a line of marbles and a direction. A move in line is written with the rear marble of the line alone, which pushes
+the marbles ahead of it (`A1NE`); a sideways move with both ends of the line, the lower one first (`C3C5NW`).
 """
 
 from __future__ import annotations
@@ -50,53 +50,53 @@ Cell: TypeAlias = tuple[int, int]
 
 SIDE = 9
 DIRECTIONS = {"NE": (1, 1), "E": (0, 1), "SE": (-1, 0), "SW": (-1, -1), "W": (0, -1), "NW": (1, 0)}
-"""What a step adds to row and column; each direction stands three places before or after its opposite."""
+"""Row and column offsets of a step; opposite directions are three places apart."""
 _LINE_DIRECTIONS = ("NE", "E", "NW")
-"""The directions in which a line runs up from its lower end."""
+"""Directions of a line from its lower end."""
 NUMBERS_OF_MOVES = (1452, 1272)
-"""With and without the sideways moves that leave the board, which are never legal."""
+"""Numbers of moves with and without the sideways moves that leave the board, which are never legal."""
 
 LAYOUTS = {
     "standard": ("A1 A2 A3 A4 A5 B1 B2 B3 B4 B5 B6 C3 C4 C5", "I5 I6 I7 I8 I9 H4 H5 H6 H7 H8 H9 G5 G6 G7"),
     "belgian_daisy": ("A1 A2 B1 B2 B3 C2 C3 G7 G8 H7 H8 H9 I8 I9", "A4 A5 B4 B5 B6 C5 C6 G4 G5 H4 H5 H6 I5 I6"),
     "german_daisy": ("B1 B2 C1 C2 C3 D2 D3 F7 F8 G7 G8 G9 H8 H9", "B5 B6 C5 C6 C7 D6 D7 F3 F4 G3 G4 G5 H4 H5"),
 }
-"""The marbles of player 0 and of player 1 at the start."""
+"""Marbles of player 0 and of player 1 at the start."""
 
 
 def on_board(cell: Cell) -> bool:
-    """Return whether there is such a cell."""
+    """Return whether a cell is on the board."""
     row, column = cell
     return 0 <= row < SIDE and 0 <= column < SIDE and abs(row - column) <= SIDE // 2
 
 
 CELLS: tuple[Cell, ...] = tuple((row, column) for row in range(SIDE) for column in range(SIDE) if on_board((row, column)))
-"""A1, A2, .. I9."""
+"""Cells in the order A1, A2, .. I9."""
 
 
 def cell_name(cell: Cell) -> str:
-    """Return a cell as it is written, such as `E5`."""
+    """Return the notation of a cell, such as `E5`."""
     return f"{'ABCDEFGHI'[cell[0]]}{cell[1] + 1}"
 
 
 def neighbour(cell: Cell, direction: str) -> Cell:
-    """Return the next cell in a direction, on the board or not."""
+    """Return the adjacent cell in a direction, on the board or not."""
     return cell[0] + DIRECTIONS[direction][0], cell[1] + DIRECTIONS[direction][1]
 
 
 def cube(cell: Cell) -> tuple[int, int, int]:
-    """Return (q, r, s) of a cell, or of a step that adds so much to row and column of the cell in the middle."""
+    """Return the cube coordinates (q, r, s) of a cell, or of an offset in rows and columns from the central cell."""
     q, r = cell[1] - SIDE // 2, SIDE // 2 - cell[0]
     return q, r, -q - r
 
 
 def plane_cell(cell: Cell) -> int:
-    """Return where a cell stands in a plane of 9 x 9 cells: row I first, column 1 first."""
+    """Return the index of a cell in a plane of 9 x 9 cells: row I first, column 1 first."""
     return (SIDE - 1 - cell[0]) * SIDE + cell[1]
 
 
 class Move(NamedTuple):
-    """A line of marbles and where it goes. In line, only the last marble stands for the line."""
+    """Line of marbles and its direction. In line, only the rear marble represents the line."""
 
     line: tuple[Cell, ...]
     direction: str
@@ -107,12 +107,12 @@ class Move(NamedTuple):
 
     @property
     def is_sideways(self) -> bool:
-        """Whether two or three marbles step out of their line."""
+        """Whether two or three marbles step sideways, off their line."""
         return len(self.line) > 1
 
     @property
     def stays_on_board(self) -> bool:
-        """Whether every marble of the line has a cell to go to."""
+        """Whether every marble of the line has a target cell on the board."""
         return all(on_board(neighbour(cell, self.direction)) for cell in self.line)
 
 
@@ -120,8 +120,8 @@ class Move(NamedTuple):
 def moves(count: int) -> tuple[Move, ...]:
     """Return the moves in the order of their numbers; `count` is one of `NUMBERS_OF_MOVES`.
 
-    Cell by cell; there, direction by direction, the step in line, then the pair, then the three marbles that stretch from
-    the cell in that direction, each with its steps out of the line. A line belongs to its lower end.
+    Ordered by cell, then by direction: the step in line, then the pair, then the triple that extends from the cell in that
+    direction, each with its sideways steps. A line belongs to its lower end.
     """
     every = tuple(_every_move())
     return every if count == len(every) else tuple(move for move in every if move.stays_on_board)
@@ -150,7 +150,7 @@ def _line(cell: Cell, ahead: str, length: int) -> tuple[Cell, ...]:
 
 
 def sideways(ahead: str) -> list[str]:
-    """Return the four directions that leave a line which runs in the direction `ahead`."""
+    """Return the four sideways directions of a line along `ahead`."""
     names = list(DIRECTIONS)
     return [name for name in names if (names.index(name) - names.index(ahead)) % 3]
 
@@ -169,14 +169,14 @@ _IMAGES: dict[str, Callable[[int, int, int], Cube]] = {
     "rotate180_mirror_r": lambda q, r, s: (-s, -r, -q),
     "rotate180_mirror_s": lambda q, r, s: (-r, -q, -s),
 }
-"""Where (q, r, s) goes. Rotations are clockwise; a mirror exchanges the two axes it is not named after."""
+"""Images of (q, r, s). Rotations are clockwise; a mirror exchanges the two axes it is not named after."""
 
 
 @functools.cache
 def symmetries(count: int) -> tuple[Symmetry, ...]:
     """Return the eleven rotations and reflections besides the identity, for a table of `count` moves.
 
-    Cells of the 9 x 9 plane that are not on the board stay where they are.
+    Off-board cells of the 9 x 9 plane are fixed.
     """
     numbers = {str(move): number for number, move in enumerate(moves(count))}
     found = []

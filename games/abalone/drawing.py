@@ -1,4 +1,4 @@
-"""Pictures of Abalone: the hexagon with its letters and digits, and the captured marbles beside it."""
+"""Text and SVG pictures of Abalone: the hexagon with its letters and digits, and the captured marbles."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["picture", "svg_picture"]
 _MARKS = "XO"
 _COLOURS = (svg.INK, svg.PAPER)
 _RADIUS = 24.0
-"""Of a hexagon, in pixels, from its middle to a corner."""
+"""Circumradius of a hexagon, in pixels."""
 _MARBLES = 14
 
 
 def captured(state: State) -> tuple[int, int]:
-    """Return how many marbles player 0 and player 1 have captured."""
+    """Return the numbers of marbles captured by player 0 and player 1."""
     left = list(owners(state).values())
     return _MARBLES - left.count(1), _MARBLES - left.count(0)
 
 
 def caption(game: Game, state: State) -> str:
-    """Return the captures, the plies and what comes next, such as `captured: X 1, O 0; ply 12; O to move`."""
+    """Return the captures, the plies and the player to move, such as `captured: X 1, O 0; ply 12; O to move`."""
     first, second = captured(state)
     coming = "over" if core.is_over(game, state) else f"{_MARKS[core.to_move(game, state)]} to move"
     return f"captured: X {first}, O {second}; ply {int(state[2]) & 0xFFFFFFFF} of {game.spec().max_plies}; {coming}"
 
 
 def picture(game: Game, state: State) -> str:
-    """Return the position for a terminal: rows I to A, and the digits at the lower ends of their diagonals."""
+    """Return the position as text: rows I to A, and the digits at the lower ends of their diagonals."""
     holders = owners(state)
     lines = []
     for row in reversed(range(board.SIDE)):
@@ -46,7 +46,7 @@ def picture(game: Game, state: State) -> str:
 
 
 def svg_picture(game: Game, state: State) -> str:
-    """Return the position as SVG: X is black, O is white; captured marbles lie on the side of who took them."""
+    """Return the position as SVG: X is black, O is white; captured marbles lie on the capturing player's side."""
     width, height = _place((4, 8))[0] + 4.2 * _RADIUS, _place((0, 0))[1] + 4.4 * _RADIUS
     canvas = svg.Canvas(width, height)
     holders = owners(state)
@@ -71,7 +71,7 @@ def svg_picture(game: Game, state: State) -> str:
 
 
 def _place(cell: board.Cell) -> tuple[float, float]:
-    """Return the middle of a cell, or of where a cell beyond the rim would be, in pixels."""
+    """Return the centre of a cell, on the board or beyond the rim, in pixels."""
     row, column = cell
     x = (column - row / 2) * math.sqrt(3) * _RADIUS
     return x + 6.5 * _RADIUS, (board.SIDE - 1 - row) * 1.5 * _RADIUS + 1.6 * _RADIUS

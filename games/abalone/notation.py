@@ -1,4 +1,4 @@
-"""Moves of Abalone as text: `A1NE` in line, `C3C5NW` sideways, and why a move that is not legal is not."""
+"""Notation of Abalone, `A1NE` in line and `C3C5NW` sideways, and reasons why a move is illegal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PUSHERS = 3
 
 @functools.cache
 def names(count: int) -> tuple[str, ...]:
-    """Return the moves of a table of `count` as text, by number."""
+    """Return the notation of the moves in a table of `count`, by number."""
     return tuple(map(str, board.moves(count)))
 
 
@@ -30,7 +30,7 @@ def _numbers(count: int) -> dict[str, int]:
 
 
 def read(game: Game, state: State, count: int, text: str) -> int:
-    """Return the move of a table of `count` that `text` names; raises `IllegalMove` with the reason and the legal moves."""
+    """Return the move written as `text`, in a table of `count`; raises `IllegalMove` with the reason and the legal moves."""
     wanted = text.strip().upper()
     action = _numbers(count).get(wanted)
     if action is not None and action in legal(game, state):
@@ -43,10 +43,10 @@ def read(game: Game, state: State, count: int, text: str) -> int:
 
 
 def _why_not(state: State, wanted: str, player: int) -> str:
-    """Return why a move is not legal while the game goes on."""
+    """Return the reason why a move is illegal before the end of the game."""
     found = _FORM.fullmatch(wanted)
     if found is None:
-        return "a move is a cell and a direction, as A1NE, or both ends of a line and a direction, as C3C5NW"
+        return "a move is a cell and a direction, such as A1NE, or both ends of a line and a direction, such as C3C5NW"
     *places, direction = found.groups()
     ends = [("ABCDEFGHI".index(row), int(digit) - 1) for row, digit in (places[:2], places[2:]) if row is not None]
     for cell in ends:
@@ -72,18 +72,18 @@ def _why_not_in_line(holders: dict[board.Cell, int], cell: board.Cell, direction
     if not mine:
         return _not_mine(cell, player)
     if len(mine) > _PUSHERS:
-        return f"{len(mine)} marbles lie in that line; at most three move"
+        return f"{len(mine)} marbles are in that line; at most three can move"
     front = board.neighbour(mine[-1], direction)
     theirs = _run(holders, front, direction, 1 - player)
     if not theirs:
         return f"{board.cell_name(mine[-1])} would leave the board"
     if len(theirs) >= len(mine):
         return f"{len(mine)} cannot push {len(theirs)}"
-    return f"{board.cell_name(board.neighbour(theirs[-1], direction))}, behind what would be pushed, is taken"
+    return f"{board.cell_name(board.neighbour(theirs[-1], direction))}, behind the pushed marbles, is occupied"
 
 
 def _run(holders: dict[board.Cell, int], cell: board.Cell, direction: str, player: int) -> list[board.Cell]:
-    """Return the unbroken line of marbles of a player that begins with a cell."""
+    """Return the unbroken line of a player's marbles that starts at a cell."""
     run = []
     while holders.get(cell) == player:
         run.append(cell)
@@ -99,7 +99,7 @@ def _why_not_sideways(holders: dict[board.Cell, int], ends: list[board.Cell], di
     line = lines[low, high]
     for last in (low, high):
         if board.neighbour(last, direction) in line:
-            return f"that is a move in line: it is written {board.Move((last,), direction)}"
+            return f"that is a move in line, written {board.Move((last,), direction)}"
     if ends != [low, high]:
         return f"the lower end comes first: {board.Move(line, direction)}"
     for cell in line:
@@ -108,4 +108,4 @@ def _why_not_sideways(holders: dict[board.Cell, int], ends: list[board.Cell], di
     blocked = [board.neighbour(cell, direction) for cell in line]
     if not all(map(board.on_board, blocked)):
         return "a marble would leave the board"
-    return f"{board.cell_name(next(cell for cell in blocked if cell in holders))} is taken, and sideways nothing is pushed"
+    return f"{board.cell_name(next(cell for cell in blocked if cell in holders))} is occupied, and sideways moves cannot push"

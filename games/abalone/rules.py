@@ -1,24 +1,24 @@
 """Abalone: push marbles of the other player off a hexagonal board, six to win.
 
-One, two or three marbles in a line move one step, along the line or sideways. Along the line they push fewer marbles of the
-other player, if behind these is an empty cell or the rim; who is pushed over the rim is captured. Player 0 (X) begins:
+One, two or three marbles in a line move one step, along the line or sideways. Along the line they push a smaller number of
+opposing marbles if an empty cell or the rim is behind these; a marble pushed over the rim is captured. Player 0 (X) begins:
 
             I O O O O O
            H O O O O O O
           G . . O O O . .
-         F . . . . . . . .         moves are written A1NE (the line that ends with A1 goes north-east) and
+         F . . . . . . . .         moves are written A1NE (the line with rear marble A1 moves north-east) and
         E . . . . . . . . .        C3C5NW (the line from C3 to C5 steps sideways to the north-west);
-         D . . . . . . . . 9       `games.abalone.board` has the compass and the numbers of the moves
+         D . . . . . . . . 9       `games.abalone.board` defines directions and move numbers
           C . . X X X . . 8
            B X X X X X X 7
             A X X X X X 6
                1 2 3 4 5
 
-State (uint64 [3]): marbles of player 0, marbles of player 1 (words of `games.abalone.bitboard`), and a status whose bits 0 to
-31 count the plies and whose bit 32 says that the game is over, which `play` decides once.
+State (uint64 [3]): marbles of player 0, marbles of player 1 (words of `games.abalone.bitboard`), and a status word: bits 0 to
+31 count the plies, bit 32 is set by `play` when the game is over.
 
-Planes (3 x 9 x 9), row I first: my marbles, the other player's, the cells of the board. With `plies_left`, then the digits of
-the number of plies left before the cap, the lowest first, each a plane of ones or of nothing.
+Planes (3 x 9 x 9), row I first: my marbles, the other player's, the cells of the board. With `plies_left`, followed by the
+binary digits of the number of plies left before the cap, lowest first, each a plane of ones or zeros.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = ["MARBLES", "Abalone"]
 MARBLES = 14
 _MAX_PLY_CAP = 1_000_000
 _MAX_LEGAL = 234
-"""In each of six directions at most 39 moves. In line, at most one for each of 14 marbles. Sideways, only marbles with an
-empty cell before them: no two of these lie one before the other. So of a marble's neighbours on its two other lines, the two
-above the line of movement are not both among these, nor the two below it. Joined with such neighbours they are chains that
-lead on upwards and make no ring: at most 13 pairs and 12 threes."""
+"""Bound: at most 39 moves in each of six directions. In line, at most one for each of 14 marbles. Sideways, only marbles
+with an empty cell ahead step, so none of these is directly ahead of another. Hence, of a marble's neighbours on its two other
+lines, at most one of the two above the line of movement is such a marble, and at most one of the two below. Linked to such
+neighbours, these marbles form upward chains without cycles: at most 13 pairs and 12 triples."""
 
 _ONE = np.uint64(1)
 _PLIES = np.uint64(0xFFFFFFFF)
@@ -57,7 +57,7 @@ _PLANE = board.SIDE * board.SIDE
 _ROW_BITS = np.array([bitboard.bit_of((row, max(0, row - 4))) for row in range(board.SIDE)], dtype=np.uint64)
 _ROW_MASKS = np.array([2 ** (9 - abs(row - 4)) - 1 for row in range(board.SIDE)], dtype=np.uint64)
 _ROW_PLACES = np.array([board.plane_cell((row, max(0, row - 4))) for row in range(board.SIDE)], dtype=np.int64)
-"""Of each row: its lowest bit in a word, its cells as a mask, its first cell in a plane."""
+"""Lowest bit in a word, mask of cells, and first cell in a plane, of each row."""
 _FIRST = np.array([bitboard.word(first) for first, _ in board.LAYOUTS.values()], dtype=np.uint64)
 _SECOND = np.array([bitboard.word(second) for _, second in board.LAYOUTS.values()], dtype=np.uint64)
 
@@ -79,11 +79,11 @@ class Abalone(NamedTuple):
         return _spec(self)
 
     def action_name(self, state: State, action: int) -> str:
-        """Return `A1NE` for a move in line and `C3C5NW` for one sideways."""
+        """Return the notation, such as `A1NE` in line or `C3C5NW` sideways."""
         return abalone_notation.names(self.actions)[action]
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `A1NE` or `C3C5NW`; raises `IllegalMove` with the reason and the legal moves."""
+        """Parse `A1NE` or `C3C5NW`; raises `IllegalMove` with the reason and the legal moves."""
         return abalone_notation.read(self, state, self.actions, text)
 
     def draw(self, state: State) -> str:
@@ -155,13 +155,13 @@ def reset(game: Abalone, state: State, seed: int) -> None:
 
 @rule(Abalone)
 def to_move(game: Abalone, state: State) -> int:
-    """Players alternate; player 0 begins."""
+    """Return the player to move: players alternate, player 0 begins."""
     return _player(state)
 
 
 @rule(Abalone)
 def legal_actions(game: Abalone, state: State, out: np.ndarray) -> int:
-    """Every step of one, two or three marbles in line or sideways, until the game is over."""
+    """List every step of one, two or three marbles in line or sideways, until the game is over."""
     if state[2] & _OVER:
         return 0
     player = _player(state)
@@ -170,7 +170,7 @@ def legal_actions(game: Abalone, state: State, out: np.ndarray) -> int:
 
 @rule(Abalone)
 def play(game: Abalone, state: State, action: int) -> None:
-    """Move the line, and see whether the game is over: enough captured, too many plies, or no move for the next player."""
+    """Move the line and test for the end: enough captures, the ply cap, or no legal move for the next player."""
     player = _player(state)
     mine, other = bitboard.moved(state[player], state[1 - player], _table(game), action)
     state[player], state[1 - player] = mine, other
@@ -182,13 +182,13 @@ def play(game: Abalone, state: State, action: int) -> None:
 
 @rule(Abalone)
 def is_over(game: Abalone, state: State) -> bool:
-    """Enough marbles captured, as many plies played as there may be, or no move left."""
+    """Return whether enough marbles are captured, the ply cap is reached, or no legal move is left."""
     return (state[2] & _OVER) != 0  # type: ignore[no-any-return]
 
 
 @rule(Abalone)
 def scores(game: Abalone, state: State, out: np.ndarray) -> None:
-    """1 and -1 for who captured enough; else the lead in captures as a share of these, or a loss for who cannot move."""
+    """Score 1 and -1 for enough captures; else the lead in captures / `captures`, or a loss for a player without a move."""
     first, second = MARBLES - count_bits(state[1]), MARBLES - count_bits(state[0])
     score = (first - second) / game.captures
     if first >= game.captures:
@@ -202,16 +202,16 @@ def scores(game: Abalone, state: State, out: np.ndarray) -> None:
 
 @rule(Abalone)
 def standing(game: Abalone, state: State, out: np.ndarray) -> None:
-    """The lead in captures as a share of those that win: what the ply cap would pay if it came now.
+    """Score the lead in captures / `captures`, as at the ply cap.
 
-    Marbles that circle capture nothing, so a position that recurs is worth what has been captured before it.
+    Cycles capture nothing, so a recurring position is worth the captures before it.
     """
     _share(game, state, (count_bits(state[0]) - count_bits(state[1])) / game.captures, out)
 
 
 @compiled
 def _share(game: Abalone, state: State, score: float, out: np.ndarray) -> None:
-    """Write what is left of the score of player 0 after so many plies, and its opposite."""
+    """Write player 0's score, reduced by the cost of the plies played, and its negative."""
     plies = np.int64(state[2] & _PLIES)
     score *= 1.0 - game.ply_cost * plies
     out[0] = score
@@ -220,7 +220,7 @@ def _share(game: Abalone, state: State, score: float, out: np.ndarray) -> None:
 
 @rule(Abalone)
 def encode(game: Abalone, state: State, viewer: int, out: np.ndarray) -> None:
-    """My marbles, the other player's, the cells of the board and, if wanted, the digits of the number of plies left."""
+    """Encode my marbles, the other player's, the cells of the board and, with `plies_left`, the digits of the plies left."""
     out[:] = 0
     _encode_cells(state[viewer], 0, out)
     _encode_cells(state[1 - viewer], _PLANE, out)
@@ -237,7 +237,7 @@ def encode(game: Abalone, state: State, viewer: int, out: np.ndarray) -> None:
 
 @compiled
 def _encode_cells(marbles: np.uint64, start: int, out: np.ndarray) -> None:
-    """Set the bits from `start` on as the cells of a word say, row by row."""
+    """Set the bits of a word's cells in the plane at bit `start`, row by row."""
     for row in range(9):
         bit = start + _ROW_PLACES[row]
         cells = ((marbles >> _ROW_BITS[row]) & _ROW_MASKS[row]) << np.uint64(bit & 7)
@@ -248,7 +248,7 @@ def _encode_cells(marbles: np.uint64, start: int, out: np.ndarray) -> None:
 
 @rule(Abalone)
 def key(game: Abalone, state: State) -> np.uint64:
-    """The marbles, who is to move, whether the game is over and, if the planes show it, the number of plies, mixed."""
+    """Return a hash of the marbles, the player to move, whether the game is over and, if encoded, the number of plies."""
     over = np.uint64((state[2] & _OVER) != 0) << _KEY_OVER
     mixed = mix64(_repetition_word(state) ^ over)
     if game.plies_left:
@@ -258,7 +258,7 @@ def key(game: Abalone, state: State) -> np.uint64:
 
 @rule(Abalone)
 def repetition_key(game: Abalone, state: State) -> np.uint64:
-    """The marbles and who is to move, mixed."""
+    """Return a hash of the marbles and the player to move."""
     return mix64(mix64(_repetition_word(state)) + state[1])
 
 
@@ -270,7 +270,7 @@ def _repetition_word(state: State) -> np.uint64:
 
 @rule(Abalone)
 def move_value(game: Abalone, state: State, action: int) -> float:
-    """100 for a capture; besides, the steps by which my marbles come nearer to the middle and the other player's go away."""
+    """Return 100 for a capture, plus the steps of my marbles towards the centre and of the other player's away from it."""
     player = _player(state)
     mine, other = state[player], state[1 - player]
     mine_after, other_after = bitboard.moved(mine, other, _table(game), action)
@@ -282,11 +282,11 @@ def move_value(game: Abalone, state: State, action: int) -> float:
 
 @rule(Abalone)
 def estimate(game: Abalone, state: State, out: np.ndarray) -> None:
-    """The lead in marbles, and besides, by a hundredth part, in neighbours and in nearness to the middle.
+    """Score the lead in marbles and, at a hundredth of the weight, in neighbours and in distance to the centre.
 
-    100 for a marble, 1 for a neighbour of the same colour, 1.5 for a step towards the middle (each as a lead), divided by 100
-    for every marble that wins and one more. Neighbours and nearness come to less than two marbles, and whoever leads by enough
-    marbles has won, so it stays within (-1, 1).
+    The leads are weighted 100 per marble, 1 per neighbour of the same colour and 1.5 per step towards the centre, and divided
+    by 100 * (`captures` + 1). Neighbours and distances amount to less than two marbles, and a player who leads by `captures`
+    marbles has won, so the estimate stays within (-1, 1).
     """
     first, second = state[0], state[1]
     gathered = bitboard.neighbours(first) - bitboard.neighbours(second)
@@ -299,5 +299,5 @@ def estimate(game: Abalone, state: State, out: np.ndarray) -> None:
 
 @compiled
 def _distance(marbles: np.uint64) -> int:
-    """Return the sum of the distances of marbles from the middle, in steps."""
+    """Return the sum of the distances of marbles from the centre, in steps."""
     return 4 * count_bits(marbles) - bitboard.nearness(marbles)

@@ -1,7 +1,7 @@
-"""Connect Four on boards of up to 64 bits: one word of stones for each player.
+"""Connect Four on boards of up to 64 bits: one word of stones per player.
 
 State (uint64 [3]): the status word of `games.connect_four.rules`, stones of player 0, stones of player 1. Every column takes
-rows + 1 bits, of which the highest is always 0: it keeps lines from running over into the next column. On 6 x 7:
+rows + 1 bits, of which the highest is always 0, so that lines do not continue into the next column. On 6 x 7:
 
      .  .  .  .  .  .  .      6 13 20 27 34 41 48   never a stone
      .  .  .  .  .  .  .      5 12 19 26 33 40 47
@@ -31,7 +31,7 @@ _ONE = np.uint64(1)
 
 @compiled
 def legal(game: Any, state: State, out: np.ndarray) -> int:
-    """Write the columns that have room, from the left."""
+    """Write the columns that are not full, from the left, and return their number."""
     taken = state[1] | state[2]
     top = _ONE << np.uint64(game.rows - 1)
     height = np.uint64(game.rows + 1)
@@ -46,7 +46,7 @@ def legal(game: Any, state: State, out: np.ndarray) -> int:
 
 @compiled
 def play(game: Any, state: State, column: int, player: int) -> bool:
-    """Drop a stone of `player` and return whether that player now has a line."""
+    """Drop a stone of `player` and return whether it completes a line."""
     taken = state[1] | state[2]
     bottom = _ONE << np.uint64(column * (game.rows + 1))
     stones = state[1 + player] | ((taken + bottom) & ~taken)  # the carry stops at the lowest empty cell
@@ -61,7 +61,7 @@ def play(game: Any, state: State, column: int, player: int) -> bool:
 
 @compiled
 def _has_line(stones: np.uint64, direction: np.uint64, connect: int) -> bool:
-    """Return whether `connect` stones stand `direction` bits apart."""
+    """Return whether there are `connect` stones spaced `direction` bits apart."""
     for _ in range(connect - 1):
         stones &= stones >> direction
     return bool(stones)
@@ -83,7 +83,7 @@ def encode_stones(game: Any, state: State, viewer: int, out: np.ndarray) -> None
 
 @compiled
 def key(game: Any, state: State) -> np.uint64:
-    """Return the stones of player 0 under a mark on each column's lowest empty cell, mixed: no two positions collide."""
+    """Return a hash of player 0's stones with a marker on each column's lowest empty cell: no two positions collide."""
     bottoms = np.uint64(0)
     for column in range(game.columns):
         bottoms |= _ONE << np.uint64(column * (game.rows + 1))

@@ -1,11 +1,11 @@
-"""Connect Four on boards of more than 64 bits: one word a column.
+"""Connect Four on boards of more than 64 bits: one word per column.
 
-State (uint64 [1 + columns]): the status word of `games.connect_four.rules`, then one word for each column from the left.
+State (uint64 [1 + columns]): the status word of `games.connect_four.rules`, then one word per column from the left.
 The low half of a column's word holds the stones of player 0, the high half those of player 1; bit y is row y from
 the bottom:
 
     bit 63 ...... 32 31 ....... 0
-        player 1     player 0         so at most 32 rows
+        player 1     player 0         hence at most 32 rows
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _stones(word: np.uint64, player: int) -> np.uint64:
 
 @compiled
 def legal(game: Any, state: State, out: np.ndarray) -> int:
-    """Write the columns that have room, from the left."""
+    """Write the columns that are not full, from the left, and return their number."""
     top = _ONE << np.uint64(game.rows - 1)
     count = 0
     for column in range(game.columns):
@@ -73,7 +73,7 @@ def _completes_column(game: Any, stones: np.uint64, bit: np.uint64) -> bool:
 def _completes_line(game: Any, state: State, column: int, player: int, bit: np.uint64) -> bool:
     """Return whether the stone `bit` of a column belongs to a row or a diagonal of `connect` stones.
 
-    Slope is the change of row for one column to the right. A bit that leaves the board meets no stone.
+    Slope is the change of row per column to the right. A bit shifted off the board matches no stone.
     """
     for slope in range(-1, 2):
         length = 1
@@ -127,7 +127,7 @@ def encode_stones(game: Any, state: State, viewer: int, out: np.ndarray) -> None
 
 @compiled
 def key(game: Any, state: State) -> np.uint64:
-    """Return all column words mixed into one."""
+    """Return a hash of all column words."""
     mixed = _KEY_SEED
     for column in range(game.columns):
         mixed = mix64(mixed ^ state[1 + column])

@@ -1,6 +1,6 @@
-"""Pictures of Connect Four: the columns with their letters, for a terminal and as SVG.
+"""Text and SVG pictures of Connect Four: the columns with their letters.
 
-A column is the text of its stones from the bottom, `X` for player 0 and `O` for player 1.
+A column is a string of its stones from the bottom, `X` for player 0 and `O` for player 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SIDE, _MARGIN = 44.0, 34.0
 
 
 def text(stacks: Sequence[str], rows: int) -> str:
-    """Return the board for a terminal."""
+    """Return the board as text."""
     margin = len(str(rows))
     lines = []
     for row in reversed(range(rows)):
@@ -24,7 +24,7 @@ def text(stacks: Sequence[str], rows: int) -> str:
         lines.append(f"{row + 1:>{margin}} | {cells} |")
     names = [notation.column_name(column) for column in range(len(stacks))]
     width = max(map(len, names))
-    letters = zip(*(name.rjust(width) for name in names), strict=True)  # names of two letters run downwards
+    letters = zip(*(name.rjust(width) for name in names), strict=True)  # names of two letters are written downwards
     return "\n".join([*lines, *((" " * (margin + 3) + " ".join(line)).rstrip() for line in letters)])
 
 

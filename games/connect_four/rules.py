@@ -1,6 +1,6 @@
-"""Connect Four: drop stones into columns; `connect` in a row, a column or a diagonal win.
+"""Connect Four: drop stones into columns; `connect` stones in a row, a column or a diagonal win.
 
-Actions are columns, numbered from the left; moves are written with the row the stone falls to, counted from below:
+Actions are columns, numbered from the left; moves are written with the row the stone falls to, counted from the bottom:
 
     6 | . . . . . . . |
     5 | . . . . . . . |
@@ -12,7 +12,7 @@ Actions are columns, numbered from the left; moves are written with the row the 
 
 State (uint64): a status word, then the stones, in one of two forms. `games.connect_four.bitboard` serves boards with
 (rows + 1) * columns <= 64, `games.connect_four.columns` all others. Status: bits 0 to 31 count the plies, bits 32 and
-33 hold the result (0 playing, 1 player 0 won, 2 player 1 won, 3 drawn), which `play` decides once.
+33 hold the result (0 playing, 1 player 0 won, 2 player 1 won, 3 drawn), which `play` sets once.
 
 Planes (3 x rows x columns), the top row first: my stones, the other player's stones, all ones if I am player 0.
 """
@@ -58,7 +58,7 @@ class ConnectFour(NamedTuple):
         return f"{notation.column_name(action)}{len(self.column(state, action)) + 1}"
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `d1`, or `d` alone since the row follows from the position; raises `IllegalMove`."""
+        """Parse `d1`, or `d` alone since the row follows from the position; raises `IllegalMove`."""
         legal = notation.legal_names(self, state)
         wanted = text.strip().lower()
         for name, action in legal.items():
@@ -69,7 +69,7 @@ class ConnectFour(NamedTuple):
         raise IllegalMove(f"{text.strip()!r} is not a legal move here{self._why_not(state, wanted)}; legal: {' '.join(legal)}")
 
     def _why_not(self, state: State, wanted: str) -> str:
-        """Return why a move that names a column of the board is illegal, if that is what it does."""
+        """Return the reason why a move is illegal, or nothing if it names no column of the board."""
         letters = wanted.rstrip("0123456789")
         names = [notation.column_name(column) for column in range(self.columns)]
         if letters not in names:
@@ -140,13 +140,13 @@ def reset(game: ConnectFour, state: State, seed: int) -> None:
 
 @rule(ConnectFour)
 def to_move(game: ConnectFour, state: State) -> int:
-    """Players alternate; player 0 begins."""
+    """Return the player to move: players alternate, player 0 begins."""
     return int(state[0] & _ONE)
 
 
 @rule(ConnectFour)
 def legal_actions(game: ConnectFour, state: State, out: np.ndarray) -> int:
-    """Every column with room, until the game is over."""
+    """List every column that is not full, until the game is over."""
     if state[0] >> _RESULT:
         return 0
     if _fits_bitboard(game):
@@ -156,7 +156,7 @@ def legal_actions(game: ConnectFour, state: State, out: np.ndarray) -> int:
 
 @rule(ConnectFour)
 def play(game: ConnectFour, state: State, action: int) -> None:
-    """Drop the mover's stone, and note the result if the game ends."""
+    """Drop the mover's stone, and store the result if the game ends."""
     player = int(state[0] & _ONE)
     won = bitboard.play(game, state, action, player) if _fits_bitboard(game) else by_column.play(game, state, action, player)
     status = state[0] + _ONE
@@ -169,13 +169,13 @@ def play(game: ConnectFour, state: State, action: int) -> None:
 
 @rule(ConnectFour)
 def is_over(game: ConnectFour, state: State) -> bool:
-    """A line, or a full board."""
+    """Return whether there is a line or the board is full."""
     return (state[0] >> _RESULT) != 0  # type: ignore[no-any-return]
 
 
 @rule(ConnectFour)
 def scores(game: ConnectFour, state: State, out: np.ndarray) -> None:
-    """1 for a line, -1 for the other player, 0 each for a full board."""
+    """Score 1 for a line, -1 for the other player, 0 each for a full board."""
     result = int(state[0] >> _RESULT)
     out[:] = 0.0
     if 1 <= result <= 2:
@@ -185,7 +185,7 @@ def scores(game: ConnectFour, state: State, out: np.ndarray) -> None:
 
 @rule(ConnectFour)
 def encode(game: ConnectFour, state: State, viewer: int, out: np.ndarray) -> None:
-    """My stones, the other player's, and all ones if I am player 0."""
+    """Encode my stones, the other player's, and all ones if I am player 0."""
     out[:] = 0
     if _fits_bitboard(game):
         bitboard.encode_stones(game, state, viewer, out)
@@ -198,5 +198,5 @@ def encode(game: ConnectFour, state: State, viewer: int, out: np.ndarray) -> Non
 
 @rule(ConnectFour)
 def key(game: ConnectFour, state: State) -> np.uint64:
-    """The stones, mixed; the player to move follows from their number."""
+    """Return a hash of the stones; the player to move follows from their number."""
     return bitboard.key(game, state) if _fits_bitboard(game) else by_column.key(game, state)

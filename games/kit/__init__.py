@@ -1,1 +1,1 @@
-"""Parts that rules are built from: bits, random numbers, squares and SVG."""
+"""Building blocks of games: bits, random numbers, square boards and SVG."""

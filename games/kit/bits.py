@@ -1,4 +1,4 @@
-"""Words of bits: sets of cells in 64-bit words, and bit-packed planes."""
+"""Bit operations: sets of cells in 64-bit words, and bit-packed planes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _NIBBLES, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 
 @compiled
 def count_bits(word: np.uint64) -> int:
-    """Return how many bits of a word are set (Warren, Hacker's Delight, 5-1)."""
+    """Return the number of set bits in a word (Warren, Hacker's Delight, 5-1)."""
     word -= (word >> _ONE) & _ODD_BITS
     word = (word & _PAIRS) + ((word >> _TWO) & _PAIRS)
     word = (word + (word >> _FOUR)) & _NIBBLES
-    return int(np.int64((word * _BYTES) >> _TOP_BYTE))  # signed: with an unsigned one sums of both kinds become floats
+    return int(np.int64((word * _BYTES) >> _TOP_BYTE))  # signed: mixed signed and unsigned sums become floats
 
 
 @compiled
 def lowest_bit(word: np.uint64) -> int:
-    """Return the number of the lowest bit that is set, 64 if none is."""
+    """Return the index of the lowest set bit, or 64 if there is none."""
     return count_bits(~word & (word - _ONE))
 
 
@@ -36,7 +36,7 @@ def set_bit(out: np.ndarray, bit: int) -> None:
 
 @compiled
 def set_range(out: np.ndarray, start: int, stop: int) -> None:
-    """Set the bits start .. stop - 1 (at least one) of a packed encoding `out` (uint8 [packed_bytes])."""
+    """Set the bits start .. stop - 1 (at least one bit) of a packed encoding `out` (uint8 [packed_bytes])."""
     first = start >> 3
     last = (stop - 1) >> 3
     head = (0xFF << (start & 7)) & 0xFF

@@ -1,6 +1,6 @@
 """Seeded random numbers inside compiled code: SplitMix64 on a caller's uint64 word.
 
-Each game of a block owns one word of state, so what one game draws never depends on its neighbours.
+Each game of a block has its own word of state, so its draws never depend on its neighbours.
 Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"; gamma variates by Marsaglia and
 Tsang 2000, "A simple method for generating gamma variables".
 """
@@ -23,7 +23,7 @@ _DOUBLE = 1.0 / 9007199254740992.0  # 2**-53
 
 @compiled
 def mix64(x: np.uint64) -> np.uint64:
-    """Return a well mixed bijection of 64 bits (the finaliser of SplitMix64)."""
+    """Return `x` mixed by a bijection on 64 bits (the finaliser of SplitMix64)."""
     z = np.uint64(x)
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2

@@ -1,4 +1,4 @@
-"""Boards of size x size cells: the ways to turn and reflect them."""
+"""Symmetries of boards of size x size cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["square_symmetries"]
 def square_symmetries(size: int, *, other_actions: int = 0) -> tuple[Symmetry, ...]:
     """Return the seven rotations and reflections of the square besides the identity.
 
-    Actions are the cells row by row, and after them `other_actions` that mean the same however the board is turned.
+    Actions are the cells row by row, followed by `other_actions` that every symmetry leaves unchanged.
     """
     board = np.arange(size * size, dtype=np.int32).reshape(size, size)
     images = {}

@@ -1,12 +1,12 @@
-"""Pictures of positions as SVG: shapes on a canvas, in one set of colours, for every game.
+"""SVG pictures of positions: shapes on a canvas, in a palette shared by all games.
 
     canvas = Canvas(width=120, height=80)
     canvas.circle(20, 20, 9, fill=PLAYER_COLOURS[0])
     canvas.text(60, 40, "a1")
     canvas.render("Connect Four after d1")
 
-Coordinates are in pixels from the top left corner. `picture` draws the position of any game: one without a drawing of its
-own shows its text.
+Coordinates are in pixels from the top left corner. `picture` draws the position of any game, falling back
+to its text drawing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["BOARD", "INK", "LINE", "PAPER", "PLAYER_COLOURS", "Canvas", "hexagon
 
 PAPER, BOARD, LINE, INK = "#fbfaf7", "#e9e2d0", "#b8ad93", "#2f2b26"
 PLAYER_COLOURS = ("#c8412f", "#e3b23c", "#2f7fb8", "#4a9a5b", "#7d5ba6", "#8a6f52")
-"""One for each seat; they differ in brightness as well, for those who see no difference in hue."""
+"""One per seat; they also differ in brightness, for colour-blind readers."""
 
 _CHARACTER, _ROW = 8.5, 18
-_MIDDLE = 0.35  # of the size of letters: from their middle to their base line, which is all that every renderer knows
+_MIDDLE = 0.35  # of the font size, from middle to baseline, the only alignment that all renderers support
 
 
 class Canvas:
-    """Shapes in the order in which they were added; later ones lie on top."""
+    """Shapes in insertion order; later ones lie on top."""
 
     def __init__(self, width: float, height: float) -> None:
         self.width = width
@@ -36,7 +36,7 @@ class Canvas:
         self._shapes: list[str] = []
 
     def circle(self, x: float, y: float, radius: float, *, fill: str, stroke: str = LINE, width: float = 1.0) -> None:
-        """Add a circle around (x, y)."""
+        """Add a circle centred at (x, y)."""
         self._add("circle", cx=x, cy=y, r=radius, fill=fill, stroke=stroke, stroke_width=width)
 
     def rectangle(
@@ -57,13 +57,13 @@ class Canvas:
     def text(
         self, x: float, y: float, text: str, *, size: float = 13.0, fill: str = INK, anchor: str = "middle", bold: bool = False
     ) -> None:
-        """Add text centred vertically on y; `anchor` (start, middle, end) is where x lies in it."""
+        """Add text centred vertically on y; `anchor` (start, middle, end) is its alignment to x."""
         weight = "bold" if bold else "normal"
         attributes = _attributes(x=x, y=y + _MIDDLE * size, font_size=size, fill=fill, text_anchor=anchor, font_weight=weight)
         self._shapes.append(f'<text {attributes} xml:space="preserve">{escape(text)}</text>')
 
     def render(self, title: str) -> str:
-        """Return the SVG document; `title` says what it shows, to readers who cannot see it."""
+        """Return the SVG document; `title` is its description for screen readers."""
         width, height = _number(self.width), _number(self.height)
         return "\n".join(
             [
@@ -81,7 +81,7 @@ class Canvas:
 
 
 def hexagon(x: float, y: float, radius: float) -> list[tuple[float, float]]:
-    """Return the corners of a hexagon around (x, y) that stands on a corner, as cells of a hexagonal board do."""
+    """Return the corners of a pointy-top hexagon centred at (x, y), as for cells of a hexagonal board."""
     angles = [math.radians(60 * i + 30) for i in range(6)]
     return [(x + radius * math.cos(angle), y + radius * math.sin(angle)) for angle in angles]
 

@@ -1,15 +1,15 @@
-"""Othello on words of 64 bits: which cells may be taken, which discs are turned over.
+"""Othello on 64-bit words: generation of legal cells and of flipped discs.
 
-Bit 8 * y + x is the cell x of row y, counted from the top left of an 8 x 8 grid. Smaller boards lie in its middle, so one
-set of shifts serves all sizes:
+Bit 8 * y + x is cell x of row y, counted from the top left of an 8 x 8 grid. Smaller boards are centred in it, so the same
+shifts serve all sizes:
 
      0  1  2  3  4  5  6  7       6 x 6:   .  .  .  .  .  .  .  .
      8  9 10 11 12 13 14 15                .  9 10 11 12 13 14  .
     ..                   ..                . ..             ..  .
     56 57 58 59 60 61 62 63                .  .  .  .  .  .  .  .
 
-Lines are filled in all directions at once. A fill runs over the other player's discs and must not run around the rim of
-the grid; it cannot if the first and the last column are left out of what it runs over, where no disc can be flanked anyway.
+Lines are flood-filled in all directions at once. A fill passes over the other player's discs and must not wrap around the
+rim of the grid; excluding the first and last columns, where no disc can be flanked horizontally or diagonally, prevents it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _seen(mine: np.uint64, other: np.uint64, step: np.uint64) -> np.uint64:
 
 @compiled
 def turned(mine: np.uint64, other: np.uint64, cell: np.uint64) -> np.uint64:
-    """Return the discs of the other player that a disc of mine on `cell` (one bit) turns over."""
+    """Return the discs of the other player that a disc of mine on `cell` (one bit) flips."""
     inner = other & _INNER_COLUMNS
     found = _flanked(mine, inner, cell, _RIGHT) | _flanked(mine, other, cell, _DOWN)
     return found | _flanked(mine, inner, cell, _DOWN_LEFT) | _flanked(mine, inner, cell, _DOWN_RIGHT)

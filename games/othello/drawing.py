@@ -1,4 +1,4 @@
-"""Pictures of Othello: the board with its letters and digits, for a terminal and as SVG.
+"""Text and SVG pictures of Othello: the board with its letters and digits.
 
 `marks` has one character for each cell, row by row from the top left: `X` for player 0, `O` for player 1 or `.`.
 """
@@ -16,14 +16,14 @@ _SIDE, _MARGIN = 44.0, 34.0
 
 
 def text(marks: str, size: int, caption: str) -> str:
-    """Return the board for a terminal, the caption below it."""
+    """Return the board as text, with the caption below it."""
     names = " ".join(notation.column_name(x) for x in range(size))
     rows = [f"{y + 1} {' '.join(marks[size * y : size * (y + 1)])}" for y in range(size)]
     return "\n".join([f"  {names}", *rows, caption])
 
 
 def picture(marks: str, size: int, takeable: Container[int], caption: str) -> str:
-    """Return the board as SVG; dots are the `takeable` cells."""
+    """Return the board as SVG; dots mark the `takeable` cells."""
     length = _SIDE * size
     canvas = svg.Canvas(length + 2 * _MARGIN, length + 2 * _MARGIN)
     canvas.rectangle(_MARGIN, _MARGIN, length, length, fill=svg.BOARD, stroke=svg.INK)

@@ -1,7 +1,7 @@
-"""Othello: flank discs of the other player to turn them over; who has more discs in the end wins.
+"""Othello: flank discs of the other player to flip them; the player with more discs at the end wins.
 
-Columns are named by letters, rows by numbers from the top, as Othello players do. Actions count the cells row by row from
-the top left; the last action is the pass. The start, X to move:
+Columns are named by letters, rows by numbers from the top, as in Othello notation. Actions number the cells row by row
+from the top left; the last action is the pass. The start, X to move:
 
       a b c d e f g h
     1 . . . . . . . .
@@ -14,8 +14,8 @@ the top left; the last action is the pass. The start, X to move:
     8 . . . . . . . .
 
 State (uint64 [3]): discs of player 0 (X), discs of player 1 (O), the cells the player to move may take, as words of
-`games.othello.bitboard`. The cells in the middle are never empty, so two of their bits are free in the third word:
-d4 says that player 1 is to move, e4 that the game is over. A player to move without a cell to take must pass.
+`games.othello.bitboard`. The central cells are never empty, so two of their bits are free in the third word:
+d4 is set if player 1 is to move, e4 if the game is over. A player to move without a cell to take must pass.
 
 Planes (3 x size x size), the top row first: my discs, the other player's discs, cells I could take if it were my turn.
 """
@@ -40,10 +40,10 @@ __all__ = ["Othello"]
 
 _SIZES = (4, 6, 8)
 _BOARDS = np.array([0, 0, 0, 0, 0x00003C3C3C3C0000, 0, 0x007E7E7E7E7E7E00, 0, 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
-"""The cells of the board, by its size."""
+"""Cells of the board, by its size."""
 _CORNERS = np.array([0, 0, 0, 0, 0x0000240000240000, 0, 0x0042000000004200, 0, 0x8100000000000081], dtype=np.uint64)
-"""The corners of the board, by its size."""
-_CORNER_WORTH = 8  # cells to take: a disc in a corner is never turned over
+"""Corners of the board, by its size."""
+_CORNER_WORTH = 8  # in cells to take: a disc in a corner is never flipped
 _MOST_TAKEABLE = 46  # cells, by the bound on legal moves
 _ONE = np.uint64(1)
 _BYTE = np.uint64(255)
@@ -68,13 +68,13 @@ class Othello(NamedTuple):
         return _spec(self)
 
     def action_name(self, state: State, action: int) -> str:
-        """Return a cell such as `d3`, or `pass`."""
+        """Return the notation: a cell such as `d3`, or `pass`."""
         if action == self.size * self.size:
             return "pass"
         return f"{notation.column_name(action % self.size)}{action // self.size + 1}"
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `d3` or `pass`; raises `IllegalMove` with the reason and the legal moves."""
+        """Parse `d3` or `pass`; raises `IllegalMove` with the reason and the legal moves."""
         legal = notation.legal_names(self, state)
         wanted = text.strip().lower()
         if wanted in legal:
@@ -84,15 +84,15 @@ class Othello(NamedTuple):
         raise IllegalMove(f"{text.strip()!r} is not a legal move here{self._why_not(state, wanted)}; legal: {' '.join(legal)}")
 
     def _why_not(self, state: State, wanted: str) -> str:
-        """Return why a move that could be one in another position is illegal."""
+        """Return the reason why a move is illegal in this position, or nothing if it is never legal."""
         cells = {self.action_name(state, action): action for action in range(self.size * self.size)}
         if wanted == "pass":
-            return " (who can turn a disc over must)"
+            return " (passing is legal only if no disc can be flipped)"
         if wanted not in cells:
             return ""
         if self.marks(state)[cells[wanted]] != ".":
-            return f" ({wanted} is taken)"
-        return f" (a disc on {wanted} turns nothing over)"
+            return f" ({wanted} is occupied)"
+        return f" (a disc on {wanted} flips no disc)"
 
     def marks(self, state: State) -> str:
         """Return the cells in the order of their actions: `X` for player 0, `O` for player 1, `.` for empty ones."""
@@ -101,7 +101,7 @@ class Othello(NamedTuple):
         return "".join("X" if first >> place & 1 else "O" if second >> place & 1 else "." for place in places)
 
     def caption(self, state: State) -> str:
-        """Return the number of discs and what comes next, such as `X 2, O 2, X to move`."""
+        """Return the disc counts and the player to move, such as `X 2, O 2, X to move`."""
         marks = self.marks(state)
         counts = f"X {marks.count('X')}, O {marks.count('O')}"
         if core.is_over(self, state):
@@ -114,7 +114,7 @@ class Othello(NamedTuple):
         return drawing.text(self.marks(state), self.size, self.caption(state))
 
     def draw_svg(self, state: State) -> str:
-        """Return the position as SVG; dots are the cells the player to move may take."""
+        """Return the position as SVG; dots mark the cells the player to move may take."""
         takeable = set(notation.legal_names(self, state).values())
         return drawing.picture(self.marks(state), self.size, takeable, self.caption(state))
 
@@ -131,23 +131,23 @@ def _spec(game: Othello) -> GameSpec:
         state_dtype=np.dtype(np.uint64),
         state_size=3,
         planes=(3, game.size, game.size),
-        max_plies=2 * (cells - 4) - 1,  # before and after every pass a cell is taken
-        symmetries=square_symmetries(game.size, other_actions=1),  # half of them exchange the colours of the start
+        max_plies=2 * (cells - 4) - 1,  # a cell is taken before and after every pass
+        symmetries=square_symmetries(game.size, other_actions=1),  # half of them swap the colours of the start
     )
 
 
 def _most_moves(cells: int) -> int:
     """Return a bound on the number of legal moves, from the numbers of discs.
 
-    Each move ends a line that starts at a disc of mine: at most 8 for each of these. Each stands next to a flanked disc of
-    the other player, and on one line only one side of that disc can be empty and the other lead to mine: at most 4 each.
+    Each move ends a line that starts at a disc of mine: at most 8 per disc. Each is adjacent to a flanked disc of the other
+    player, and on a line through that disc only one side can be empty while the other leads to mine: at most 4 per disc.
     """
     return max(min(cells - mine - other, 8 * mine, 4 * other) for mine in range(1, cells) for other in range(1, cells - mine))
 
 
 @compiled
 def _place(size: int, action: int) -> int:
-    """Return the bit of the cell that an action takes."""
+    """Return the bit index of the cell that an action takes."""
     rim = (8 - size) >> 1
     return 8 * (action // size + rim) + action % size + rim
 
@@ -167,13 +167,13 @@ def reset(game: Othello, state: State, seed: int) -> None:
 
 @rule(Othello)
 def to_move(game: Othello, state: State) -> int:
-    """Player 0 begins; players alternate, also by passing."""
+    """Return the player to move: players alternate, passes included, and player 0 begins."""
     return _player(state)
 
 
 @rule(Othello)
 def legal_actions(game: Othello, state: State, out: np.ndarray) -> int:
-    """The cells that flank something; the pass if there are none and the game goes on."""
+    """List the cells that flank a disc; only the pass if there are none and the game is not over."""
     if state[2] & _OVER:
         return 0
     left = state[2] & _CELLS
@@ -192,7 +192,7 @@ def legal_actions(game: Othello, state: State, out: np.ndarray) -> int:
 
 @rule(Othello)
 def play(game: Othello, state: State, action: int) -> None:
-    """Take the cell and turn over what it flanks, or pass; then see what the next player may do."""
+    """Take the cell and flip the flanked discs, or pass; then compute the moves of the next player."""
     player = _player(state)
     mine, other = state[player], state[1 - player]
     if action < game.size * game.size:
@@ -212,13 +212,13 @@ def play(game: Othello, state: State, action: int) -> None:
 
 @rule(Othello)
 def is_over(game: Othello, state: State) -> bool:
-    """Neither player has a cell to take."""
+    """Return whether neither player has a cell to take."""
     return (state[2] & _OVER) != 0  # type: ignore[no-any-return]
 
 
 @rule(Othello)
 def scores(game: Othello, state: State, out: np.ndarray) -> None:
-    """1 for more discs, -1 for fewer, 0 for as many; with `margin` the difference as a share of the cells."""
+    """Score 1 for more discs, -1 for fewer, 0 for a tie; with `margin`, the difference as a share of the cells."""
     difference = count_bits(state[0]) - count_bits(state[1])
     score = difference / (game.size * game.size) if game.margin else float((difference > 0) - (difference < 0))
     out[0] = score
@@ -227,7 +227,7 @@ def scores(game: Othello, state: State, out: np.ndarray) -> None:
 
 @rule(Othello)
 def encode(game: Othello, state: State, viewer: int, out: np.ndarray) -> None:
-    """My discs, the other player's, and the cells I could take if it were my turn."""
+    """Encode my discs, the other player's, and the cells I could take if it were my turn."""
     out[:] = 0
     mine, other = state[viewer], state[1 - viewer]
     cells = game.size * game.size
@@ -238,7 +238,7 @@ def encode(game: Othello, state: State, viewer: int, out: np.ndarray) -> None:
 
 @compiled
 def _encode_cells(size: int, word: np.uint64, start: int, out: np.ndarray) -> None:
-    """Set the bits from `start` on as the cells of a word say, row by row; a row is at most a byte."""
+    """Set the bits of a word's cells in the plane at bit `start`, row by row; a row is at most a byte."""
     rim = (8 - size) >> 1
     full = (_ONE << np.uint64(size)) - _ONE
     for y in range(size):
@@ -252,13 +252,13 @@ def _encode_cells(size: int, word: np.uint64, start: int, out: np.ndarray) -> No
 
 @rule(Othello)
 def key(game: Othello, state: State) -> np.uint64:
-    """The discs of both players and whose turn it is, mixed; the rest follows."""
+    """Return a hash of the discs of both players and the player to move; the rest follows."""
     return mix64(mix64(state[0] ^ (state[2] & _SECOND)) + state[1])
 
 
 @rule(Othello)
 def move_value(game: Othello, state: State, action: int) -> float:
-    """The number of discs turned over."""
+    """Return the number of discs flipped."""
     if action == game.size * game.size:
         return 0.0
     player = _player(state)
@@ -268,7 +268,7 @@ def move_value(game: Othello, state: State, action: int) -> float:
 
 @rule(Othello)
 def estimate(game: Othello, state: State, out: np.ndarray) -> None:
-    """Cells to take and discs in corners, as a share of what there could be at most."""
+    """Score the lead in cells to take and discs in corners, as a share of its maximum."""
     board, corners = _BOARDS[game.size], _CORNERS[game.size]
     first, second = state[0], state[1]
     lead = count_bits(bitboard.moves(first, second, board)) - count_bits(bitboard.moves(second, first, board))

@@ -1,7 +1,7 @@
-"""Sets of up to 128 cards, two words each, inside the state of Take 6!.
+"""Sets of up to 128 cards, two words each, within the state of Take 6!.
 
-A set stands at `state[at]` and `state[at + 1]`; card n is bit n % 64 of word n // 64. So a set has no order that could
-tell how it came about.
+A set occupies `state[at]` and `state[at + 1]`; card n is bit n % 64 of word n // 64. So a set has no order that could
+reveal its history.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def put(state: State, at: int, card: int) -> None:
 
 @compiled
 def remove(state: State, at: int, card: int) -> None:
-    """Take a card out, if it is in."""
+    """Remove a card, if present."""
     state[at + (card >> 6)] &= ~(_ONE << np.uint64(card & 63))
 
 
 @compiled
 def size(state: State, at: int) -> int:
-    """Return how many cards the set has."""
+    """Return the number of cards in the set."""
     return count_bits(state[at]) + count_bits(state[at + 1])
 
 
@@ -63,5 +63,5 @@ def next_card(state: State, at: int, card: int) -> int:
 
 @compiled
 def as_int(word: np.uint64) -> int:
-    """Return a word as a signed integer: unsigned ones and others mix to floats in compiled code, and `int` keeps the kind."""
+    """Return a word as a signed integer: mixed signedness gives floats in compiled code, and `int` keeps the type unsigned."""
     return np.int64(word)  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Pictures of Take 6!: the table as one player or everybody sees it, for a terminal and as SVG."""
+"""Text and SVG pictures of Take 6!: the table in the view of one player, or with nothing hidden."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["draw", "draw_svg"]
 _CARD_WIDTH, _CARD_HEIGHT, _STEP = 44, 34, 50
 _MARGIN, _LABEL = 16, 150
 _PALE, _HEAVY = "#ffffff", "#f3d9a8"
-_HEAVY_POINTS = 5  # multiples of 11 are worth so much or more
+_HEAVY_POINTS = 5  # minimum value of multiples of 11
 
 
 def draw(deck: Deck, state: State, viewer: int | None) -> str:
-    """Return the table as text; hands of others and cards on their way are hidden if there is a `viewer`."""
+    """Return the table as text; with a `viewer`, other hands and committed cards are hidden."""
     lines = [_headline(deck, state)]
     for row in range(deck.rows):
         listed = _numbers(deck, _row(state, row))
@@ -32,7 +32,7 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
 
 
 def draw_svg(deck: Deck, state: State) -> str:
-    """Return the table as an SVG document, with all hands open."""
+    """Return the table as an SVG document, with all hands visible."""
     width = _MARGIN + _LABEL + (table.HAND + 1) * _STEP + _MARGIN
     line_height = _CARD_HEIGHT + 14
     canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * line_height + 12)
@@ -62,7 +62,7 @@ def draw_svg(deck: Deck, state: State) -> str:
 
 
 def _draw_card(canvas: Canvas, deck: Deck, card: int, x: float, y: float) -> None:
-    """Draw a card with its number and a dot for each point."""
+    """Draw a card with its number and one dot per point."""
     points = table.points(deck, card)
     fill = _HEAVY if points >= _HEAVY_POINTS else _PALE
     canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill=fill, stroke=LINE, corner=5)
@@ -80,7 +80,7 @@ def _headline(deck: Deck, state: State) -> str:
 
 
 def _chosen(deck: Deck, state: State, seat: int) -> str | None:
-    """Return what a seat has committed in this round, as `46@2` or `46`, or None."""
+    """Return the notation of a seat's commitment in this round, `46@2` or `46`, or None."""
     place = (seat - table.first_seat(state)) % deck.players
     if place >= table.committed(state):
         return None

@@ -1,20 +1,20 @@
-"""How Take 6! looks to one player: two encodings, both a flat vector of bits drawn as C x 1 x 1 planes.
+"""Encodings of Take 6! for one viewer: two formats, both a flat bit vector as C x 1 x 1 planes.
 
-Axes: N cards of the deck, R rows, P players, the viewer first, then by seat. Nobody's hidden cards enter, nor cards on
-their way. "Own" is the viewer's hand.
+Axes: N cards of the deck, R rows, P players, the viewer first, then by seat. Other hands and committed cards are not
+encoded. "Own" refers to the viewer's hand.
 
     rich                                                      document (682 + 9 P bits for 104 cards and 4 rows)
     N        own cards                                        N        own cards
-    R x N    cards lower than the end of the row              R x N    the end of the row
+    R x N    cards lower than the end of the row              R x N    end of the row
     R x 5    number of cards in the row                       R x 5    number of cards in the row
-    R x 27   points in the row, so many ones                  R x 7    points in the row, by bin
-    P x 64   points taken, so many ones                       P x 9    points taken, by bin
-    N        cards that everybody has seen                    N        cards that everybody has seen
+    R x 27   points in the row, unary                         R x 7    points in the row, by bin
+    P x 64   points taken, unary                              P x 9    points taken, by bin
+    N        publicly seen cards                              N        publicly seen cards
     10       number of own cards                              10       number of own cards
-    6 x N    own cards by the place they would take in their row: none (lower than all rows), second, .. sixth
-    5 x N    own cards with more than 0, 1, 3, 7, 15 unseen ones between them and the end of that row
+    6 x N    own cards by their resulting place in the row: none (lower than all rows), second, .. sixth
+    5 x N    own cards with more than 0, 1, 3, 7, 15 unseen cards between them and the end of that row
 
-Where rows are chosen after the reveal, P x N bits follow: the revealed cards while somebody chooses.
+If rows are chosen after the reveal, P x N bits follow: the revealed cards while a player chooses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["encode_position", "num_bits"]
 
 _ROW_BINS = np.array([1, 2, 3, 5, 7, 10], dtype=np.int64)
 _PILE_BINS = np.array([1, 2, 4, 7, 10, 15, 25, 40], dtype=np.int64)
-"""The highest points of each bin but the last, which has no end."""
+"""Highest points of each bin except the last, which is unbounded."""
 _MOST_ROW_POINTS, _MOST_PILE_POINTS = 27, 64
 _PLACES = table.FULL_ROW + 1
 _GAPS = 5
@@ -49,7 +49,7 @@ def num_bits(deck: Deck, *, rich: bool, after: bool) -> int:
 
 @compiled
 def encode_position(deck: Deck, state: State, viewer: int, out: np.ndarray) -> None:
-    """Write what `viewer` sees into `out` (uint8 [packed_bytes])."""
+    """Write the view of `viewer` into `out` (uint8 [packed_bytes])."""
     out[:] = 0
     rich = not table.switch(state, table.DOCUMENT)
     own = table.hand(deck, viewer)
@@ -79,7 +79,7 @@ def encode_position(deck: Deck, state: State, viewer: int, out: np.ndarray) -> N
 
 @compiled
 def _encode_rows(deck: Deck, state: State, rich: bool, at: int, out: np.ndarray) -> int:
-    """Write ends, numbers and points of the rows from bit `at`; return the bit after them."""
+    """Write ends, card counts and points of the rows from bit `at`; return the next bit."""
     for row in range(deck.rows):
         if rich:
             set_ones(out, at + row * deck.cards, table.row_end(state, row))
@@ -102,7 +102,7 @@ def _encode_rows(deck: Deck, state: State, rich: bool, at: int, out: np.ndarray)
 
 @compiled
 def _encode_own(deck: Deck, state: State, own: int, at: int, out: np.ndarray) -> None:
-    """Write where each own card would land and how contested the place is."""
+    """Write where each own card would land and how contested that place is."""
     card = cards.next_card(state, own, 0)
     while card >= 0:
         row = table.landing_row(deck, state, card)
@@ -130,14 +130,14 @@ def _set_cards(state: State, which: int, at: int, out: np.ndarray) -> None:
 
 @compiled
 def set_ones(out: np.ndarray, at: int, count: int) -> None:
-    """Set `count` bits, which may be none, from bit `at`."""
+    """Set `count` >= 0 bits from bit `at`."""
     if count > 0:
         set_range(out, at, at + count)
 
 
 @compiled
 def _bin(highest: np.ndarray, points: int) -> int:
-    """Return the number of the bin that `points` fall into."""
+    """Return the index of the bin that contains `points`."""
     i = 0
     while i < highest.size and points > highest[i]:
         i += 1

@@ -1,4 +1,4 @@
-"""What a player of Take 6! does not know: dealing it anew, and guessing what the others play."""
+"""Hidden information of Take 6!: determinisation of the other hands, and prediction of the others' plays."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from games.take_six.table import SEEN, Deck
 
 __all__ = ["deal_hidden", "draw_below", "likeliest_plays", "play_round"]
 
-_STRIDE = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's, as in games.kit.randomness
+_STRIDE = np.uint64(0x9E3779B97F4A7C15)  # increment of SplitMix64, as in games.kit.randomness
 _SHARE = 1.0 / 9007199254740992.0  # 2**-53
 
 
 @compiled
 def draw_below(seed: int, draw: int, bound: int) -> int:
-    """Return the integer in [0, bound) that a seed gives at its `draw`-th draw (SplitMix64 by index)."""
+    """Return the `draw`-th integer in [0, bound) of a seed (SplitMix64 by index)."""
     bits = mix64(mix64(np.uint64(seed)) + np.uint64(draw) * _STRIDE)
     return int((bits >> np.uint64(11)) * _SHARE * bound)
 
 
 @compiled
 def deal_hidden(deck: Deck, state: State, viewer: int, seed: int) -> None:
-    """Deal the other hands anew from the cards `viewer` has not seen.
+    """Redeal the other hands from the cards that `viewer` has not seen.
 
-    Each unseen card in ascending order goes to a hand or nowhere, with chances as its free places, so that the result
-    depends on what `viewer` sees and on `seed`, not on where the cards truly are.
+    Each unseen card, in ascending order, goes to a hand or stays out with probability proportional to the free places, so
+    the result depends only on the view and on `seed`, not on the true hands.
     """
     own = table.hand(deck, viewer)
     size = cards.size(state, own)
@@ -51,7 +51,7 @@ def deal_hidden(deck: Deck, state: State, viewer: int, seed: int) -> None:
 
 @compiled
 def likeliest_plays(deck: Deck, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
-    """Write the likeliest actions with cards that `viewer` has not seen into `plays`, one a card, the likeliest first."""
+    """Write the likeliest actions with cards that `viewer` has not seen into `plays`, one per card, likeliest first."""
     plays[:] = -1
     own = table.hand(deck, viewer)
     for card in range(deck.cards):
@@ -73,9 +73,9 @@ def likeliest_plays(deck: Deck, state: State, viewer: int, likelihood: np.ndarra
 
 @compiled
 def play_round(deck: Deck, state: State, action: int, plays: np.ndarray) -> None:
-    """Play the round with these actions of the others; an opponent who must choose a row takes the cheapest.
+    """Play the round with the given actions of the others; an opponent who must choose a row takes the cheapest.
 
-    Whoever lacks their card gives their lowest for it, to the hand that has it or out of the game.
+    An opponent without the card swaps the lowest card of the hand for it, with its holder or the undealt cards.
     """
     viewer = table.mover(deck, state)
     table.set_first_seat(state, viewer)
@@ -94,7 +94,7 @@ def play_round(deck: Deck, state: State, action: int, plays: np.ndarray) -> None
 
 @compiled
 def _hand_over(deck: Deck, state: State, seat: int, card: int) -> None:
-    """Give `seat` a card nobody has seen. Its lowest card, given for it, is not yet promised: cards are handed over in turn."""
+    """Give `seat` an unseen card in exchange for its lowest, which is not yet reserved: cards are handed over in seat order."""
     own = table.hand(deck, seat)
     if cards.has(state, own, card):
         return

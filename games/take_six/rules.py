@@ -1,10 +1,10 @@
-"""Take 6! (6 nimmt!): everybody plays a card at once; who would add the sixth card to a row takes the five.
+"""Take 6! (6 nimmt!): all players reveal a card at once; a player who would add the sixth card to a row takes the five.
 
-Each round all players choose a card in secret, one seat after another, and, where `row_choice` says so, the row they take
+Each round all players choose a card in secret, one seat after another, and, depending on `row_choice`, the row they take
 should their card be lower than every row. Then the cards are laid down in ascending order. Card n with row r is action
-n * rows + r, both counted from 0, written by the printed number and the row counted from 1: `46@2`.
+n * rows + r, both counted from 0, written as the printed number and the row counted from 1: `46@2`.
 
-`games.take_six.table` has the layout of the state and how a round goes, `games.take_six.hidden` what players do not know,
+`games.take_six.table` defines the state layout and the course of a round, `games.take_six.hidden` determinisation,
 `games.take_six.encoding` the planes, `games.take_six.drawing` the pictures.
 """
 
@@ -36,7 +36,7 @@ _CHOICES = {
 
 @register("take_six")
 class TakeSix(NamedTuple):
-    """Take 6! for two to five players, one deal a game."""
+    """Take 6! for two to five players, one deal per game."""
 
     players: int = 3
     cards: int = 104
@@ -62,7 +62,7 @@ class TakeSix(NamedTuple):
         return f"{number}@{row + 1}"
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `46@2`, or `46` alone where no row can be needed; raises `IllegalMove`."""
+        """Parse `46@2`, or `46` alone if no row can be needed; raises `IllegalMove`."""
         named = notation.legal_names(self, state)
         wanted = text.strip().lower()
         if wanted in named:
@@ -72,19 +72,19 @@ class TakeSix(NamedTuple):
         if action is not None:
             if table.landing_row(deck_of(self), state, action // self.rows) >= 0:
                 return action
-            reason = f" (it is lower than every row: say which one you take, such as {wanted}@1)"
+            reason = f" (it is lower than every row: name the row to take, such as {wanted}@1)"
         listed = " ".join(named) or "none, the game is over"
         raise IllegalMove(f"{text.strip()!r} is not a legal move here{reason}; legal: {listed}")
 
     def deal(self, rows: Sequence[int], hands: Sequence[Sequence[int]]) -> State:
-        """Return the start of a game with these cards, by printed number: the card of each row, ten for each player.
+        """Return the start of a game with the given cards, by printed number: one per row, ten per player.
 
-        Raises `GameError` if a card is not in the deck or there twice, or their number is wrong.
+        Raises `GameError` if a card is missing from the deck or repeated, or if their number is wrong.
         """
         dealt = [*rows, *(card for hand in hands for card in hand)]
         lowest, highest = self.first_card, self.first_card + self.cards - 1
         if len(rows) != self.rows or [len(hand) for hand in hands] != [HAND] * self.players:
-            raise GameError(f"{self} takes {self.rows} cards in rows and {self.players} hands of {HAND}")
+            raise GameError(f"{self} needs {self.rows} cards in rows and {self.players} hands of {HAND}")
         if len(set(dealt)) < len(dealt) or not all(lowest <= card <= highest for card in dealt):
             raise GameError(f"cards must be different and between {lowest} and {highest}; got {dealt}")
         state = np.zeros(self.spec().state_size, dtype=np.uint64)
@@ -101,11 +101,11 @@ class TakeSix(NamedTuple):
         return drawing.draw(deck_of(self), state, None)
 
     def draw_for(self, state: State, viewer: int) -> str:
-        """Return a picture for a terminal of what `viewer` sees: no other hand, no card on its way."""
+        """Return a text drawing in the view of `viewer`, without other hands or committed cards."""
         return drawing.draw(deck_of(self), state, viewer)
 
     def draw_svg(self, state: State) -> str:
-        """Return a picture as SVG: the rows as they lie, and all hands open."""
+        """Return an SVG picture of the rows, with all hands visible."""
         return drawing.draw_svg(deck_of(self), state)
 
 
@@ -114,12 +114,12 @@ def _spec(game: TakeSix) -> GameSpec:
     notation.require_range("take_six", "players", game.players, 2, 5)
     notation.require_range("take_six", "rows", game.rows, 1, 8)
     dealt = HAND * game.players + game.rows
-    notation.require_range("take_six", "cards", game.cards, dealt + 1, 104)  # or a player of two would know the other hand
+    notation.require_range("take_six", "cards", game.cards, dealt + 1, 104)  # else a player of two could infer the other hand
     notation.require_range("take_six", "first_card", game.first_card, 0, 1)
     notation.require_range("take_six", "points_of_55", game.points_of_55, 6, 7)
     for name, choices in _CHOICES.items():
         if (value := getattr(game, name)) not in choices:
-            raise InvalidParameters(f"take_six: {name}={value!r} is none of {', '.join(choices)}")
+            raise InvalidParameters(f"take_six: {name}={value!r} is unknown; it must be one of {', '.join(choices)}")
     deck, after = deck_of(game), game.row_choice == "after"
     return GameSpec(
         name="take_six",
@@ -130,14 +130,14 @@ def _spec(game: TakeSix) -> GameSpec:
         state_dtype=np.dtype(np.uint64),
         state_size=table.hand(deck, game.players),
         planes=(num_bits(deck, rich=game.encoding == "rich", after=after), 1, 1),
-        max_plies=HAND * (game.players + 1) if after else HAND * game.players,  # at most one choice of a row in a round
+        max_plies=HAND * (game.players + 1) if after else HAND * game.players,  # at most one row choice per round
         information="hidden",
     )
 
 
 @compiled
 def deck_of(game: TakeSix) -> Deck:
-    """Return the numbers among the parameters."""
+    """Return the numeric parameters."""
     return Deck(game.players, game.cards, game.first_card, game.rows, game.points_of_55)
 
 
@@ -164,7 +164,7 @@ def _open_row(state: State, row: int, card: int) -> None:
 
 @rule(TakeSix)
 def reset(game: TakeSix, state: State, seed: int) -> None:
-    """Deal: each card in ascending order goes to a row, a hand or nowhere, with chances as its free places."""
+    """Deal each card, in ascending order, to a row, a hand or neither, with probability proportional to the free places."""
     deck = deck_of(game)
     table.start(state, _switches(game))
     for card in range(deck.cards):
@@ -184,13 +184,13 @@ def reset(game: TakeSix, state: State, seed: int) -> None:
 
 @rule(TakeSix)
 def to_move(game: TakeSix, state: State) -> int:
-    """Whoever must choose a row; else seats commit one after another, the first one first."""
+    """Return the player who must choose a row, else the next seat to commit, from the first seat on."""
     return table.mover(deck_of(game), state)
 
 
 @rule(TakeSix)
 def legal_actions(game: TakeSix, state: State, out: np.ndarray) -> int:
-    """Every card of the hand, with every row it may be committed with; or every row."""
+    """List every card of the hand with every row it may be committed with; or every row."""
     deck = deck_of(game)
     if table.chooser(state) >= 0:
         for row in range(deck.rows):
@@ -216,13 +216,13 @@ def play(game: TakeSix, state: State, action: int) -> None:
 
 @rule(TakeSix)
 def is_over(game: TakeSix, state: State) -> bool:
-    """All hands are empty and all cards laid down."""
+    """Return whether all hands are empty and all cards are laid down."""
     return table.turn(state) == HAND
 
 
 @rule(TakeSix)
 def scores(game: TakeSix, state: State, out: np.ndarray) -> None:
-    """1 for the fewest points, -1 for the most, 0 between and if all are equal; a tie counts for all of it or for none."""
+    """Score 1 for the fewest points, -1 for the most, 0 between and if all are equal; `ties` scores all tied or none."""
     fewest, most = table.taken(state, 0), table.taken(state, 0)
     for seat in range(game.players):
         fewest = min(fewest, table.taken(state, seat))
@@ -248,7 +248,7 @@ def encode(game: TakeSix, state: State, viewer: int, out: np.ndarray) -> None:
 
 @rule(TakeSix)
 def key(game: TakeSix, state: State) -> np.uint64:
-    """What the player to move sees, mixed; hands of others and cards on their way do not count."""
+    """Return a hash of the view of the player to move, without other hands and committed cards."""
     deck = deck_of(game)
     mover = table.mover(deck, state)
     own = table.hand(deck, mover)
@@ -264,13 +264,13 @@ def key(game: TakeSix, state: State) -> np.uint64:
 
 @rule(TakeSix)
 def round_of(game: TakeSix, state: State) -> int:
-    """The number of rounds settled; -1 for the choice of a row after the reveal, which nobody makes in secret."""
+    """Return the number of rounds settled; -1 for the choice of a row after the reveal, which is public."""
     return -1 if table.chooser(state) >= 0 else table.turn(state)
 
 
 @rule(TakeSix)
 def determinise(game: TakeSix, state: State, viewer: int, seed: int, out: State) -> None:
-    """Deal the other hands anew from the cards `viewer` has not seen, take commits back, let `viewer` commit first."""
+    """Redeal the other hands from the cards `viewer` has not seen, undo commits, and let `viewer` commit first."""
     for i in range(state.size):
         out[i] = state[i]
     table.set_first_seat(out, viewer)
@@ -281,7 +281,7 @@ def determinise(game: TakeSix, state: State, viewer: int, seed: int, out: State)
 
 @rule(TakeSix)
 def foresee(game: TakeSix, state: State, viewer: int, likelihood: np.ndarray, plays: np.ndarray) -> None:
-    """The likeliest cards `viewer` has not seen, each with its likeliest row; -1 where a row is being chosen."""
+    """Write the likeliest cards `viewer` has not seen, each with its likeliest row; -1 while a row is being chosen."""
     plays[:] = -1
     if table.chooser(state) < 0 and table.turn(state) < HAND:
         hidden.likeliest_plays(deck_of(game), state, viewer, likelihood, plays)
@@ -289,5 +289,5 @@ def foresee(game: TakeSix, state: State, viewer: int, likelihood: np.ndarray, pl
 
 @rule(TakeSix)
 def play_foreseen(game: TakeSix, state: State, action: int, plays: np.ndarray) -> None:
-    """Play the round with these cards of the others; an opponent who must choose a row takes the cheapest."""
+    """Play the round with the given cards of the others; an opponent who must choose a row takes the cheapest."""
     hidden.play_round(deck_of(game), state, action, plays)

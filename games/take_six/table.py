@@ -1,14 +1,14 @@
-"""What lies on the table of Take 6!: rows, piles and cards on their way, and how a round is settled.
+"""Table of Take 6!: rows, piles and committed cards, and the settling of a round.
 
 Cards are numbered from 0 here; the printed number is that plus `first_card`. State (uint64):
 
-    0       status: rounds settled, seat that commits first, commits made, 1 + seat that must choose a row (0 nobody), then
+    0       status: rounds settled, seat that commits first, commits made, 1 + seat that must choose a row (0 none), then
             the switches of the game, written once by `reset` since text is slow to compare
-    1       cards on their way, ten bits a seat: card, then row
-    2       points taken, eight bits a seat (a whole deck has 171)
-    3, 4    set of cards that everybody has seen: in rows, taken or revealed
+    1       committed cards, ten bits per seat: card, then row
+    2       points taken, eight bits per seat (a whole deck has 171)
+    3, 4    set of publicly seen cards: in rows, taken or revealed
     5 ..    rows, one word each: up to five cards of seven bits from the bottom up, then their number
-    ..      hands, a set for each seat; a committed card stays in the hand until it is revealed
+    ..      hands, one set per seat; a committed card stays in the hand until it is revealed
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ __all__ = [
 ]  # fmt: skip
 
 HAND = 10
-"""Cards dealt to each player, which is how many rounds there are."""
+"""Cards dealt to each player, and number of rounds."""
 FULL_ROW = 5
-"""Who would add a card to a row of so many takes them."""
+"""Cards in a full row: a player who would add another takes them."""
 
 COMMITS, PILES, SEEN, ROWS = 1, 2, 3, 5
-"""Where these stand in the state."""
+"""Indices of these parts in the state."""
 
 AFTER, NEEDED, STRICT, DOCUMENT = 1, 2, 4, 8
-"""Switches: rows are chosen after the reveal; only for cards that can need one; ties score 0; the document's encoding."""
+"""Switches: rows are chosen after the reveal, or only for cards that can need one; ties score 0; `document` encoding."""
 
 _ZERO = np.uint64(0)
 _FIRST, _COMMITTED, _CHOOSER, _SWITCHES = np.uint64(8), np.uint64(11), np.uint64(14), np.uint64(17)
@@ -79,7 +79,7 @@ _COUNT = np.uint64(35)
 
 
 class Deck(NamedTuple):
-    """The parameters of a game that are numbers; handing on those that are text costs more than most functions here do."""
+    """Numeric parameters of a game; passing the text ones costs more than most functions here."""
 
     players: int
     cards: int
@@ -97,13 +97,13 @@ def start(state: State, switches: int) -> None:
 
 @compiled
 def switch(state: State, which: int) -> bool:
-    """Return whether a switch of the game is on."""
+    """Return whether a switch of the game is set."""
     return (state[0] >> _SWITCHES) & np.uint64(which) != _ZERO  # type: ignore[no-any-return]
 
 
 @compiled
 def turn(state: State) -> int:
-    """Return how many rounds have been settled."""
+    """Return the number of settled rounds."""
     return cards.as_int(state[0] & _TURN_MASK)
 
 
@@ -121,7 +121,7 @@ def set_first_seat(state: State, seat: int) -> None:
 
 @compiled
 def committed(state: State) -> int:
-    """Return how many have committed a card in this round."""
+    """Return the number of cards committed in this round."""
     return cards.as_int((state[0] >> _COMMITTED) & _SEAT_MASK)
 
 
@@ -133,13 +133,13 @@ def chooser(state: State) -> int:
 
 @compiled
 def hand(deck: Deck, seat: int) -> int:
-    """Return where the set of cards in a hand stands in the state."""
+    """Return the index in the state of a hand's set of cards."""
     return ROWS + deck.rows + 2 * seat
 
 
 @compiled
 def commit(state: State, seat: int, card: int, row: int) -> None:
-    """Lay a card face down, with the row to take if it must be one."""
+    """Commit a card face down, with the row to take if needed."""
     state[COMMITS] |= np.uint64(card | row << 7) << np.uint64(10 * seat)
     state[0] += np.uint64(1) << _COMMITTED
 
@@ -158,7 +158,7 @@ def committed_row(state: State, seat: int) -> int:
 
 @compiled
 def clear_round(state: State) -> None:
-    """Forget the cards on their way and who must choose."""
+    """Clear the committed cards and the choosing seat."""
     state[COMMITS] = _ZERO
     state[0] &= ~_ROUND_MASK
 
@@ -187,7 +187,7 @@ def taken(state: State, seat: int) -> int:
 
 @compiled
 def row_count(state: State, row: int) -> int:
-    """Return how many cards a row has."""
+    """Return the number of cards in a row."""
     return cards.as_int(state[ROWS + row] >> _COUNT)
 
 
@@ -205,7 +205,7 @@ def row_end(state: State, row: int) -> int:
 
 @compiled
 def row_points(deck: Deck, state: State, row: int) -> int:
-    """Return the penalty points that lie in a row."""
+    """Return the penalty points in a row."""
     total = 0
     for place in range(row_count(state, row)):
         total += points(deck, row_card(state, row, place))
@@ -214,7 +214,7 @@ def row_points(deck: Deck, state: State, row: int) -> int:
 
 @compiled
 def cheapest_row(deck: Deck, state: State) -> int:
-    """Return the row with the fewest penalty points, the first of several."""
+    """Return the first row with the fewest penalty points."""
     best = 0
     for row in range(1, deck.rows):
         if row_points(deck, state, row) < row_points(deck, state, best):
@@ -235,13 +235,13 @@ def landing_row(deck: Deck, state: State, card: int) -> int:
 
 @compiled
 def start_row(state: State, row: int, card: int) -> None:
-    """Make a card the only one of its row."""
+    """Make a card the only one in its row."""
     state[ROWS + row] = np.uint64(card) | (np.uint64(1) << _COUNT)
 
 
 @compiled
 def _reveal(deck: Deck, state: State) -> int:
-    """Move all committed cards from the hands into sight; return the seat of the lowest."""
+    """Reveal all committed cards; return the seat of the lowest."""
     lowest = 0
     for seat in range(deck.players):
         card = committed_card(state, seat)
@@ -254,7 +254,7 @@ def _reveal(deck: Deck, state: State) -> int:
 
 @compiled
 def _ask_for_row(state: State, seat: int) -> None:
-    """Let `seat` choose the row it takes, before anything is settled."""
+    """Let `seat` choose the row to take, before cards are laid down."""
     state[0] |= np.uint64(seat + 1) << _CHOOSER
 
 
@@ -262,8 +262,8 @@ def _ask_for_row(state: State, seat: int) -> None:
 def _settle(deck: Deck, state: State, row: int) -> None:
     """Lay the revealed cards down in ascending order and end the round.
 
-    Only the first of them can be lower than every row: a row it starts stands below all others. It takes `row`, or, where
-    that is -1, the row committed with it.
+    Only the first can be lower than every row, because a row it starts is below all others. It takes `row` or, if that is -1,
+    the row committed with it.
     """
     last = -1
     for _ in range(deck.players):
@@ -280,7 +280,7 @@ def _settle(deck: Deck, state: State, row: int) -> None:
 
 @compiled
 def _lay_down(deck: Deck, state: State, seat: int, card: int, fallback: int) -> None:
-    """Add a card to its row, or take a row: the full one it belongs to, or `fallback` if it belongs to none."""
+    """Add a card to its row, or take a row: the full row it belongs to, or `fallback` if there is none."""
     row = landing_row(deck, state, card)
     if row >= 0 and row_count(state, row) < FULL_ROW:
         word = state[ROWS + row]
@@ -294,7 +294,7 @@ def _lay_down(deck: Deck, state: State, seat: int, card: int, fallback: int) -> 
 
 @compiled
 def mover(deck: Deck, state: State) -> int:
-    """Return whose turn it is: whoever must choose a row, else the next to commit."""
+    """Return the player to move: the one who must choose a row, else the next to commit."""
     if chooser(state) >= 0:
         return chooser(state)
     return (first_seat(state) + committed(state)) % deck.players
@@ -308,7 +308,7 @@ def card_of(deck: Deck, state: State, action: int) -> int:
 
 @compiled
 def rows_on_offer(deck: Deck, state: State, card: int) -> int:
-    """Return how many actions commit a card: one for each row that it may be committed with, or one."""
+    """Return the number of actions that commit a card: one per row that it may be committed with, or one."""
     if switch(state, AFTER) or (switch(state, NEEDED) and landing_row(deck, state, card) >= 0):
         return 1
     return deck.rows

@@ -1,1 +1,1 @@
-"""Counts and transcripts of games: perft and playthroughs."""
+"""Verification tools for games: perft and playthroughs."""

@@ -1,6 +1,6 @@
-"""Counting move sequences and positions: the classical check of rules, and a measure of their speed.
+"""Perft: counts of move sequences and positions, the classical test of move generation and of its speed.
 
-Every sequence is played out to its last move; nothing is counted in bulk. A finished game has no continuations.
+Every sequence is played to its last move, without bulk counting. A finished game has no continuations.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _PARTS_FROM_PLY = 2
 
 @dataclass(frozen=True, slots=True)
 class PlyCount:
-    """How many sequences or positions there are after a number of plies."""
+    """Number of sequences or positions after a number of plies."""
 
     ply: int
     total: int
     finished: int
-    """Those among `total` in which the game is over."""
+    """Number among `total` in which the game is over."""
 
 
 def perft(game: Game, depth: int, seed: int = 0) -> list[int]:
-    """Return how many sequences of 1, 2, .. `depth` legal moves lead on from the starting position."""
+    """Return the numbers of sequences of 1, 2, .. `depth` legal moves from the starting position."""
     return [count.total for count in count_sequences(game, depth, seed)]
 
 
@@ -44,8 +44,8 @@ def count_sequences(
     Args:
         game: The rules.
         depth: Length of the longest sequences.
-        seed: Decides the starting position, if chance does.
-        progress: Called with the parts done and their number, part by part. Between parts an interrupt is heard.
+        seed: Determines the starting position in games with a random start.
+        progress: Called after each part with the parts done and the total; interrupts take effect between parts.
     """
     spec = game.spec()
     stack = np.zeros((depth + 1, spec.state_size), dtype=spec.state_dtype)
@@ -65,7 +65,7 @@ def count_sequences(
 
 
 def _children(game: Game, state: State) -> list[State]:
-    """Return the positions after each legal move."""
+    """Return the position after each legal move."""
     children = []
     for action in legal(game, state):
         child = state.copy()
@@ -76,12 +76,12 @@ def _children(game: Game, state: State) -> list[State]:
 
 @lean
 def _count(game: Game, stack: np.ndarray, listed: np.ndarray, counts: np.ndarray, ply: int) -> None:
-    """Count the sequence that led to stack[ply] and all its continuations.
+    """Count the sequence ending in stack[ply] and all its continuations.
 
     Args:
         game: The rules.
-        stack: spec.state_dtype [depth + 1, S], one position for each ply.
-        listed: int16 [depth + 1, L], room for legal actions.
+        stack: spec.state_dtype [depth + 1, S], one position per ply.
+        listed: int16 [depth + 1, L], buffer for legal actions.
         counts: int64 [depth + 1, 2], sequences and finished sequences.
         ply: Length of the sequence.
     """
@@ -98,7 +98,7 @@ def _count(game: Game, stack: np.ndarray, listed: np.ndarray, counts: np.ndarray
 
 
 def count_positions(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
-    """Count the different positions after 0, 1, .. `depth` plies, as `core.key` tells them apart."""
+    """Count the distinct positions, by `core.key`, after 0, 1, .. `depth` plies."""
     spec = game.spec()
     layer = new_state(game, seed)[np.newaxis]
     counts = []
@@ -114,7 +114,7 @@ def count_positions(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
 
 @compiled
 def _count_finished(game: Game, layer: np.ndarray) -> int:
-    """Return how many of the positions `layer` [N, S] are finished."""
+    """Return the number of finished positions in `layer` [N, S]."""
     finished = 0
     for i in range(layer.shape[0]):
         if core.is_over(game, layer[i]):
@@ -124,7 +124,7 @@ def _count_finished(game: Game, layer: np.ndarray) -> int:
 
 @compiled
 def _expand(game: Game, layer: np.ndarray, listed: np.ndarray, children: np.ndarray, keys: np.ndarray) -> int:
-    """Write every successor of the positions `layer` [N, S] into `children`, its key into `keys`; return how many."""
+    """Write all successors of the positions `layer` [N, S] into `children` and their keys into `keys`; return their number."""
     made = 0
     for i in range(layer.shape[0]):
         for j in range(core.legal_actions(game, layer[i], listed)):

@@ -1,10 +1,10 @@
-"""Transcripts of whole games: every answer of the rules at every position, as text that can be kept and compared.
+"""Transcripts of whole games: the output of every rule at every position, as text to store and compare.
 
-A stored transcript is the cheapest guard against a silent change of rules, encodings or notation. Its head says how it
-was made:
+A stored transcript is the cheapest guard against silent changes of rules, encodings or notation. Its header holds the
+parameters and seed to regenerate it:
 
-    python -m games.tools.playthrough connect_four --seed 1 --set rows=6 --set columns=25     writes one to standard output
-    python -m games.tools.playthrough --update tests/golden/playthroughs/*.txt                makes stored ones anew
+    python -m games.tools.playthrough connect_four --seed 1 --set rows=6 --set columns=25     writes one to stdout
+    python -m games.tools.playthrough --update tests/golden/playthroughs/*.txt                regenerates stored ones
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["remake", "transcript"]
 
 
 def transcript(game: Game, seed: int = 0) -> str:
-    """Return the transcript of one random game; the seed decides the start and the moves."""
+    """Return the transcript of one random game; the seed determines the start and the moves."""
     spec = game.spec()
     state = new_state(game, seed)
     word = np.array([seed], dtype=np.uint64)
@@ -52,7 +52,7 @@ def transcript(game: Game, seed: int = 0) -> str:
 
 
 def _describe(game: Game, state: State, ply: int) -> str:
-    """Return what the rules say about a position."""
+    """Return the output of all rules at a position."""
     names = legal_names(game, state)
     lines = [
         f"ply: {ply}",
@@ -65,7 +65,7 @@ def _describe(game: Game, state: State, ply: int) -> str:
     for viewer in range(game.spec().num_players):
         packed = encode_for(game, state, viewer)
         planes = unpack(packed, game.spec().planes)
-        ones = planes.sum(axis=(1, 2)) if planes[0].size > 1 else [planes.sum()]  # a flat vector: how many of its bits are set
+        ones = planes.sum(axis=(1, 2)) if planes[0].size > 1 else [planes.sum()]  # a flat vector: number of set bits
         lines.append(f"encode {viewer}: {packed.tobytes().hex()} ones {' '.join(map(str, ones))}")
     if not names:
         lines.append(f"scores: {' '.join(f'{score:+.3f}' for score in final_scores(game, state))}")
@@ -73,19 +73,19 @@ def _describe(game: Game, state: State, ply: int) -> str:
 
 
 def remake(text: str) -> str:
-    """Return the transcript that has the game, the parameters and the seed in the head of `text`."""
+    """Return a new transcript with the game, the parameters and the seed in the header of `text`."""
     head = dict(line.partition(": ")[::2] for line in text.split("\n\n", maxsplit=1)[0].splitlines())
     parameters = dict(pair.split("=", maxsplit=1) for pair in head["parameters"].split())
     return transcript(make(head["game"], **parameters), int(head["seed"]))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write a transcript, or bring stored ones up to date."""
+    """Write a transcript, or regenerate stored ones."""
     parser = argparse.ArgumentParser(prog="python -m games.tools.playthrough", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("game", nargs="?", default="tic_tac_toe", help="name of the game")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the game")
-    parser.add_argument("--update", nargs="+", type=Path, metavar="FILE", help="stored transcripts to make anew")
+    parser.add_argument("--update", nargs="+", type=Path, metavar="FILE", help="stored transcripts to regenerate")
     options = parser.parse_args(arguments)
     if options.update:
         for path in options.update:

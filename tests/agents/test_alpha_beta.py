@@ -69,7 +69,7 @@ def play_out(game: Game, seats: list[Agent], rng: np.random.Generator) -> tuple[
 
 
 @pytest.mark.slow
-def test_every_move_has_the_value_of_plain_minimax_at_no_more_positions() -> None:
+def test_every_move_has_its_minimax_value_with_no_more_nodes() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(1)
     for number in range(1000):
         depth = 1 + number % 5
@@ -87,7 +87,7 @@ def test_every_move_has_the_value_of_plain_minimax_at_no_more_positions() -> Non
         assert chosen.best().tolist() == searched.best().tolist()
 
 
-def test_the_search_cuts() -> None:
+def test_alpha_beta_prunes() -> None:
     game = games.make("connect_four")
     start = games.new_state(game)
     assert search_moves(game, start, 5).nodes < plain_values(game, start, 5)[1] / 5
@@ -116,7 +116,7 @@ def test_a_win_within_five_plies_is_never_missed_nor_an_avoidable_loss_allowed()
         ("d d e e", 3, {"c1", "f1"}),  # three in a row with both ends open wins
     ],
 )
-def test_the_moves_it_may_choose(moves: str, depth: int, answers: set[str]) -> None:
+def test_the_best_moves_of_known_positions_are_found(moves: str, depth: int, answers: set[str]) -> None:
     game = games.make("connect_four")
     state = games.replay(game, games.read_moves(game, moves))
     best = {game.action_name(state, int(action)) for action in search_moves(game, state, depth).best()}
@@ -131,7 +131,7 @@ def test_a_quick_win_is_not_preferred_to_a_slow_one() -> None:
     assert at_once < set(searched.best().tolist())
 
 
-def test_ties_are_broken_with_equal_chances() -> None:
+def test_ties_are_broken_uniformly() -> None:
     game = games.make("connect_four")
     agent, state, rng = make_agent("alpha_beta:2", game), games.new_state(game), np.random.default_rng(3)
     counts = np.bincount([agent.choose(game, state, rng).action for _ in range(2100)], minlength=7)
@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_moves() -> None:
     assert first == second
 
 
-def test_the_position_is_left_alone_even_if_it_cannot_be_written() -> None:
+def test_a_read_only_position_is_not_modified() -> None:
     game = games.make("connect_four")
     state = games.replay(game, [3, 3, 2])
     state.setflags(write=False)
@@ -163,7 +163,7 @@ def test_depth_five_beats_a_random_player(seat: int) -> None:
 
 
 @pytest.mark.slow
-def test_depth_five_against_itself_is_won_by_the_first_player_half_the_time() -> None:
+def test_the_first_player_wins_half_the_games_of_depth_five_against_itself() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(7)
     agent = make_agent("alpha_beta:5", game)
     first = [play_out(game, [agent, agent], rng)[0] for _ in range(600)]
@@ -171,7 +171,7 @@ def test_depth_five_against_itself_is_won_by_the_first_player_half_the_time() ->
     assert first.count(0.0) / 600 == pytest.approx(0.06, abs=0.03)
 
 
-def test_it_plays_wide_boards_and_other_games() -> None:
+def test_alpha_beta_plays_wide_boards_and_other_games() -> None:
     rng = np.random.default_rng(8)
     for game in (games.make("connect_four", columns=25), games.make("tic_tac_toe")):
         agent = make_agent("alpha_beta:2", game)

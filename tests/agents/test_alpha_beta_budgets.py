@@ -34,7 +34,7 @@ class SlowClock:
         return next(self._looks) / 1000
 
 
-def test_a_budget_of_nodes_is_kept_and_decides_the_move() -> None:
+def test_a_node_budget_is_kept_and_determines_the_move() -> None:
     agent = make_agent("alpha_beta:20000nodes", GAME)
     for moves in ("", "d d e", "a b c d e f g"):
         first, second = (agent.choose(GAME, position(moves), np.random.default_rng(1)) for _ in range(2))
@@ -47,7 +47,7 @@ def test_the_first_ply_is_always_searched() -> None:
     assert agent.choose(GAME, position("d e d e d e"), np.random.default_rng(1)).action == 3
 
 
-def test_a_budget_of_time_ends_the_search() -> None:
+def test_a_time_budget_ends_the_search() -> None:
     search = MinimaxSearch(GAME, position(""), deepest=MAX_DEPTH)
     clock = SlowClock()
     found = deepen(search, Budget(50, "ms"), deepest=MAX_DEPTH, clock=clock)
@@ -55,7 +55,7 @@ def test_a_budget_of_time_ends_the_search() -> None:
     assert found.depth > 1
 
 
-def test_the_time_is_that_of_the_clock() -> None:
+def test_a_time_budget_works_with_the_real_clock() -> None:
     agent = make_agent("alpha_beta:5ms", GAME)
     chosen = agent.choose(GAME, position(""), np.random.default_rng(1))
     assert chosen.action in range(7)
@@ -74,7 +74,7 @@ def test_a_depth_completed_by_deepening_has_the_values_of_that_depth() -> None:
                 assert found.moves.values.max() >= exact.values.max()
 
 
-def test_the_win_that_comes_soonest_is_chosen() -> None:
+def test_the_quickest_win_is_chosen() -> None:
     state = position("d d e e c c")
     agent = make_agent("alpha_beta:100000nodes", GAME)
     chosen = [agent.choose(GAME, state, np.random.default_rng(seed)) for seed in range(20)]
@@ -82,7 +82,7 @@ def test_the_win_that_comes_soonest_is_chosen() -> None:
     assert all(choice.value == 1.0 and choice.nodes < 20 for choice in chosen)
 
 
-def test_who_loses_anyway_holds_out() -> None:
+def test_a_losing_player_delays_the_loss() -> None:
     state = position("d a d a d g e")  # d4 would win at once; taking it only delays c1, three with both ends open
     assert set(search_moves(GAME, state, 4).values.tolist()) == {-1.0}
     agent = make_agent("alpha_beta:100000nodes", GAME)
@@ -96,14 +96,14 @@ def test_the_end_of_the_game_ends_the_search() -> None:
     assert found.depth == 4
 
 
-def test_a_lone_move_needs_no_thought() -> None:
+def test_a_single_legal_move_needs_no_search() -> None:
     game = games.make("connect_four", rows=4, columns=2)
     state = games.replay(game, [0, 0, 0, 0])
     found = deepen(MinimaxSearch(game, state, deepest=4), Budget(10**9, "nodes"), deepest=4)
     assert found.depth == 1
 
 
-def test_the_interrupted_depth_counts_as_far_as_it_came() -> None:
+def test_the_moves_searched_at_an_interrupted_depth_count() -> None:
     """Three moves that look alike at first. The second ply shows the first to be bad, then the second to be good."""
     game, state = tree_of(3, *[-0.5, 0.0, 0.0], *[0.5, 0.5, 0.5], *[0.75, 0.75, 0.75])
     chosen = []
@@ -114,7 +114,7 @@ def test_the_interrupted_depth_counts_as_far_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["minimax", "negascout"])
-def test_the_algorithm_is_an_option_that_changes_no_choice(algorithm: str) -> None:
+def test_the_algorithm_changes_no_choice(algorithm: str) -> None:
     usual, other = make_agent("alpha_beta:4", GAME), make_agent(f"alpha_beta:4,algorithm={algorithm}", GAME)
     assert other.name == f"alpha_beta:4,algorithm={algorithm}"
     for moves in ("", "d d e e", "d e d e d"):
@@ -123,7 +123,7 @@ def test_the_algorithm_is_an_option_that_changes_no_choice(algorithm: str) -> No
         assert first.nodes <= second.nodes or algorithm == "negascout"
 
 
-def test_other_games_are_pointed_to_max_n() -> None:
+def test_unsupported_games_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="plays games of two players; chinese_checkers_star37 has 3"):
         make_agent("alpha_beta:3", games.make("chinese_checkers_star37"))
     with pytest.raises(InvalidRequest, match="rock_paper_scissors has 2 players and simultaneous information"):
@@ -136,10 +136,10 @@ def test_other_games_are_pointed_to_max_n() -> None:
         ("alpha_beta:3,algorithm=mtdf", "option 'algorithm'"),
         ("alpha_beta:3,depth=4", "Options and their defaults: algorithm=alpha_beta, ordered=True, model=None"),
         ("alpha_beta:3,model=0", "option 'model'"),
-        ("alpha_beta:3,model=7", "alpha_beta:3,model=7 asks a model, and there is none here"),
+        ("alpha_beta:3,model=7", "alpha_beta:3,model=7 needs a model, but none is available"),
     ],
 )
-def test_options_that_cannot_be_are_refused(text: str, said: str) -> None:
+def test_invalid_options_are_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         make_agent(text, GAME)
     assert said in str(refusal.value)

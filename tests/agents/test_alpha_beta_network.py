@@ -84,7 +84,7 @@ def test_the_root_has_the_value_of_minimax_over_the_same_leaves(ordered: bool) -
 
 
 @pytest.mark.slow
-def test_ordering_by_value_saves_positions() -> None:
+def test_ordering_by_value_saves_nodes() -> None:
     nodes = {True: 0, False: 0}
     for state in some_positions(6, seed=2):
         for ordered in nodes:
@@ -93,7 +93,7 @@ def test_ordering_by_value_saves_positions() -> None:
     assert nodes[False] > 1.5 * nodes[True]
 
 
-def test_children_and_grandchildren_are_asked_about_together_and_once() -> None:
+def test_children_and_grandchildren_are_evaluated_together_and_once() -> None:
     network = FakeNetwork()
     search = NetworkSearch(GAME, games.new_state(GAME), network, version=SEVEN)
     finish(search, 2)
@@ -116,14 +116,14 @@ def test_batches_are_bounded_where_there_are_many_moves() -> None:
     assert max(network.sizes) <= 256
 
 
-def test_a_win_in_sight_is_worth_more_than_any_opinion() -> None:
+def test_a_proven_win_ranks_above_any_model_value() -> None:
     state = games.replay(GAME, games.read_moves(GAME, "d e d e d e"))
     agent = make_agent("alpha_beta:2,model=7", GAME, evaluate=FakeNetwork())
     chosen = agent.choose(GAME, state, np.random.default_rng(1))
     assert (GAME.action_name(state, chosen.action), chosen.value) == ("d4", 1.0)
 
 
-def test_a_network_asked_within_nodes_deepens() -> None:
+def test_a_network_search_with_a_node_budget_deepens() -> None:
     agent = make_agent("alpha_beta:500nodes,model=7", GAME, evaluate=FakeNetwork())
     assert agent.name == "alpha_beta:500nodes,model=7"
     first, second = (agent.choose(GAME, games.new_state(GAME), np.random.default_rng(seed)) for seed in (1, 2))
@@ -132,12 +132,12 @@ def test_a_network_asked_within_nodes_deepens() -> None:
     assert -1.0 < (first.value or 0.0) < 1.0
 
 
-def test_a_network_is_asked_by_alpha_beta_alone() -> None:
-    with pytest.raises(InvalidRequest, match="with a model there is only algorithm=alpha_beta"):
+def test_a_model_needs_the_algorithm_alpha_beta() -> None:
+    with pytest.raises(InvalidRequest, match="a model needs algorithm=alpha_beta"):
         make_agent("alpha_beta:2,algorithm=negascout,model=7", GAME, evaluate=FakeNetwork())
 
 
-def test_what_the_evaluator_raises_comes_through() -> None:
+def test_exceptions_of_the_evaluator_propagate() -> None:
     def refuse(batch: LeafBatch, version: ModelVersion) -> Evaluation:
         raise InvalidRequest("no such model")
 

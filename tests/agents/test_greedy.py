@@ -23,7 +23,7 @@ def chi_square(counts: np.ndarray) -> float:
 
 
 @pytest.mark.slow
-def test_moves_that_look_equally_good_are_equally_likely() -> None:
+def test_ties_are_broken_uniformly() -> None:
     rng, agent, state = np.random.default_rng(2), make_agent("greedy", STAR), games.new_state(STAR)
     best = [action for action in games.legal(STAR, state) if core.move_value(STAR, state, action) == 2.0]
     counts = np.bincount([agent.choose(STAR, state, rng).action for _ in range(4000)], minlength=320)
@@ -32,7 +32,7 @@ def test_moves_that_look_equally_good_are_equally_likely() -> None:
     assert chi_square(counts[best]) < CHI_SQUARE_3
 
 
-def test_only_moves_that_look_best_are_chosen() -> None:
+def test_only_moves_of_the_largest_move_value_are_chosen() -> None:
     rng, agent = np.random.default_rng(3), make_agent("greedy", STAR)
     for _ in range(5):
         state = games.new_state(STAR)
@@ -42,14 +42,14 @@ def test_only_moves_that_look_best_are_chosen() -> None:
             games.advance(STAR, state, action)
 
 
-def test_a_game_without_values_of_moves_is_played_at_random() -> None:
+def test_a_game_without_move_values_is_played_at_random() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(4)
     agent, state = make_agent("greedy", game), games.new_state(game)
     counts = np.bincount([agent.choose(game, state, rng).action for _ in range(1400)], minlength=7)
     assert chi_square(counts) < CHI_SQUARE_6
 
 
-def test_the_compiled_games_are_those_of_the_agent() -> None:
+def test_compiled_greedy_games_equal_those_of_the_agent() -> None:
     rng, agent = np.random.default_rng(5), make_agent("greedy", STAR)
     plies = []
     for _ in range(40):
@@ -63,7 +63,7 @@ def test_the_compiled_games_are_those_of_the_agent() -> None:
 
 
 @pytest.mark.slow
-def test_three_greedy_players_need_about_fifty_plies_and_are_never_stopped() -> None:
+def test_three_greedy_players_need_about_fifty_plies_and_never_reach_the_cap() -> None:
     played = greedy_games(STAR, 20_000, seed=1)
     points = (played.scores + 1) * 1.5
     assert abs(played.plies.mean() - 49.5) < 0.1
@@ -72,7 +72,7 @@ def test_three_greedy_players_need_about_fifty_plies_and_are_never_stopped() -> 
     assert 0 < (points.sum(axis=1) > 4.5).sum() < 20  # triple wins: one game in some four thousand
 
 
-def test_a_seed_decides_the_games() -> None:
+def test_the_seed_determines_the_games() -> None:
     first, again, other = (greedy_games(STAR, 20, seed) for seed in (1, 1, 2))
     assert np.array_equal(first.plies, again.plies)
     assert np.array_equal(first.scores, again.scores)

@@ -30,7 +30,7 @@ def test_all_moves_of_the_start_gain_rows_and_are_equally_likely() -> None:
     assert policy.tolist() == [0.1] * 10
 
 
-def test_weights_are_one_two_and_four_by_the_rows_a_move_gains() -> None:
+def test_weights_are_one_two_and_four_by_the_gain_of_a_move() -> None:
     game, state = some_position("chinese_checkers_star37", plies=9)
     values = [core.move_value(game, state, action) for action in games.legal(game, state)]
     assert {int(np.sign(value)) for value in values} == {-1, 0, 1}
@@ -39,7 +39,7 @@ def test_weights_are_one_two_and_four_by_the_rows_a_move_gains() -> None:
 
 
 @pytest.mark.slow
-def test_moves_come_as_often_as_their_chances_say() -> None:
+def test_move_frequencies_match_their_probabilities() -> None:
     game, state = some_position("chinese_checkers_star37", plies=9)
     agent, rng = make_agent("initialize", game), np.random.default_rng(2)
     legal = games.legal(game, state)
@@ -53,7 +53,7 @@ def test_moves_come_as_often_as_their_chances_say() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", built_in_games())
-def test_it_plays_every_game_and_says_how(name: str) -> None:
+def test_initialize_plays_every_game_by_a_known_policy(name: str) -> None:
     game, state = some_position(name)
     agent = make_agent("initialize", game)
     assert isinstance(agent, PolicyAgent)
@@ -63,19 +63,19 @@ def test_it_plays_every_game_and_says_how(name: str) -> None:
     assert agent.choose(game, state, np.random.default_rng(3)).action in games.legal(game, state)
 
 
-def test_where_moves_have_no_value_all_are_equally_likely() -> None:
+def test_moves_without_values_are_equally_likely() -> None:
     game = games.make("tic_tac_toe")
     assert make_agent("initialize", game).policy(game, games.new_state(game)).tolist() == [1 / 9] * 9
 
 
-def test_the_same_luck_gives_the_same_move() -> None:
+def test_the_same_seed_gives_the_same_move() -> None:
     game, state = some_position("chinese_checkers_star37")
     agent = make_agent("initialize", game)
     first, second = (agent.choose(game, state, np.random.default_rng(4)).action for _ in range(2))
     assert first == second
 
 
-def test_it_takes_neither_argument_nor_option() -> None:
+def test_initialize_takes_neither_argument_nor_option() -> None:
     for text in ("initialize:3", "initialize,ties=fixed"):
         with pytest.raises(InvalidRequest):
             make_agent(text, STAR)

@@ -22,7 +22,7 @@ class HiddenTicTacToe(TicTacToe):
 
 
 @pytest.mark.parametrize("name", ["random", "greedy", "alpha_beta:1", "alpha_beta:60", "perfect"])
-def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
+def test_the_name_of_an_agent_round_trips(name: str) -> None:
     assert make_agent(f" {name}\n", games.make("tic_tac_toe")).name == name
 
 
@@ -31,15 +31,15 @@ def test_an_agent_has_the_name_it_was_made_by(name: str) -> None:
     [
         ("stockfish", "no agent is called 'stockfish'; there are random, greedy, alpha_beta:DEPTH, perfect"),
         ("", "no agent is called ''"),
-        ("random:3", "'random:3': random takes nothing after a colon"),
-        ("alpha_beta", "'alpha_beta' needs a depth in plies or a budget: '' is no budget; write 5 (plies) or 100000nodes"),
+        ("random:3", "'random:3': random takes no argument after a colon"),
+        ("alpha_beta", "'alpha_beta' needs a depth in plies or a budget: '' is not a budget; write 5 (plies) or 100000nodes"),
         ("alpha_beta:deep", "'alpha_beta:deep' needs a depth in plies"),
         ("alpha_beta:-1", "'alpha_beta:-1' needs a depth in plies"),
-        ("alpha_beta:0", "'0' is out of range; there may be 1 to 60 plies"),
+        ("alpha_beta:0", "'0' is out of range; want 1 to 60 plies"),
         ("alpha_beta:61", "'61' is out of range"),
     ],
 )
-def test_what_cannot_be_made_is_refused_with_what_exists(text: str, said: str) -> None:
+def test_invalid_spellings_are_refused_with_the_known_ones(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         make_agent(text, games.make("tic_tac_toe"))
     assert said in str(refusal.value)
@@ -60,7 +60,7 @@ def test_the_random_agent_plays_every_legal_move_equally_often() -> None:
     assert np.abs(counts[1:] - 300).max() < 5 * (300 * 5 / 6) ** 0.5
 
 
-def test_the_list_of_agents_says_what_they_are() -> None:
+def test_every_listed_agent_has_a_form_and_a_description() -> None:
     for name, kind in AGENTS.items():
         assert Spelling.parse(kind.form).name == name
         assert kind.about

@@ -48,7 +48,7 @@ def plain_max_n(game: Game, state: State, depth: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_with_two_players_it_is_minimax() -> None:
+def test_max_n_with_two_players_is_minimax() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(1)
     for number in range(200):
         depth, state = 1 + number % 5, random_position(game, rng)
@@ -60,7 +60,7 @@ def test_with_two_players_it_is_minimax() -> None:
 
 
 @pytest.mark.slow
-def test_three_players_each_take_what_is_best_for_them() -> None:
+def test_each_of_three_players_maximises_its_own_score() -> None:
     rng = np.random.default_rng(2)
     for number in range(20):
         depth, state = 1 + number % 2, random_position(THREE, rng)
@@ -72,14 +72,14 @@ def test_three_players_each_take_what_is_best_for_them() -> None:
             assert vector.tolist() == plain_max_n(THREE, child, depth - 1).tolist()
 
 
-def test_moves_that_are_equally_good_for_oneself_are_drawn() -> None:
+def test_ties_in_the_movers_own_score_are_broken_at_random() -> None:
     game, rng = games.make("connect_four"), np.random.default_rng(3)
     agent = make_agent("max_n:2", game)
     counts = np.bincount([agent.choose(game, games.new_state(game), rng).action for _ in range(2100)], minlength=7)
     assert np.abs(counts - 300).max() < 5 * (300 * 6 / 7) ** 0.5
 
 
-def test_it_plays_a_game_of_three_within_nodes_or_time() -> None:
+def test_max_n_plays_a_game_of_three_within_nodes_or_time() -> None:
     rng = np.random.default_rng(4)
     state = games.new_state(THREE)
     agent = make_agent("max_n:2000nodes", THREE)
@@ -90,7 +90,7 @@ def test_it_plays_a_game_of_three_within_nodes_or_time() -> None:
     assert make_agent("max_n:5ms", THREE).choose(THREE, state, rng).action in games.legal(THREE, state)
 
 
-def test_it_refuses_hidden_information_and_what_is_no_budget() -> None:
+def test_max_n_refuses_hidden_information_and_invalid_budgets() -> None:
     with pytest.raises(InvalidRequest, match="max_n:2 plays games with perfect information; take_six has"):
         make_agent("max_n:2", games.make("take_six"))
     with pytest.raises(InvalidRequest, match="'max_n' needs a depth in plies or a budget"):

@@ -36,7 +36,7 @@ def made(text: str, game: Game, evaluate: Evaluate | None) -> MctsAgent:
     return from_spelling(Spelling.parse(text), game, evaluate)
 
 
-def test_it_searches_as_a_model_does_in_a_match() -> None:
+def test_mcts_searches_like_a_model_in_a_match() -> None:
     game = games.make("connect_four")
     for moves in ([], [3, 3, 2], [0, 1, 0, 1, 6]):
         block = SearchBlock(game, SearchSettings.for_match(game.spec(), 100), slots=1)
@@ -53,7 +53,7 @@ def test_it_searches_as_a_model_does_in_a_match() -> None:
 
 
 @pytest.mark.parametrize(("moves", "answer"), [("d e d e d e", "d4"), ("d e d e d", "d4")])
-def test_it_wins_and_prevents_losses(moves: str, answer: str) -> None:
+def test_mcts_wins_and_prevents_losses(moves: str, answer: str) -> None:
     game = games.make("connect_four")
     state = games.replay(game, games.read_moves(game, moves))
     state.setflags(write=False)
@@ -61,7 +61,7 @@ def test_it_wins_and_prevents_losses(moves: str, answer: str) -> None:
     assert game.action_name(state, choice.action) == answer
 
 
-def test_time_ends_the_search_between_two_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_budget_ends_the_search_between_two_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
     game = games.make("connect_four")
     agent = made("mcts:50ms,model=7", game, fake(2))
     ticks = itertools.count()
@@ -71,7 +71,7 @@ def test_time_ends_the_search_between_two_evaluations(monkeypatch: pytest.Monkey
     assert choice.action in range(7)
 
 
-def test_several_positions_are_evaluated_at_once_if_it_is_told_so() -> None:
+def test_leaves_sets_the_number_of_positions_per_request() -> None:
     batches: list[int] = []
 
     def counting(batch: LeafBatch, version: ModelVersion) -> Evaluation:
@@ -84,11 +84,11 @@ def test_several_positions_are_evaluated_at_once_if_it_is_told_so() -> None:
     assert agent.name == "mcts:60,model=7,leaves=8"
     assert choice.nodes == 60
     assert max(batches) == 8
-    with pytest.raises(InvalidRequest, match="where something is hidden, positions are evaluated one by one"):
+    with pytest.raises(InvalidRequest, match="leaves needs a game with perfect information; leave out leaves"):
         made("mcts:60,model=7,leaves=8", games.make("rock_paper_scissors"), counting)
 
 
-def test_with_no_time_at_all_the_model_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_time_the_policy_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     def prefers_the_last(batch: LeafBatch, version: ModelVersion) -> Evaluation:
         policy = np.zeros(batch.legal.shape, dtype=np.float16)
         policy[:, 6] = 1.0
@@ -102,7 +102,7 @@ def test_with_no_time_at_all_the_model_decides_alone(monkeypatch: pytest.MonkeyP
     assert choice == (6, 0, 0.25)
 
 
-def test_an_only_move_is_played_without_asking() -> None:
+def test_a_single_legal_move_is_played_without_an_evaluation() -> None:
     def nobody(batch: LeafBatch, version: ModelVersion) -> Evaluation:
         raise AssertionError("asked")
 
@@ -112,7 +112,7 @@ def test_an_only_move_is_played_without_asking() -> None:
 
 
 @pytest.mark.slow
-def test_it_plays_games_of_three_players_and_with_secrets() -> None:
+def test_mcts_plays_games_of_three_players_and_of_hidden_information() -> None:
     game = games.make("take_six")
     state, rng = games.new_state(game, 1), np.random.default_rng(1)
     choice = made("mcts:30,model=7", game, fake(game.spec().num_players)).choose(game, state, rng)
@@ -120,7 +120,7 @@ def test_it_plays_games_of_three_players_and_with_secrets() -> None:
     assert choice.nodes == 30
 
 
-def test_it_is_named_as_it_was_made() -> None:
+def test_the_name_has_the_time_in_milliseconds() -> None:
     game = games.make("connect_four")
     assert made("mcts:1s,model=7", game, fake(2)).name == "mcts:1000ms,model=7"
 
@@ -130,17 +130,17 @@ def test_it_is_named_as_it_was_made() -> None:
     [
         ("mcts:400", "'mcts:400' needs the version of a model, such as mcts:400,model=7"),
         ("mcts,model=7", "'mcts,model=7' needs simulations or time"),
-        ("mcts:50nodes,model=7", "'50nodes' counts nodes, which this agent cannot keep to"),
-        ("mcts:100001,model=7", "mcts:100001,model=7 is out of range; there may be 1 to 100,000 simulations"),
+        ("mcts:50nodes,model=7", "'50nodes' counts nodes, which this agent does not support"),
+        ("mcts:100001,model=7", "mcts:100001,model=7 is out of range; want 1 to 100,000 simulations"),
         ("mcts:400,model=7,depth=2", "option 'depth': Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, said: str) -> None:
+def test_invalid_spellings_are_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         made(text, games.make("connect_four"), fake(2))
     assert said in str(refusal.value)
 
 
-def test_without_a_model_there_is_no_such_agent() -> None:
-    with pytest.raises(InvalidRequest, match="mcts:400,model=7 asks a model, and there is none here"):
+def test_mcts_without_a_model_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="mcts:400,model=7 needs a model, but none is available"):
         made("mcts:400,model=7", games.make("connect_four"), None)

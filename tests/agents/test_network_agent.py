@@ -37,7 +37,7 @@ def made(text: str, game: Game, evaluate: Evaluate | None) -> NetworkAgent:
     return from_spelling(Spelling.parse(text), game, evaluate)
 
 
-def test_it_plays_the_move_the_policy_finds_likeliest_and_ties_by_lot() -> None:
+def test_the_move_of_highest_policy_is_played_and_ties_are_random() -> None:
     game = games.make("connect_four")
     state, rng = games.new_state(game), np.random.default_rng(1)
     agent = made("network,model=3", game, saying([0.1, 0.3, 0.1, 0.3, 0.2, 0, 0]))
@@ -49,14 +49,14 @@ def test_it_plays_the_move_the_policy_finds_likeliest_and_ties_by_lot() -> None:
     assert agent.policy(game, state).tolist() == [0, 0.5, 0, 0.5, 0, 0, 0]
 
 
-def test_only_legal_moves_have_a_share() -> None:
+def test_only_legal_moves_have_a_probability() -> None:
     game = games.make("connect_four")
     state = games.replay(game, [0] * 6)
     agent = made("network,model=3", game, saying([0.7, 0.3]))
     assert agent.choose(game, state, np.random.default_rng(1)).action == 1, "the first of the listed moves"
 
 
-def test_by_policy_a_temperature_of_one_draws_from_it() -> None:
+def test_by_policy_a_temperature_of_one_samples_the_policy() -> None:
     game = games.make("connect_four")
     shares = [0.5, 0.25, 0.25, 0, 0, 0, 0]
     agent = made("network,model=3,temperature=1", game, saying(shares))
@@ -65,7 +65,7 @@ def test_by_policy_a_temperature_of_one_draws_from_it() -> None:
     assert sharper == pytest.approx(np.array([4, 1, 1, 0, 0, 0, 0]) / 6)
 
 
-def test_epsilon_is_shared_by_all_moves() -> None:
+def test_epsilon_is_spread_over_all_moves() -> None:
     game = games.make("connect_four")
     agent = made("network,model=3,epsilon=0.7", game, saying([1, 0, 0, 0, 0, 0, 0]))
     assert agent.policy(game, games.new_state(game)) == pytest.approx([0.4] + [0.1] * 6)
@@ -73,7 +73,7 @@ def test_epsilon_is_shared_by_all_moves() -> None:
     assert anything.policy(game, games.new_state(game)) == pytest.approx([1 / 7] * 7)
 
 
-def test_by_value_it_looks_from_the_other_side_of_the_board() -> None:
+def test_by_value_the_opponents_view_is_evaluated() -> None:
     game = games.make("connect_four")
     state = games.replay(game, [0] * 5)  # one move fills the first column, and leaves the opponent six
     agent = made("network,model=3,by=value", game, by_opponents_discs)
@@ -84,7 +84,7 @@ def test_by_value_it_looks_from_the_other_side_of_the_board() -> None:
 
 
 @pytest.mark.parametrize("promise", [-1.0, 1.0])
-def test_by_value_the_end_of_the_game_is_judged_by_the_rules(promise: float) -> None:
+def test_by_value_terminal_positions_have_their_scores(promise: float) -> None:
     game = games.make("connect_four")
     state = games.replay(game, [3, 4, 3, 4, 3, 4])
     agent = made("network,model=3,by=value", game, saying([], [promise, -promise]))
@@ -98,7 +98,7 @@ def test_a_full_board_is_a_draw_whatever_the_model_says() -> None:
     assert mover_values(game, state, np.array([8]), saying([], [1.0, -1.0]), ModelVersion(1)).tolist() == [0.0]
 
 
-def test_among_three_players_each_takes_its_own_entry() -> None:
+def test_each_of_three_players_reads_its_own_entry() -> None:
     game = games.make("chinese_checkers_star37")
     state = games.new_state(game)
     actions = np.array(games.legal(game, state))
@@ -113,14 +113,14 @@ def test_among_three_players_each_takes_its_own_entry() -> None:
         state, actions = after, np.array(games.legal(game, after))
 
 
-def test_a_value_that_is_no_number_is_an_error() -> None:
+def test_a_non_finite_value_is_an_error() -> None:
     game = games.make("connect_four")
     agent = made("network,model=3,by=value", game, saying([], [0.0, np.nan]))
-    with pytest.raises(ValueError, match="model 3 values positions"):
+    with pytest.raises(ValueError, match="model 3 returned values"):
         agent.choose(game, games.new_state(game), np.random.default_rng(1))
 
 
-def test_softmax_survives_every_temperature() -> None:
+def test_softmax_is_stable_at_every_temperature() -> None:
     values = np.array([0.2, 0.9, 0.9, -1.0])
     assert softmax(values, 1e-11).tolist() == [0, 0.5, 0.5, 0]
     assert softmax(values, 0.0).tolist() == [0, 0.5, 0.5, 0]
@@ -129,7 +129,7 @@ def test_softmax_survives_every_temperature() -> None:
     assert softmax(np.full(4, -np.inf), 1.0).tolist() == [0.25] * 4
 
 
-def test_by_value_the_temperature_is_that_of_chances_to_win() -> None:
+def test_by_value_the_temperature_has_the_scale_of_win_probabilities() -> None:
     game = games.make("connect_four")
     state = games.replay(game, [3, 4, 3, 4, 3, 4])
     agent = made("network,model=3,by=value,temperature=0.5", game, saying([], [1.0, -1.0]))
@@ -137,13 +137,13 @@ def test_by_value_the_temperature_is_that_of_chances_to_win() -> None:
     assert shares[3] / shares[0] == pytest.approx(np.exp(1 / 0.5), rel=1e-4), "a chance of 1 against one of 0"
 
 
-def test_it_is_named_by_what_differs_from_the_defaults() -> None:
+def test_the_name_has_the_options_that_differ_from_the_defaults() -> None:
     game = games.make("connect_four")
     text = "network,by=value,temperature=0.10,model=7,epsilon=0"
     assert made(text, game, saying([])).name == "network,model=7,by=value,temperature=0.1"
 
 
-def test_games_with_secrets_are_played_by_policy_only() -> None:
+def test_games_of_hidden_information_are_played_by_policy_only() -> None:
     game = games.make("rock_paper_scissors")
     agent = made("network,model=3", game, saying([0, 1, 0]))
     assert agent.choose(game, games.new_state(game), np.random.default_rng(1)).action == 1
@@ -155,14 +155,14 @@ def test_games_with_secrets_are_played_by_policy_only() -> None:
     ("text", "said"),
     [
         ("network", "'network' needs the version of a model, such as network,model=7"),
-        ("network:7", "network takes nothing after a colon"),
+        ("network:7", "network takes no argument after a colon"),
         ("network,model=0", "option 'model': Input should be greater than or equal to 1"),
         ("network,model=7,by=luck", "option 'by': Input should be 'policy' or 'value'"),
         ("network,model=7,epsilon=2", "option 'epsilon': Input should be less than or equal to 1"),
-        ("network,model=7", "network,model=7 asks a model, and there is none here"),
+        ("network,model=7", "network,model=7 needs a model, but none is available"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, said: str) -> None:
+def test_invalid_spellings_are_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         made(text, games.make("connect_four"), None)
     assert said in str(refusal.value)

@@ -36,7 +36,7 @@ def every_position(state: State, seen: dict[int, State]) -> dict[int, State]:
 
 
 @pytest.mark.slow
-def test_every_position_of_tic_tac_toe_has_its_true_values() -> None:
+def test_every_position_of_tic_tac_toe_has_its_exact_values() -> None:
     agent = PerfectAgent(GAME)
     positions = every_position(games.new_state(GAME), {})
     assert len(positions) == 5478
@@ -83,12 +83,12 @@ def test_three_in_a_row_is_won_by_the_first_player() -> None:
 
 def test_a_game_with_too_many_positions_is_refused() -> None:
     with pytest.raises(
-        InvalidRequest, match=r"too many positions to be played perfectly: more than 5000 of them.*alpha_beta:DEPTH"
+        InvalidRequest, match=r"too large for perfect play: more than 5000 relevant positions.*alpha_beta:DEPTH"
     ):
         PerfectAgent(games.make("connect_four"), max_positions=5000)
 
 
-def test_the_memory_grows_as_far_as_it_may() -> None:
+def test_the_memory_grows_up_to_its_limit() -> None:
     assert PerfectAgent(GAME, max_positions=64 * 1024).value == 0.0
     with pytest.raises(InvalidRequest):
         PerfectAgent(GAME, max_positions=100)
@@ -109,17 +109,17 @@ def test_connect_four_is_played_by_the_solver_whatever_its_size() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("perfect:3", "perfect takes nothing after a colon"),
+        ("perfect:3", "perfect takes no argument after a colon"),
         ("perfect,prefer=speed", "prefer=value"),
         ("perfect,depth=3", "prefer=value"),
     ],
 )
-def test_what_is_no_way_to_play_perfectly_is_refused(text: str, said: str) -> None:
+def test_invalid_spellings_of_perfect_are_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         make_agent(text, SIX_BY_SEVEN)
 
 
-def test_scores_are_for_connect_four_only() -> None:
+def test_prefer_score_is_for_connect_four_only() -> None:
     with pytest.raises(InvalidRequest, match="is for Connect Four on boards of at most 64 bits; write perfect"):
         make_agent("perfect,prefer=score", GAME)
 
@@ -141,7 +141,7 @@ def test_the_solver_agent_keeps_the_value_or_the_score_and_no_less() -> None:
     assert len(kept) > len(scored.best())
 
 
-def test_threads_that_share_an_agent_choose_as_one_does() -> None:
+def test_threads_sharing_an_agent_choose_like_a_single_thread() -> None:
     states = list(itertools.islice(random_positions(cast("ConnectFour", SIX_BY_SEVEN), plies=range(20, 24), seed=1), 12))
     agent = make_agent("perfect", SIX_BY_SEVEN)
 
@@ -153,6 +153,6 @@ def test_threads_that_share_an_agent_choose_as_one_does() -> None:
         assert list(pool.map(chosen, range(len(states)))) == alone
 
 
-def test_tic_tac_toe_has_a_policy_too() -> None:
+def test_the_policy_is_uniform_over_the_best_moves() -> None:
     corner = games.replay(GAME, [0])
     assert PerfectAgent(GAME).policy(GAME, corner).tolist() == [0, 0, 0, 1, 0, 0, 0, 0]

@@ -43,7 +43,7 @@ def results(name: str, other: Callable[[int, np.random.Generator], int], count: 
     ],
     ids=["always rock", "cycle", "uniform"],
 )
-def test_patterns_of_three_win_as_often_as_they_should(
+def test_order_three_wins_at_the_expected_rate(
     other: Callable[[int, np.random.Generator], int], won: float, lost: float
 ) -> None:
     games_played = 60
@@ -52,7 +52,7 @@ def test_patterns_of_three_win_as_often_as_they_should(
     assert measured == (pytest.approx(won, abs=spread), pytest.approx(lost, abs=spread))
 
 
-def test_what_followed_the_pattern_most_often_is_countered() -> None:
+def test_the_most_frequent_successor_of_a_pattern_is_countered() -> None:
     agent, rng = make_agent("rock_paper_scissors_order:1", GAME), np.random.default_rng(1)
     other = [ROCK, PAPER, ROCK, SCISSORS, ROCK, PAPER, ROCK]  # after rock: paper twice, scissors once
     state = games.replay(GAME, [move for choice in other for move in (ROCK, choice)])
@@ -61,7 +61,7 @@ def test_what_followed_the_pattern_most_often_is_countered() -> None:
     assert {agent.choose(GAME, state, rng).action for _ in range(20)} == {PAPER}
 
 
-def test_what_is_equally_frequent_is_foreseen_with_equal_chances() -> None:
+def test_ties_between_frequencies_are_broken_uniformly() -> None:
     agent, rng = make_agent("rock_paper_scissors_order:1", GAME), np.random.default_rng(2)
     other = [ROCK, PAPER, ROCK, SCISSORS, ROCK]
     state = games.replay(GAME, [move for choice in other for move in (ROCK, choice)])
@@ -73,19 +73,19 @@ def test_what_is_equally_frequent_is_foreseen_with_equal_chances() -> None:
 
 
 @pytest.mark.parametrize("choice", range(3))
-def test_the_secret_choice_of_the_turn_is_not_looked_at(choice: int) -> None:
+def test_the_hidden_choice_of_the_turn_is_not_used(choice: int) -> None:
     agent = make_agent("rock_paper_scissors_order:2", GAME)
     state = games.replay(GAME, [PAPER, ROCK] * 9 + [choice])
     assert agent.choose(GAME, state, np.random.default_rng(3)).action == SCISSORS
 
 
-def test_the_constant_player_chooses_the_same() -> None:
+def test_the_constant_player_repeats_its_choice() -> None:
     agent, rng = make_agent("rock_paper_scissors_constant:scissors", GAME), np.random.default_rng(1)
     assert {agent.choose(GAME, games.replay(GAME, [ROCK] * n), rng).action for n in range(10)} == {SCISSORS}
 
 
 @pytest.mark.parametrize("name", ["rock_paper_scissors_order:3", "rock_paper_scissors_constant:rock"])
-def test_the_names_are_those_they_are_made_by_and_other_games_are_refused(name: str) -> None:
+def test_names_round_trip_and_other_games_are_refused(name: str) -> None:
     assert make_agent(name, GAME).name == name
     with pytest.raises(InvalidRequest, match=f"{name} plays rock_paper_scissors, not tic_tac_toe"):
         make_agent(name, games.make("tic_tac_toe"))
@@ -94,14 +94,14 @@ def test_the_names_are_those_they_are_made_by_and_other_games_are_refused(name: 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("rock_paper_scissors_order", "needs the length of a pattern, such as rock_paper_scissors_order:3"),
-        ("rock_paper_scissors_order:x", "needs the length of a pattern"),
+        ("rock_paper_scissors_order", "needs a pattern length, such as rock_paper_scissors_order:3"),
+        ("rock_paper_scissors_order:x", "needs a pattern length"),
         ("rock_paper_scissors_order:0", "the order must be between 1 and 10"),
         ("rock_paper_scissors_order:11", "the order must be between 1 and 10"),
         ("rock_paper_scissors_constant", "the choice must be one of rock, paper, scissors"),
         ("rock_paper_scissors_constant:well", "the choice must be one of rock, paper, scissors"),
     ],
 )
-def test_what_cannot_be_made_is_refused(name: str, said: str) -> None:
+def test_invalid_orders_and_choices_are_refused(name: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(said)):
         make_agent(name, GAME)

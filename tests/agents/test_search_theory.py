@@ -39,7 +39,7 @@ def root_value(game: games.Game, state: games.State, algorithm: Algorithm) -> tu
         (8, 6_553_600_000_000, 5_119_999, (1, 2_559_999, 2_559_999)),
     ],
 )
-def test_the_leaves_of_a_tree_of_forty_moves(depth: int, worst: int, best: int, types: tuple[int, int, int]) -> None:
+def test_leaf_counts_with_forty_moves_are_known(depth: int, worst: int, best: int, types: tuple[int, int, int]) -> None:
     assert most_leaves(40, depth) == worst
     assert fewest_leaves(40, depth) == best
     assert minimal_tree(40, depth) == types
@@ -48,7 +48,7 @@ def test_the_leaves_of_a_tree_of_forty_moves(depth: int, worst: int, best: int, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["alpha_beta", "negascout"])
-def test_with_the_best_order_exactly_the_minimal_tree_is_visited(algorithm: Algorithm) -> None:
+def test_with_perfect_ordering_exactly_the_minimal_tree_is_visited(algorithm: Algorithm) -> None:
     for branching, depth in [*itertools.product([2, 3, 7], [1, 2, 3, 4, 5, 6, 7]), *((40, depth) for depth in range(1, 7))]:
         game = UniformTree(branching, depth)
         value, leaves = root_value(game, games.new_state(game), algorithm)
@@ -57,7 +57,7 @@ def test_with_the_best_order_exactly_the_minimal_tree_is_visited(algorithm: Algo
 
 
 @pytest.mark.slow
-def test_with_the_worst_order_every_leaf_is_visited() -> None:
+def test_with_the_worst_ordering_every_leaf_is_visited() -> None:
     for branching, depth in itertools.product([2, 3, 7], [1, 2, 3, 4, 5]):
         game = UniformTree(branching, depth, worst_first=True)
         for algorithm in ("minimax", "alpha_beta"):
@@ -67,7 +67,7 @@ def test_with_the_worst_order_every_leaf_is_visited() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_that_deepens_puts_the_worst_order_right() -> None:
+def test_deepening_corrects_the_worst_ordering() -> None:
     game = UniformTree(7, 6, worst_first=True)
     search = MinimaxSearch(game, games.new_state(game), deepest=6, root="value")
     found = deepen(search, Budget(10**9, "nodes"), deepest=6)
@@ -121,14 +121,14 @@ def test_the_worked_example_of_a_win_that_cuts_depends_on_the_order() -> None:
     assert root_value(*left_to_right, "alpha_beta")[0] == root_value(*other_way_round, "alpha_beta")[0] == -1.0
 
 
-def test_the_best_line_is_known() -> None:
+def test_the_principal_variation_is_found() -> None:
     game = UniformTree(3, 5)
     search = MinimaxSearch(game, games.new_state(game), deepest=5)
     finish(search, 5)
     assert search.line == [0, 0, 0, 0, 0]
 
 
-def test_equally_good_moves_are_told_from_moves_that_only_come_close() -> None:
+def test_ties_are_distinguished_from_near_ties() -> None:
     """The second move is worse than the first by a hair, the third exactly as good."""
     game, state = tree_of(3, 0.5, 0.75, 0.75, 0.5 - COST, 1.0, 1.0, 1.0, 0.5, 1.0)
     for algorithm in ALGORITHMS:

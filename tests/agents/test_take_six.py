@@ -41,12 +41,12 @@ def chosen(name: str, rows: list[list[int]], hand: list[int], row_choice: str = 
         ([[88], [94], [66], [59]], [5, 9, 67], "67@2", "67@2"),
     ],
 )
-def test_the_card_and_the_row(rows: list[list[int]], hand: list[int], plain: str, plus: str) -> None:
+def test_both_players_choose_the_expected_cards(rows: list[list[int]], hand: list[int], plain: str, plus: str) -> None:
     assert chosen("take_six_comparison", rows, hand) == plain
     assert chosen("take_six_comparison_plus", rows, hand) == plus
 
 
-def test_the_lowest_card_is_played_if_none_follows() -> None:
+def test_the_lowest_card_is_played_if_none_qualifies() -> None:
     rows = [[94, 95], [93], [91, 92], [90, 101]]
     game = TakeSix(row_choice="after")
     state = game.deal([94, 93, 91, 90], [[*range(31, 41)], *REST])
@@ -57,7 +57,7 @@ def test_the_lowest_card_is_played_if_none_follows() -> None:
 
 @pytest.mark.parametrize("name", ["take_six_comparison", "take_six_comparison_plus"])
 @pytest.mark.parametrize("row_choice", ["before", "needed", "after"])
-def test_whole_games_are_played_from_the_own_view(name: str, row_choice: str) -> None:
+def test_whole_games_are_played_from_the_players_own_view(name: str, row_choice: str) -> None:
     game = TakeSix(players=4, row_choice=row_choice)
     agent = make_agent(name, game)
     state, dealt = games.new_state(game, 5), games.new_state(game, 5)
@@ -79,7 +79,7 @@ def test_whole_games_are_played_from_the_own_view(name: str, row_choice: str) ->
     ("name", "fewest", "most"),
     [("take_six_comparison", 0.546, 0.122), ("take_six_comparison_plus", 0.668, 0.068)],
 )
-def test_against_two_random_players_they_win_as_often_as_they_should(name: str, fewest: float, most: float) -> None:
+def test_both_players_beat_two_random_players_at_the_expected_rate(name: str, fewest: float, most: float) -> None:
     game, count = TakeSix(ties="strict"), 400
     players: list[Agent] = [make_agent(name, game), make_agent("random", game), make_agent("random", game)]
     rng = np.random.default_rng(11)

@@ -63,7 +63,7 @@ def test_the_rule_player_wins_exactly_as_often_as_its_rules_say(
         ([0, 8, 1, 4, 5], {"c3"}),
     ],
 )
-def test_the_rules_go_from_winning_to_blocking_to_the_centre(moves: list[int], answers: set[str]) -> None:
+def test_the_rule_player_wins_then_blocks_then_takes_the_centre(moves: list[int], answers: set[str]) -> None:
     state = games.replay(GAME, moves)
     rng = np.random.default_rng(1)
     agent = named("tic_tac_toe_rules")
@@ -83,14 +83,14 @@ def test_the_best_response_wins_two_games_of_thirty_five_as_second_player() -> N
     assert choice.value == pytest.approx(2 / 35)
 
 
-def test_the_best_response_to_random_play_is_found_as_well() -> None:
+def test_the_best_response_to_random_play_is_found() -> None:
     agent = make_agent("best_response:random", GAME)
     value = agent.choose(GAME, games.new_state(GAME), np.random.default_rng(2)).value
     assert value is not None
     assert 0.98 < value < 1.0
 
 
-def test_two_moves_of_equal_worth_are_equally_likely() -> None:
+def test_ties_are_broken_uniformly() -> None:
     agent, rng = make_agent("best_response:tic_tac_toe_rules", GAME), np.random.default_rng(5)
     state = games.replay(GAME, [4, 1])  # an edge: several ways to win by force
     chosen = np.bincount([agent.choose(GAME, state, rng).action for _ in range(600)], minlength=9)
@@ -103,20 +103,20 @@ def test_two_moves_of_equal_worth_are_equally_likely() -> None:
     ("text", "game", "said"),
     [
         ("tic_tac_toe_rules", "connect_four", "tic_tac_toe_rules plays tic_tac_toe, not connect_four"),
-        ("tic_tac_toe_rules:2", "tic_tac_toe", "takes nothing after a colon"),
-        ("best_response", "tic_tac_toe", "best_response needs the agent to be answered"),
+        ("tic_tac_toe_rules:2", "tic_tac_toe", "takes no argument after a colon"),
+        ("best_response", "tic_tac_toe", "best_response needs an opponent"),
         ("best_response:nobody", "tic_tac_toe", "no agent is called 'nobody'"),
         ("best_response:random", "chinese_checkers_star37", "has 3 players"),
         ("best_response:take_six_comparison", "take_six", "take_six_comparison"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, game: str, said: str) -> None:
+def test_invalid_spellings_are_refused(text: str, game: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         make_agent(text, games.make(game))
     assert said in str(refusal.value)
 
 
-def test_a_game_too_large_to_be_remembered_is_refused() -> None:
+def test_a_game_with_too_many_positions_is_refused() -> None:
     agent = BestResponseAgent(GAME, make_agent("random", GAME), max_positions=100)
-    with pytest.raises(InvalidRequest, match="more than 100 positions that matter"):
+    with pytest.raises(InvalidRequest, match="more than 100 relevant positions"):
         agent.choose(GAME, games.new_state(GAME), np.random.default_rng(0))

@@ -44,7 +44,7 @@ def searched(game: Game, state: State, simulations: int, *, seed: int = 1) -> Uc
     ],
 )
 @pytest.mark.parametrize("final", ["mean", "visits"])
-def test_it_finds_wins_and_prevents_losses(moves: str, simulations: int, answers: set[str], least: float, final: str) -> None:
+def test_uct_finds_wins_and_prevents_losses(moves: str, simulations: int, answers: set[str], least: float, final: str) -> None:
     game = games.make("connect_four")
     state, agent = position(game, moves), made(f"uct:{simulations},final={final}", game)
     rngs = [np.random.default_rng(seed) for seed in range(40)]
@@ -68,7 +68,7 @@ def test_simulations_are_counted_at_every_node() -> None:
                 assert edge[VISITS] == 1 + own[:, VISITS].sum(), "its own game, and those of its moves"
 
 
-def test_a_search_in_portions_is_the_same_search() -> None:
+def test_a_resumed_search_equals_an_uninterrupted_one() -> None:
     game = games.make("connect_four")
     whole, parts = searched(game, games.new_state(game), 1500), searched(game, games.new_state(game), 1)
     for simulations in (2, 700, 1500):
@@ -84,14 +84,14 @@ def test_the_same_seed_gives_the_same_move() -> None:
     assert len({choice.action for choice in first}) > 1
 
 
-def test_equally_good_moves_are_chosen_by_lot() -> None:
+def test_ties_are_broken_at_random() -> None:
     game = games.make("connect_four")
     state, rng = position(game, "d a e a f b"), np.random.default_rng(5)  # c1 and g1 both win
     names = [game.action_name(state, made("uct:300", game).choose(game, state, rng).action) for _ in range(40)]
     assert {*names} == {"c1", "g1"}
 
 
-def test_the_position_is_left_alone() -> None:
+def test_the_position_is_not_modified() -> None:
     game = games.make("connect_four")
     state = position(game, "d d c")
     state.setflags(write=False)
@@ -102,7 +102,7 @@ def test_the_position_is_left_alone() -> None:
 
 
 @pytest.mark.slow
-def test_each_of_three_players_plays_for_itself() -> None:
+def test_each_of_three_players_maximises_its_own_score() -> None:
     game = games.make("chinese_checkers_star37")
     movers = set()
     for seed in range(6):
@@ -144,7 +144,7 @@ def outcomes(game: Game, state: State) -> list[tuple[float, ...]]:
     return ends
 
 
-def test_a_full_tree_goes_on_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_tree_continues_to_count_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "MOST_NODES", 1 << 10)
     game = games.make("connect_four")
     search = searched(game, games.new_state(game), 5000)
@@ -167,13 +167,13 @@ class Slow:
 
 
 @pytest.mark.parametrize("limit_ms", [1, 20, 100, 5000])
-def test_a_budget_of_time_is_kept(limit_ms: int) -> None:
+def test_a_time_budget_is_kept(limit_ms: int) -> None:
     slow = Slow()
     spend(slow, Budget(limit_ms, "ms"), clock=slow.clock)  # type: ignore[arg-type]
     assert slow.simulations == max(1, limit_ms - 4)
 
 
-def test_budgets_of_time_and_nodes_end() -> None:
+def test_time_and_node_budgets_end_the_search() -> None:
     game = games.make("connect_four")
     assert made("uct:5ms", game).choose(game, games.new_state(game), np.random.default_rng(7)).nodes > 0
     search = UctSearch(game, games.new_state(game), plan_for(game), seed=1)
@@ -183,7 +183,7 @@ def test_budgets_of_time_and_nodes_end() -> None:
 
 
 @pytest.mark.slow
-def test_greedy_games_are_shorter() -> None:
+def test_greedy_rollouts_are_shorter() -> None:
     game = games.make("chinese_checkers_star37")
     state, plies = games.new_state(game), {}
     for greedy in (False, True):
@@ -193,7 +193,7 @@ def test_greedy_games_are_shorter() -> None:
     assert plies[True] < plies[False] / 2
 
 
-def test_a_game_broken_off_counts_what_the_rules_estimate() -> None:
+def test_a_rollout_cut_off_is_scored_by_the_rules() -> None:
     game = games.make("chinese_checkers_star37")
     state = games.new_state(game)
     search = UctSearch(game, state, plan_for(game, most_plies=0), seed=1)
@@ -216,15 +216,15 @@ def test_a_game_broken_off_counts_what_the_rules_estimate() -> None:
         ("uct:10,max_rollout_plies=30,c=0.5", "uct:10,c=0.5,max_rollout_plies=30"),
     ],
 )
-def test_it_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> None:
+def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name: str) -> None:
     assert made(text, games.make("connect_four")).name == name
 
 
 @pytest.mark.parametrize(
     ("text", "game", "said"),
     [
-        ("uct", "connect_four", "'uct' needs simulations or another budget: '' is no budget; write 1000 (simulations)"),
-        ("uct:0", "connect_four", "'0' is out of range; there may be 1 to 100,000,000 simulations"),
+        ("uct", "connect_four", "'uct' needs simulations or another budget: '' is not a budget; write 1000 (simulations)"),
+        ("uct:0", "connect_four", "'0' is out of range; want 1 to 100,000,000 simulations"),
         ("uct:10,final=best", "connect_four", "option 'final': Input should be 'mean' or 'visits'"),
         ("uct:10,c=-1", "connect_four", "option 'c': Input should be greater than or equal to 0"),
         (
@@ -232,14 +232,14 @@ def test_it_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> 
             "connect_four",
             "option 'depth': Extra inputs are not permitted. Options and their defaults: c=0.7071",
         ),
-        ("uct:10,model=7", "connect_four", "uct:10,model=7 asks a model, and there is none here; leave out model=7"),
-        ("uct:10,confidence=5", "connect_four", "confidence is that in a model; say which with model=VERSION"),
-        ("uct:10,epsilon=0.5", "connect_four", "epsilon is a share of greedy games; add rollout=greedy"),
-        ("uct:10,rollout=greedy", "connect_four", "connect_four has no greedy moves; leave out rollout=greedy"),
+        ("uct:10,model=7", "connect_four", "uct:10,model=7 needs a model, but none is available; leave out model=7"),
+        ("uct:10,confidence=5", "connect_four", "confidence needs a model; add model=VERSION"),
+        ("uct:10,epsilon=0.5", "connect_four", "epsilon needs greedy rollouts; add rollout=greedy"),
+        ("uct:10,rollout=greedy", "connect_four", "connect_four has no rule move_value; leave out rollout=greedy"),
         ("uct:10,model=7", "take_six", "uct:10,model=7 plays games with perfect information; take_six has"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, game: str, said: str) -> None:
+def test_invalid_spellings_are_refused(text: str, game: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         made(text, games.make(game))
     assert said in str(refusal.value)

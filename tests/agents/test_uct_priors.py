@@ -82,7 +82,7 @@ def hard_positions(count: int) -> list[State]:
 
 
 @pytest.mark.slow
-def test_a_model_that_knows_the_game_makes_it_better_at_equal_simulations() -> None:
+def test_priors_of_a_good_model_improve_play_at_equal_simulations() -> None:
     right = {}
     for text in ("uct:30", "uct:30,model=1,confidence=10"):
         agent, rng = made(text, GAME, all_knowing), np.random.default_rng(2)
@@ -91,7 +91,7 @@ def test_a_model_that_knows_the_game_makes_it_better_at_equal_simulations() -> N
     assert right["uct:30,model=1,confidence=10"] >= 99
 
 
-def test_without_confidence_it_is_plain_uct_and_asks_nobody() -> None:
+def test_without_confidence_the_search_is_plain_uct_and_evaluates_nothing() -> None:
     def nobody(batch: LeafBatch, version: ModelVersion) -> Evaluation:
         raise AssertionError("asked")
 
@@ -103,7 +103,7 @@ def test_without_confidence_it_is_plain_uct_and_asks_nobody() -> None:
         assert choices[0] == choices[1]
 
 
-def test_prior_visits_count_for_choosing_and_not_as_simulations() -> None:
+def test_prior_visits_count_in_selection_and_not_as_simulations() -> None:
     def priors(position: State, actions: np.ndarray) -> np.ndarray:
         return np.where(actions == 4, 0.9, -0.9)
 
@@ -118,7 +118,7 @@ def test_prior_visits_count_for_choosing_and_not_as_simulations() -> None:
     assert root.values[:4] == pytest.approx(-0.9)
 
 
-def test_all_moves_of_a_position_are_asked_about_in_one_request() -> None:
+def test_all_moves_of_a_position_are_evaluated_in_one_request() -> None:
     asked: list[int] = []
 
     def counting(batch: LeafBatch, version: ModelVersion) -> Evaluation:
@@ -132,5 +132,5 @@ def test_all_moves_of_a_position_are_asked_about_in_one_request() -> None:
     assert len(asked) <= 40
 
 
-def test_its_name_says_the_model() -> None:
+def test_the_name_has_the_model() -> None:
     assert made("uct:40,confidence=3,model=7,c=0.7071", GAME, all_knowing).name == "uct:40,model=7,confidence=3.0"

@@ -120,7 +120,7 @@ def fake_prior(game: Game) -> Prior:
     ],
 )
 @pytest.mark.slow
-def test_every_move_is_visited_as_often_as_in_the_textbook(name: str, moves: list[int], simulations: int) -> None:
+def test_visits_equal_those_of_the_textbook_algorithm(name: str, moves: list[int], simulations: int) -> None:
     game = games.make(name)
     state = games.replay(game, moves)
     for seed in range(3):
@@ -134,7 +134,7 @@ def test_every_move_is_visited_as_often_as_in_the_textbook(name: str, moves: lis
 
 @pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.5, 10.0])
-def test_with_priors_too(confidence: float) -> None:
+def test_visits_with_priors_equal_those_of_the_textbook_algorithm(confidence: float) -> None:
     game = games.make("tic_tac_toe")
     state, prior = games.replay(game, [4]), fake_prior(games.make("tic_tac_toe"))
     for seed in range(3):

@@ -34,7 +34,7 @@ def own_visits(search: UctSearch, node: int) -> int:
     return 1 + (int(search.tree.edges[start : start + count, VISITS].sum()) if start >= 0 else 0)
 
 
-def test_a_simulation_goes_to_one_of_the_views_below_its_move() -> None:
+def test_a_simulation_continues_at_the_child_with_its_view() -> None:
     game = games.make("rock_paper_scissors")
     state = games.new_state(game)
     core.play(game, state, 0)  # the second player does not know that, and is to move
@@ -52,7 +52,7 @@ def test_a_simulation_goes_to_one_of_the_views_below_its_move() -> None:
     assert views == len(nodes) - 1
 
 
-def test_nobody_plays_better_for_a_look_at_the_secret() -> None:
+def test_the_search_does_not_depend_on_a_simultaneous_choice() -> None:
     game = games.make("rock_paper_scissors")
     state = games.new_state(game)
     found = []
@@ -64,7 +64,7 @@ def test_nobody_plays_better_for_a_look_at_the_secret() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_the_others_hold_the_search_is_the_same() -> None:
+def test_the_search_does_not_depend_on_the_opponents_hands() -> None:
     game = games.make("take_six", row_choice="needed")
     state = games.new_state(game, 3)
     for _ in range(2 * game.spec().num_players):
@@ -75,6 +75,6 @@ def test_whatever_the_others_hold_the_search_is_the_same() -> None:
     assert same.actions.tolist() == games.legal(game, state)
 
 
-def test_a_model_is_not_asked_about_secrets() -> None:
+def test_a_model_is_refused_with_hidden_information() -> None:
     with pytest.raises(InvalidRequest, match="uct:10,model=7 plays games with perfect information"):
         from_spelling(Spelling.parse("uct:10,model=7"), games.make("rock_paper_scissors"), None)

@@ -25,7 +25,7 @@ def texts(path):
     return re.findall(r"<!-- (.*?) -->", path.read_text())
 
 
-def test_a_rating_chart_names_every_player_with_its_interval(tmp_path):
+def test_a_rating_chart_labels_every_player_with_its_interval(tmp_path):
     rating_chart([FIRST, RANDOM, SECOND], title="Who is best", path=tmp_path / "a.svg")
     shown = texts(tmp_path / "a.svg")
     names = [text for text in shown if text in {"random", "alpha_beta:1", "alpha_beta:2"}]
@@ -39,31 +39,31 @@ def test_a_ladder_chart_labels_the_rungs(tmp_path):
 
 
 @pytest.mark.parametrize("champions", [[], CHAMPIONS[:1]], ids=["none", "one"])
-def test_a_run_that_has_hardly_begun_is_drawn_too(tmp_path, champions):
+def test_the_ladder_of_a_run_just_started_is_drawn(tmp_path, champions):
     ladder_chart(champions, [RANDOM, FIRST], title="Early", path=tmp_path / "a.png", x_label="hours")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_equal_numbers_draw_equal_files(tmp_path):
+def test_equal_ratings_give_equal_chart_files(tmp_path):
     for name in ("a.svg", "b.svg", "a.png", "b.png"):
         ladder_chart(CHAMPIONS, [RANDOM, FIRST, SECOND], title="Climb", path=tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_labels_that_would_overlap_are_moved_apart_and_the_others_stay():
+def test_overlapping_labels_are_moved_apart_and_the_others_stay():
     assert _apart([0.0, 10.0, 11.0, 30.0], gap=4.0) == pytest.approx([0.0, 8.5, 12.5, 30.0])
     assert _apart([0.0, 0.0, 0.0], gap=2.0) == pytest.approx([-2.0, 0.0, 2.0])
     assert _apart([], gap=1.0) == []
 
 
-def test_labels_that_push_into_their_neighbours_move_together():
+def test_labels_moved_into_their_neighbours_move_as_one_block():
     places = _apart([0.0, 5.0, 6.0, 7.0], gap=4.0)
     assert all(later - earlier >= 4.0 - 1e-9 for earlier, later in pairwise(places))
 
 
 @pytest.mark.parametrize("name", ["chart.pdf", "chart", "chart.svg.gz"])
-def test_other_kinds_of_file_are_refused_before_anything_is_drawn(tmp_path, name):
+def test_unsupported_chart_formats_are_rejected_before_drawing(tmp_path, name):
     with pytest.raises(InvalidRequest, match=r"\.svg or \.png"):
         require_drawable(tmp_path / name)
     with pytest.raises(InvalidRequest):
@@ -71,14 +71,14 @@ def test_other_kinds_of_file_are_refused_before_anything_is_drawn(tmp_path, name
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_to_draw_is_said(tmp_path):
+def test_a_chart_without_ratings_is_rejected(tmp_path):
     with pytest.raises(InvalidRequest, match="nothing to draw"):
         rating_chart([], title="x", path=tmp_path / "a.svg")
     with pytest.raises(InvalidRequest, match="nothing to draw"):
         ladder_chart([], [], title="x", path=tmp_path / "a.svg")
 
 
-def test_matplotlib_is_imported_for_drawing_only_and_pyplot_never(tmp_path):
+def test_matplotlib_is_imported_for_drawing_only_and_without_pyplot(tmp_path):
     script = (
         "import sys, pathlib, zerofleet.strength.charts as c; from zerofleet.strength.ratings import Rating\n"
         "assert 'matplotlib' not in sys.modules\n"

@@ -39,7 +39,7 @@ def test_a_perfect_player_keeps_every_value_and_a_random_one_does_not(zerofleet)
     assert zerofleet("accuracy", "random", *words).json() == other
 
 
-def test_the_table_bands_the_plies(zerofleet):
+def test_the_accuracy_table_groups_plies_into_bands(zerofleet):
     outcome = zerofleet("accuracy", "greedy", "--game", "tic_tac_toe", "--positions", "30")
     assert outcome.code == 0
     assert "greedy, as it is, positions of random games" in outcome.out
@@ -70,7 +70,7 @@ def test_a_model_is_graded_with_its_search_and_without(zerofleet, run_with_champ
 
 
 @pytest.mark.slow
-def test_an_agent_that_asks_a_model_is_graded_as_any_other(zerofleet, run_with_champion):
+def test_an_agent_with_a_model_is_graded_like_any_other_agent(zerofleet, run_with_champion):
     words = ("--game", "tic_tac_toe", "--positions", "5", "--run-dir", str(run_with_champion))
     outcome = zerofleet("accuracy", "network,model=champion", *words, "--json")
     assert outcome.code == 0, outcome.err
@@ -89,7 +89,7 @@ def test_an_agent_that_asks_a_model_is_graded_as_any_other(zerofleet, run_with_c
         (("random", "--game", "take_six"), "two players"),
     ],
 )
-def test_what_cannot_be_graded_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
+def test_an_invalid_accuracy_request_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("accuracy", *words)
     assert outcome.code == 2
@@ -107,7 +107,7 @@ def test_moves_are_graded_by_the_rules():
     ]
 
 
-def test_shares_are_counted_by_band_and_those_that_say_nothing_apart():
+def test_shares_are_counted_by_band_and_decisive_positions_separately():
     graded = [
         GradedMove(0, True, 0, False),
         GradedMove(1, True, 0, True),
@@ -132,7 +132,7 @@ def test_random_positions_differ_and_spread_over_the_plies():
     assert max(map(len, found)) == 8
 
 
-async def test_positions_before_the_first_ply_wanted_are_left_out():
+async def test_positions_before_the_first_ply_are_left_out():
     found = random_positions(GAME, count=50, seed=1, first_ply=5)
     chooser = agent_chooser(GAME, make_agent("random", GAME), seed=1)
     own = await self_play_positions(GAME, chooser, count=20, seed=1, first_ply=5)
@@ -140,7 +140,7 @@ async def test_positions_before_the_first_ply_wanted_are_left_out():
 
 
 @pytest.mark.slow
-async def test_games_against_oneself_begin_with_openings_that_are_not_graded():
+async def test_openings_of_self_play_games_are_not_graded():
     chooser = agent_chooser(GAME, make_agent("perfect", GAME), seed=1)
     found = await self_play_positions(GAME, chooser, count=40, seed=1)
     assert len(found) == 40
@@ -149,7 +149,7 @@ async def test_games_against_oneself_begin_with_openings_that_are_not_graded():
 
 
 @pytest.mark.slow
-async def test_a_search_takes_a_win_that_the_policy_does_not_see():
+async def test_a_search_finds_a_win_that_the_policy_misses():
     win = tuple(games.read_moves(GAME, "a1 a3 b1 b3"))
     choosers = [
         model_chooser(GAME, UniformEvaluator(2), version=1, simulations=simulations, seed=1) for simulations in (0, 200)

@@ -16,7 +16,7 @@ ALL = {**command_line.COMMANDS, **{f"bench {name}": command for name, command in
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_command_has_a_help_that_shows_its_examples(zerofleet, name):
+def test_the_help_of_every_command_shows_its_examples(zerofleet, name):
     outcome = zerofleet(*name.split(), "--help")
     assert outcome.code == 0
     assert "Usage: zerofleet" in outcome.out
@@ -28,13 +28,13 @@ def test_every_command_has_a_help_that_shows_its_examples(zerofleet, name):
 def test_the_list_of_commands_is_grouped_and_complete(zerofleet):
     outcome = zerofleet("--help")
     assert outcome.code == 0
-    positions = [outcome.out.index(title) for title in ("Learn", "Use what was learnt", "Look inside", "This machine")]
+    positions = [outcome.out.index(title) for title in ("Train", "Play and analyse", "Inspect", "Operate")]
     assert positions == sorted(positions)
     assert all(command.summary in outcome.out for command in command_line.COMMANDS.values())
 
 
 @pytest.mark.parametrize("words", [("nonsense",), ("version", "--nonsense"), ("bench", "nonsense")])
-def test_a_wrong_word_is_one_line_and_a_hint(zerofleet, words):
+def test_an_unknown_word_prints_one_error_line_and_a_hint(zerofleet, words):
     outcome = zerofleet(*words)
     assert outcome.code == 2
     assert outcome.out == ""
@@ -47,7 +47,7 @@ def test_a_wrong_word_is_one_line_and_a_hint(zerofleet, words):
 @pytest.mark.parametrize(
     "error", [ModelNotFound("no version 7; there are 1 to 3"), IllegalMove("'z9' is not legal"), OSError(28, "No space left")]
 )
-def test_errors_made_for_people_are_one_line_with_exit_code_2(monkeypatch, zerofleet, error):
+def test_an_expected_error_prints_one_line_and_exits_with_code_2(monkeypatch, zerofleet, error):
     _replace_app(monkeypatch, error)
     outcome = zerofleet("fail")
     assert outcome.code == 2
@@ -55,7 +55,7 @@ def test_errors_made_for_people_are_one_line_with_exit_code_2(monkeypatch, zerof
     assert outcome.err == f"error: {error}\n"
 
 
-def test_debug_anywhere_in_the_line_keeps_the_traceback(monkeypatch):
+def test_debug_anywhere_on_the_command_line_keeps_the_traceback(monkeypatch):
     _replace_app(monkeypatch, ModelNotFound("no version 7"))
     with pytest.raises(ModelNotFound):
         command_line.main(["fail", "--debug"])
@@ -67,18 +67,18 @@ def test_a_defect_keeps_its_traceback(monkeypatch):
         command_line.main(["fail"])
 
 
-def test_interrupting_a_command_is_quiet(monkeypatch, zerofleet):
+def test_an_interrupted_command_prints_no_traceback(monkeypatch, zerofleet):
     _replace_app(monkeypatch, KeyboardInterrupt())
     outcome = zerofleet("fail")
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "")
 
 
-def test_an_exit_code_passes_through(monkeypatch, zerofleet):
+def test_the_exit_code_of_a_command_is_that_of_the_process(monkeypatch, zerofleet):
     _replace_app(monkeypatch, typer.Exit(1))
     assert zerofleet("fail").code == 1
 
 
-def test_version_names_what_decides_the_behaviour(zerofleet):
+def test_version_lists_the_main_dependencies(zerofleet):
     versions = zerofleet("version", "--json").json()
     assert {"zerofleet", "python", "torch", "numba", "grpcio", "protobuf"} <= set(versions)
     assert versions["zerofleet"] in zerofleet("version").out

@@ -10,7 +10,7 @@ from zerofleet.agents import make_agent
 from zerofleet.cli.bench.agent import measure, random_positions
 
 
-def test_json_has_the_fields_that_scripts_read(zerofleet):
+def test_bench_agent_prints_all_fields_as_json(zerofleet):
     words = ("bench", "agent", "alpha_beta:3", "--game", "tic_tac_toe", "--positions", "5", "--seconds", "0", "--json")
     figures = zerofleet(*words).json()
     assert (figures["game"], figures["agent"], figures["positions"]) == ("tic_tac_toe", "alpha_beta:3", 5)
@@ -21,20 +21,20 @@ def test_json_has_the_fields_that_scripts_read(zerofleet):
     assert figures["ms_per_move_95"] <= figures["ms_per_move_most"]
 
 
-def test_the_table_names_the_agent_and_the_game(zerofleet):
+def test_bench_agent_prints_a_table_with_agent_and_game(zerofleet):
     outcome = zerofleet("bench", "agent", "greedy", "--game", "connect_four", "--seconds", "0", "--set", "columns=5")
     assert outcome.code == 0
     assert "greedy in connect_four_columns5: 100 moves in 100 positions" in outcome.out
-    assert "nodes a second" in outcome.out
+    assert "nodes per second" in outcome.out
 
 
-def test_an_agent_that_does_not_exist_is_refused(zerofleet):
+def test_bench_agent_rejects_an_unknown_agent(zerofleet):
     outcome = zerofleet("bench", "agent", "stockfish")
     assert outcome.code == 2
     assert "no agent is called 'stockfish'" in outcome.err
 
 
-def test_the_seed_decides_the_positions_and_the_nodes():
+def test_equal_seeds_measure_an_agent_on_equal_positions_with_equal_nodes():
     game = games.make("tic_tac_toe")
     first, second = ([state.tolist() for state in itertools.islice(random_positions(game, 7), 30)] for _ in range(2))
     assert first == second
@@ -43,7 +43,7 @@ def test_the_seed_decides_the_positions_and_the_nodes():
     assert nodes[0] == nodes[1]
 
 
-def test_agents_are_measured_where_something_is_hidden():
+def test_agents_are_measured_in_games_with_hidden_information():
     game = games.make("take_six")
     figures = measure(game, make_agent("take_six_comparison", game), positions=3, seconds=0.0)
     assert figures.nodes_per_move == 0

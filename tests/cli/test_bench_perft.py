@@ -6,7 +6,7 @@ import games
 from zerofleet.cli.bench.perft import run
 
 
-def test_the_counts_come_with_the_speed():
+def test_perft_returns_counts_and_speed():
     figures = run("connect_four", 6, {"rows": 4, "columns": "5"})
     assert figures["counts"] == [5, 25, 125, 625, 3120, 15500]
     assert figures["finished"] == [0] * 6
@@ -15,26 +15,26 @@ def test_the_counts_come_with_the_speed():
     assert figures["positions_per_second"] > 0
 
 
-def test_bad_parameters_are_refused():
+def test_perft_rejects_invalid_game_parameters():
     with pytest.raises(games.InvalidParameters):
         run("connect_four", 3, {"rows": 1})
     with pytest.raises(games.UnknownGame):
         run("ludo", 3)
 
 
-def test_json_has_the_fields_that_scripts_read(zerofleet):
+def test_bench_perft_prints_all_fields_as_json(zerofleet):
     figures = zerofleet("bench", "perft", "tic_tac_toe", "--depth", "3", "--json").json()
     assert figures["counts"] == [9, 72, 504]
     assert figures["positions_per_second"] > 0
 
 
-def test_the_table_shows_every_length(zerofleet):
+def test_bench_perft_prints_a_row_for_every_length(zerofleet):
     outcome = zerofleet("bench", "perft", "connect_four", "--depth", "4", "--set", "columns=25")
     assert outcome.code == 0
     assert "connect_four_columns25" in outcome.out
     assert "390,625" in outcome.out
-    assert "positions a second" in outcome.out
+    assert "positions per second" in outcome.out
 
 
-def test_a_depth_of_nothing_is_refused(zerofleet):
+def test_bench_perft_rejects_a_depth_of_zero(zerofleet):
     assert zerofleet("bench", "perft", "tic_tac_toe", "--depth", "0").code == 2

@@ -12,7 +12,7 @@ STATES = np.array([games.replay(GAME, games.read_moves(GAME, text)) for text in 
 
 
 @pytest.mark.slow
-def test_the_ablation_says_nodes_and_finds_equal_values():
+def test_the_ablation_reports_nodes_and_equal_values():
     found = {step.step: step.depths for step in measure_steps(STATES, range(2, 4), 60.0)}
     assert list(found) == [name for name, _ in STEPS]
     nodes = {name: [depth.nodes for depth in depths] for name, depths in found.items()}
@@ -35,7 +35,7 @@ def test_generators_count_the_same_replies_and_plain_python_finds_the_same_value
 
 
 @pytest.mark.slow
-def test_what_would_take_too_long_is_left_out(zerofleet):
+def test_searches_beyond_the_time_limit_are_left_out(zerofleet):
     outcome = zerofleet("bench", "rhombus_search", "--positions", "1", "--depth", "3", "--seconds", "0", "--json")
     figures = outcome.json()
     assert [len(step["depths"]) for step in figures["steps"]] == [1] * len(STEPS)

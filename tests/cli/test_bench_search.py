@@ -9,7 +9,7 @@ from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.uniform import uniform_policy
 
 
-def test_the_table_answers_as_the_uniform_evaluator_does():
+def test_the_uniform_table_equals_the_uniform_evaluator():
     game = make("connect_four")
     legal = np.array([[0, 1, 2, 3, 4, 5, 6], [2, 5, -1, -1, -1, -1, -1], [3, -1, -1, -1, -1, -1, -1]], dtype=np.int16)
     policy, value, heads = UniformTable(game, rows=8).answer(LeafBatch(np.zeros((3, 1), np.uint8), legal, extra_heads=1))
@@ -29,7 +29,7 @@ def test_every_simulation_of_every_move_is_counted_once():
 
 
 @pytest.mark.slow
-def test_json_has_the_fields_that_scripts_read(zerofleet):
+def test_bench_search_prints_all_fields_as_json(zerofleet):
     words = ["bench", "search", "--game", "connect_four", "--games", "2", "--simulations", "8", "--seconds", "0.01", "--json"]
     figures = zerofleet(*words, "--set", "rows=4", "--set", "columns=5").json()
     assert figures["game"] == "connect_four_rows4_columns5"
@@ -37,15 +37,15 @@ def test_json_has_the_fields_that_scripts_read(zerofleet):
     assert figures["bytes_per_game"] > 0
 
 
-def test_an_unknown_game_is_named_with_those_that_exist(zerofleet):
+def test_the_error_for_an_unknown_game_lists_the_available_ones(zerofleet):
     outcome = zerofleet("bench", "search", "--game", "ludo")
     assert outcome.code == 2
-    assert outcome.err.startswith("error: no game is called 'ludo'; there are ")
+    assert outcome.err.startswith("error: no game is called 'ludo'; available: ")
     assert "tic_tac_toe" in outcome.err
 
 
-def test_a_search_that_a_game_does_not_allow_says_which_one_does(zerofleet):
+def test_the_error_for_an_unsuitable_search_names_a_suitable_one(zerofleet):
     outcome = zerofleet("bench", "search", "--game", "connect_four", "--information", "predict")
     assert outcome.code == 2
-    assert "nothing in connect_four is hidden" in outcome.err
+    assert "connect_four is a game of perfect information, so information=predict does not apply" in outcome.err
     assert "information=open" in outcome.err

@@ -7,13 +7,13 @@ import pytest
 from zerofleet.cli.bench.serve import _fill
 
 
-def test_positions_are_counted_by_the_size_of_their_batch():
+def test_batch_fill_is_the_share_of_positions_by_batch_size():
     assert _fill({1: 8, 2: 4, 3: 4, 4: 3, 64: 1, 65: 0}) == {"1": 0.0769, "2": 0.0769, "4": 0.2308, "64": 0.6154}
     assert _fill({}) == {}
 
 
 @pytest.mark.slow
-def test_json_has_the_fields_that_scripts_read(zerofleet):
+def test_bench_serve_prints_all_fields_as_json(zerofleet):
     figures = zerofleet("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--json").json()
     assert figures["game"] == "tic_tac_toe"
     assert figures["raw_positions_per_second"] > 0
@@ -27,7 +27,7 @@ def test_json_has_the_fields_that_scripts_read(zerofleet):
 
 
 @pytest.mark.slow
-def test_a_server_that_cannot_start_is_named(zerofleet):
+def test_bench_serve_reports_why_its_server_failed_to_start(zerofleet):
     outcome = zerofleet("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--precision", "float16")
     assert outcome.code != 0
     assert "float16 needs a GPU" in outcome.err

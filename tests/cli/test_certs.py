@@ -17,7 +17,7 @@ def _contents(root):
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_everybody_gets_an_identity_that_a_service_accepts(zerofleet, tmp_path):
+def test_every_identity_has_a_certificate_that_services_accept(zerofleet, tmp_path):
     outcome = zerofleet("certs", str(tmp_path / "certs"), "--json")
     assert outcome.code == 0, outcome.err
     said = outcome.json()["identities"]
@@ -31,7 +31,7 @@ def test_everybody_gets_an_identity_that_a_service_accepts(zerofleet, tmp_path):
         assert Tls(directory / "ca.crt", directory).load().key is not None
 
 
-def test_keys_and_directories_are_the_owners_alone(zerofleet, tmp_path):
+def test_keys_and_directories_are_accessible_to_their_owner_only(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path / "certs"))
     keys = list((tmp_path / "certs").rglob("*.key"))
     assert len(keys) == len(EVERYBODY)
@@ -40,18 +40,18 @@ def test_keys_and_directories_are_the_owners_alone(zerofleet, tmp_path):
     assert list((tmp_path / "certs").rglob("*.tmp")) == []
 
 
-def test_nothing_is_overwritten(zerofleet, tmp_path):
+def test_existing_certificates_are_not_overwritten_without_renew(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path))
     before = _contents(tmp_path)
     outcome = zerofleet("certs", str(tmp_path), "--json")
     assert not any(one["made"] for one in outcome.json()["identities"])
     refused = zerofleet("certs", str(tmp_path), "--name", "gatekeeper=gate.example")
     assert refused.code == 2
-    assert "has a certificate without gate.example; nothing is overwritten: add --renew" in refused.err
+    assert "has a certificate without gate.example; nothing was overwritten: add --renew" in refused.err
     assert _contents(tmp_path) == before
 
 
-def test_renewal_keeps_authority_and_names_and_makes_new_keys(zerofleet, tmp_path):
+def test_renewal_keeps_authority_and_names_and_issues_new_keys(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path), "--name", "gatekeeper=gate.example")
     before = _contents(tmp_path)
     outcome = zerofleet("certs", str(tmp_path), "--renew", "--days", "90", "--name", "gatekeeper=10.0.0.7", "--json")
@@ -65,7 +65,7 @@ def test_renewal_keeps_authority_and_names_and_makes_new_keys(zerofleet, tmp_pat
     assert kept == {name for name in after if name.endswith("ca.crt")} | {"authority/ca.key"}
 
 
-def test_one_identity_alone_is_made_or_renewed(zerofleet, tmp_path):
+def test_a_single_identity_can_be_issued_or_renewed(zerofleet, tmp_path):
     made = zerofleet("certs", str(tmp_path), "--identity", "anna", "--json").json()["identities"]
     assert [one["name"] for one in made] == ["authority", "anna"]
     certificate = x509.load_pem_x509_certificate((tmp_path / "anna" / "tls.crt").read_bytes())
@@ -77,28 +77,28 @@ def test_one_identity_alone_is_made_or_renewed(zerofleet, tmp_path):
     ("words", "said"),
     [
         (("--name", "gatekeeper"), "'gatekeeper' is not IDENTITY=HOST"),
-        (("--name", "gatekeeper=no host"), "'no host' is neither a host name"),
-        (("--identity", "../evil"), "'../evil' is no name of an identity"),
-        (("--identity", "authority"), "'authority' is no name of an identity"),
+        (("--name", "gatekeeper=no host"), "'no host' (from --name) is neither a lower-case host name"),
+        (("--identity", "../evil"), "'../evil' is not a valid identity name"),
+        (("--identity", "authority"), "'authority' is not a valid identity name"),
         (("--renew",), "has no certificates to renew"),
         (("--days", "0"), "greater than or equal to 1"),
     ],
 )
-def test_what_cannot_be_made_is_one_clear_error(zerofleet, tmp_path, words, said):
+def test_an_invalid_certificate_request_is_rejected_with_one_error_line(zerofleet, tmp_path, words, said):
     outcome = zerofleet("certs", str(tmp_path / "certs"), *words)
     assert outcome.code == 2
     assert said in " ".join(outcome.err.split())
 
 
-def test_only_what_is_there_is_renewed(zerofleet, tmp_path):
+def test_only_existing_certificates_are_renewed(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path), "--identity", "anna")
-    for name, said in (("bob", "has no tls.crt to renew"), ("../evil", "is no name of an identity")):
+    for name, said in (("bob", "has no tls.crt to renew"), ("../evil", "is not a valid identity name")):
         outcome = zerofleet("certs", str(tmp_path), "--renew", "--identity", name)
         assert outcome.code == 2
         assert said in outcome.err
 
 
-def test_half_an_authority_is_not_mended(zerofleet, tmp_path):
+def test_an_authority_without_key_or_certificate_is_rejected(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path))
     (tmp_path / "authority" / "ca.key").unlink()
     outcome = zerofleet("certs", str(tmp_path))
@@ -107,6 +107,6 @@ def test_half_an_authority_is_not_mended(zerofleet, tmp_path):
 
 
 @pytest.mark.slow
-def test_other_commands_start_without_the_library(tmp_path):
+def test_only_certs_imports_the_cryptography_library(tmp_path):
     code = "import sys, zerofleet.service.settings, zerofleet.cli.app; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

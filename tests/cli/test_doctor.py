@@ -30,12 +30,12 @@ def test_a_failed_check_is_shown_with_advice_and_exit_code_1(zerofleet, monkeypa
     assert "1 failed" in outcome.out
 
 
-def test_an_old_python_is_refused():
+def test_an_old_python_fails_the_check():
     assert checkup.check_python((3, 10, 2)).status == "fail"
     assert checkup.check_python((3, 11, 0)).status == "ok"
 
 
-def test_another_version_than_the_pinned_one_is_a_warning(tmp_path):
+def test_an_unpinned_package_version_is_a_warning(tmp_path):
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("# pins\nnumpy==0.1\ntyper==0.2  # old\n")
     found = checkup.check_packages(constraints)
@@ -46,25 +46,25 @@ def test_another_version_than_the_pinned_one_is_a_warning(tmp_path):
 
 
 @pytest.mark.parametrize(("free", "status"), [(1 << 20, "fail"), (1 << 40, "ok")])
-def test_a_full_disk_fails(monkeypatch, tmp_path, free, status):
+def test_a_full_disk_fails_the_check(monkeypatch, tmp_path, free, status):
     monkeypatch.setattr(checkup.shutil, "disk_usage", lambda path: Usage(free, 0, free))
     assert checkup.check_disk(tmp_path / "not" / "yet").status == status
 
 
-def test_torch_that_does_not_import_fails_with_its_last_words(monkeypatch):
+def test_a_failed_import_of_torch_is_reported_with_its_last_line(monkeypatch):
     ended = subprocess.CompletedProcess([], 1, "", "Traceback\nImportError: libc10.so is missing\n")
     monkeypatch.setattr(checkup.subprocess, "run", lambda *_, **__: ended)
     found = checkup.check_torch()
     assert (found.status, found.detail) == ("fail", "ImportError: libc10.so is missing")
 
 
-async def test_a_stream_that_answers_is_counted(tmp_path):
+async def test_a_reachable_stream_is_reported_with_its_waiting_games(tmp_path):
     found = await checkup.check_stream(f"sqlite:///{tmp_path}/games.db")
     assert found.status == "ok"
     assert "0 games waiting" in found.detail
 
 
-async def test_a_stream_that_does_not_answer_fails_and_hides_the_password(monkeypatch):
+async def test_an_unreachable_stream_fails_the_check_without_showing_the_password(monkeypatch):
     monkeypatch.setattr(checkup, "STREAM_TIMEOUT_S", 0.2)
     found = await checkup.check_stream("redis://:secret@127.0.0.1:1/0")
     assert found.status == "fail"

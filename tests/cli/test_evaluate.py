@@ -20,7 +20,7 @@ def address(run_with_champion: Path):
 
 
 @pytest.mark.slow
-def test_the_network_alone_names_every_move_with_its_prior(zerofleet, address):
+def test_the_network_alone_lists_every_move_with_its_prior(zerofleet, address):
     outcome = zerofleet("evaluate", "tic_tac_toe", "--moves", "b2,a1", "--address", address)
     assert outcome.code == 0
     assert "2 . X .\n1 O . ." in outcome.out
@@ -30,7 +30,7 @@ def test_the_network_alone_names_every_move_with_its_prior(zerofleet, address):
 
 
 @pytest.mark.slow
-def test_a_search_finds_the_win_and_says_it_in_json(zerofleet, address):
+def test_a_search_finds_the_win_and_prints_it_as_json(zerofleet, address):
     words = ("evaluate", "tic_tac_toe", "--moves", "a1 a3 b1 b3", "--simulations", "64", "--address", address, "--json")
     answer = zerofleet(*words).json()
     assert answer["after"] == ["a1", "a3", "b1", "b3"]
@@ -43,13 +43,13 @@ def test_a_search_finds_the_win_and_says_it_in_json(zerofleet, address):
 
 
 @pytest.mark.slow
-def test_a_finished_game_has_scores_instead(zerofleet, address):
+def test_a_finished_game_is_evaluated_by_its_scores(zerofleet, address):
     outcome = zerofleet("evaluate", "tic_tac_toe", "--moves", "a1,a3,b1,b3,c1", "--address", address)
     assert "the game is over: X +1   O -1" in outcome.out
 
 
 @pytest.mark.slow
-def test_a_server_is_started_where_none_is_up(zerofleet, run_with_champion):
+def test_evaluate_starts_a_server_if_none_is_running(zerofleet, run_with_champion):
     outcome = zerofleet("evaluate", "tic_tac_toe", "--run-dir", str(run_with_champion), "--simulations", "16")
     assert outcome.code == 0
     assert "model 1, 16 simulations" in outcome.out
@@ -64,7 +64,7 @@ def test_a_server_is_started_where_none_is_up(zerofleet, run_with_champion):
         (("--address", "127.0.0.1:1"), "127.0.0.1:1 does not answer"),
     ],
 )
-def test_what_cannot_be_answered_is_one_clear_line(zerofleet, run_with_champion, words, said):
+def test_an_invalid_evaluate_request_is_rejected_with_one_error_line(zerofleet, run_with_champion, words, said):
     where = () if "--address" in words else ("--run-dir", str(run_with_champion))
     outcome = zerofleet("evaluate", "tic_tac_toe", *words, *where)
     assert outcome.code == 2

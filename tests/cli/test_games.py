@@ -40,7 +40,7 @@ def run(tmp_path):
         yield root  # the writer is still there
 
 
-def test_list_shows_the_newest_games_first(zerofleet, run):
+def test_games_list_shows_the_newest_games_first(zerofleet, run):
     listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(run), "--limit", "3", "--json").json()
     assert listed["total"] == 30
     assert [row["uid"] for row in listed["games"]] == [uid(29), uid(28), uid(27)]
@@ -56,7 +56,7 @@ def test_list_shows_the_newest_games_first(zerofleet, run):
     assert "20 of 30 games" in text.err
 
 
-def test_show_replays_every_move_with_its_search(zerofleet, run):
+def test_games_show_replays_every_move_with_its_search(zerofleet, run):
     shown = zerofleet("games", "show", "tic_tac_toe", uid(7), "--run-dir", str(run))
     assert shown.code == 0
     stored = validate(decode_record(payload(7)))
@@ -66,7 +66,7 @@ def test_show_replays_every_move_with_its_search(zerofleet, run):
     assert f"over after {len(stored.movers)} moves" in shown.out
 
 
-def test_show_as_json_has_visits_and_targets_of_every_move(zerofleet, run):
+def test_games_show_prints_visits_and_targets_of_every_move_as_json(zerofleet, run):
     shown = zerofleet("games", "show", "tic_tac_toe", uid(7)[:6], "--run-dir", str(run), "--json").json()
     stored = validate(decode_record(payload(7)))
     assert shown["uid"] == uid(7)
@@ -78,7 +78,7 @@ def test_show_as_json_has_visits_and_targets_of_every_move(zerofleet, run):
         assert [a["visits"] for a in move["actions"]] == sorted(searched.visits, reverse=True)
 
 
-def test_one_move_can_be_shown_alone(zerofleet, run):
+def test_games_show_can_show_a_single_move(zerofleet, run):
     shown = zerofleet("games", "show", "tic_tac_toe", uid(7), "--ply", "2", "--run-dir", str(run))
     assert "  2. O" in shown.out
     assert "  1. X" not in shown.out
@@ -97,13 +97,13 @@ def test_one_move_can_be_shown_alone(zerofleet, run):
         ("ff" * 16, "no stored game"),
     ],
 )
-def test_uid_that_means_no_game_is_told(zerofleet, run, text, complaint):
+def test_a_uid_of_no_game_is_rejected(zerofleet, run, text, complaint):
     refused = zerofleet("games", "show", "tic_tac_toe", text, "--run-dir", str(run))
     assert refused.code == 2
     assert complaint in refused.err
 
 
-def test_uid_that_means_several_games_is_told(zerofleet, tmp_path):
+def test_a_uid_prefix_of_several_games_is_rejected(zerofleet, tmp_path):
     with open_run(tmp_path / "run") as opened, GameLog.open(opened.paths.replay, writer=True) as log:
         log.append([("abcd" + f"{number:028x}", payload(number)) for number in range(5)])
     refused = zerofleet("games", "show", "tic_tac_toe", "abcd", "--run-dir", str(tmp_path / "run"))
@@ -111,7 +111,7 @@ def test_uid_that_means_several_games_is_told(zerofleet, tmp_path):
     assert "5 games have uids beginning with abcd" in refused.err
 
 
-def test_run_without_games_is_told(zerofleet, tmp_path):
+def test_a_run_without_games_is_reported(zerofleet, tmp_path):
     with open_run(tmp_path / "run") as opened:
         (opened.paths.root / "replay").mkdir(exist_ok=True)
     listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json").json()
@@ -142,7 +142,7 @@ def test_moves_without_a_search_and_resignations_are_drawn():
     assert "player 2 resigned after 3 moves" in captured.get()
 
 
-def test_worker_clock_out_of_range_is_shown_as_unknown(zerofleet, tmp_path):
+def test_a_worker_timestamp_out_of_range_is_shown_as_unknown(zerofleet, tmp_path):
     record = decode_record(payload(0))
     record.finished_at_ms = 2**62
     with open_run(tmp_path / "run") as opened, GameLog.open(opened.paths.replay, writer=True) as log:

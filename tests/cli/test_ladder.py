@@ -33,7 +33,7 @@ def lent(monkeypatch):
     return asked
 
 
-def test_champions_and_rungs_are_rated_and_nothing_is_played_twice(zerofleet, run, lent, tmp_path):
+def test_champions_and_rungs_are_rated_and_no_game_is_repeated(zerofleet, run, lent, tmp_path):
     outcome = zerofleet("ladder", "--run-dir", str(run), *WORDS, "--json", "--plot", str(tmp_path / "curve.svg"))
     assert outcome.code == 0, outcome.err
     said = outcome.json()
@@ -44,14 +44,14 @@ def test_champions_and_rungs_are_rated_and_nothing_is_played_twice(zerofleet, ru
     assert [(a["rung"], a["games"]) for a in champion["against"]] == [("random", 4), ("alpha_beta:1", 4)]
     assert {rung["name"]: rung["games"] for rung in said["rungs"]} == {"random": 8, "alpha_beta:1": 8}
     assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
-    assert "the curve is in" in outcome.err
+    assert "wrote the curve to" in outcome.err
     assert lent == [(1,)]
     again = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS, "--json")
     assert again.json() == said
     assert lent == [(1,)]
 
 
-def test_a_table_shows_elo_with_its_interval_and_the_share_against_each_rung(zerofleet, run, lent):
+def test_the_ladder_table_shows_elo_with_its_interval_and_the_share_against_each_rung(zerofleet, run, lent):
     outcome = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS)
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
@@ -62,7 +62,7 @@ def test_a_table_shows_elo_with_its_interval_and_the_share_against_each_rung(zer
     assert "random" in outcome.out.splitlines()[3] or "random" in outcome.out.splitlines()[2]
 
 
-def test_csv_can_be_read_by_a_spreadsheet(zerofleet, run, lent, tmp_path):
+def test_the_ladder_is_written_as_valid_csv(zerofleet, run, lent, tmp_path):
     outcome = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS, "--csv", str(tmp_path / "ladder.csv"))
     assert outcome.code == 0, outcome.err
     rows = list(csv.DictReader((tmp_path / "ladder.csv").read_text().splitlines()))
@@ -72,7 +72,7 @@ def test_csv_can_be_read_by_a_spreadsheet(zerofleet, run, lent, tmp_path):
     assert float(rows[0]["elo_low"]) < float(rows[0]["elo"]) < float(rows[0]["elo_high"])
 
 
-def test_without_games_the_champions_stand_there_unrated(zerofleet, run, lent):
+def test_champions_without_games_are_listed_unrated(zerofleet, run, lent):
     outcome = zerofleet("ladder", "--run-dir", str(run), "--games", "0", "--json")
     (champion,) = outcome.json()["champions"]
     assert (champion["elo"], champion["games"]) == (None, 0)
@@ -80,7 +80,7 @@ def test_without_games_the_champions_stand_there_unrated(zerofleet, run, lent):
     assert lent == []
 
 
-def test_a_run_without_a_champion_says_so(zerofleet, tmp_path):
+def test_the_ladder_of_a_run_without_a_champion_is_rejected(zerofleet, tmp_path):
     RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=1).close()
     outcome = zerofleet("ladder", "--run-dir", str(tmp_path / "run"))
     assert outcome.code == 2
@@ -91,13 +91,13 @@ def test_a_run_without_a_champion_says_so(zerofleet, tmp_path):
     ("words", "said"),
     [
         (("--rungs", "random,bob"), "no agent is called 'bob'"),
-        (("--rungs", "random,model:1"), "is no rung"),
-        (("--rungs", ","), "no list of rungs"),
+        (("--rungs", "random,model:1"), "is not a rung"),
+        (("--rungs", ","), "is not a list of rungs"),
         (("--plot", "curve.pdf"), ".svg or .png"),
         (("--every", "0"), "greater than or equal to 1"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_played(zerofleet, run, lent, words, said):
+def test_an_invalid_ladder_request_is_rejected_before_any_game(zerofleet, run, lent, words, said):
     outcome = zerofleet("ladder", "--run-dir", str(run), *words)
     assert outcome.code == 2
     assert outcome.out == ""
@@ -105,11 +105,11 @@ def test_what_cannot_be_is_refused_before_anything_is_played(zerofleet, run, len
     assert lent == []
 
 
-def test_neither_game_nor_run_is_a_clear_error(zerofleet, tmp_path, monkeypatch):
+def test_the_ladder_needs_a_game_or_a_run_directory(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("ladder")
     assert outcome.code == 2
-    assert "name a game, or the directory of a run" in outcome.err
+    assert "give a game, or a run with --run-dir" in outcome.err
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ def without_times(said):
     return said | {"efforts": [{k: v for k, v in e.items() if k not in {"time_s", "ms_per_move"}} for e in said["efforts"]]}
 
 
-def test_two_agents_meet_without_a_run(zerofleet, tmp_path, monkeypatch):
+def test_a_match_of_two_agents_needs_no_run(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("match", "alpha_beta:2", "random", "--game", "tic_tac_toe", "--games", "20", "--seed", "3")
     outcome = zerofleet(*words, "--json")
@@ -28,11 +28,11 @@ def test_two_agents_meet_without_a_run(zerofleet, tmp_path, monkeypatch):
     assert all(effort["ms_per_move"] > 0 for effort in said["efforts"])
 
 
-def test_the_table_names_seats_points_interval_and_elo(zerofleet, tmp_path, monkeypatch):
+def test_the_match_table_shows_seats_points_interval_and_elo(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "20", "--opening-plies", "0")
     assert outcome.code == 0
-    assert "seat 1 (begins)" in outcome.out
+    assert "seat 1 (first to move)" in outcome.out
     assert "seat 2" in outcome.out
     assert "perfect took" in outcome.out
     assert "95 % interval" in outcome.out
@@ -42,14 +42,14 @@ def test_the_table_names_seats_points_interval_and_elo(zerofleet, tmp_path, monk
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("random", "random"), "cannot meet itself"),
+        (("random", "random"), "cannot play itself"),
         (("random", "bob"), "no agent is called 'bob'"),
         (("champion", "random"), "there is no run of tic_tac_toe"),
-        (("random", "perfect", "--opening-plies", "9"), "take fewer"),
+        (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
         (("random", "perfect", "--games", "0"), "greater than or equal to 1"),
     ],
 )
-def test_what_cannot_be_played_is_one_clear_error(zerofleet, tmp_path, monkeypatch, words, said):
+def test_an_invalid_match_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("match", *words, "--game", "tic_tac_toe")
     assert outcome.code == 2
@@ -58,7 +58,7 @@ def test_what_cannot_be_played_is_one_clear_error(zerofleet, tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_the_champion_of_a_run_meets_an_agent(zerofleet, run_with_champion):
+def test_the_champion_of_a_run_plays_a_match_against_an_agent(zerofleet, run_with_champion):
     words = ("match", "champion", "random", "--game", "tic_tac_toe", "--games", "7", "--simulations", "16")
     outcome = zerofleet(*words, "--run-dir", str(run_with_champion), "--json")
     assert outcome.code == 0
@@ -66,10 +66,10 @@ def test_the_champion_of_a_run_meets_an_agent(zerofleet, run_with_champion):
     assert (said["first"], said["games"]) == ("model:1", 8)
     assert "champion is model:1" in outcome.err
     refused = zerofleet("match", "champion", "model:1", "--game", "tic_tac_toe", "--run-dir", str(run_with_champion))
-    assert "model:1 cannot meet itself" in refused.err
+    assert "model:1 cannot play itself" in refused.err
 
 
-def test_a_clean_sheet_has_no_elo_that_json_could_not_hold():
+def test_the_elo_of_a_match_won_outright_is_null_in_json():
     terms = MatchTerms("m", make("tic_tac_toe"), (Player("a"), Player("b")), seed=0, opening_plies=0, max_groups=2)
     clean = summarise(terms, Standing((1.0, 1.0), {(0, 1): SeatTally(2, 0, 0), (1, 0): SeatTally(2, 0, 0)}))
     assert clean.elo is None
@@ -77,17 +77,17 @@ def test_a_clean_sheet_has_no_elo_that_json_could_not_hold():
     assert clean.elo_low > -400
 
 
-def test_one_player_meets_itself_only_as_a_control(zerofleet, tmp_path, monkeypatch):
+def test_a_player_plays_itself_only_with_control(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("match", "random", "random", "--game", "tic_tac_toe", "--games", "40")
-    assert "say --control" in zerofleet(*words).err
+    assert "add --control" in zerofleet(*words).err
     said = zerofleet(*words, "--control", "--json").json()
     assert (said["first"], said["second"]) == ("random", "random (control)")
     assert said["share_low"] < 0.5 < said["share_high"]
-    assert "wants one player twice" in zerofleet("match", "random", "perfect", "--control", "--game", "tic_tac_toe").err
+    assert "needs the same player twice" in zerofleet("match", "random", "perfect", "--control", "--game", "tic_tac_toe").err
 
 
-def test_a_sequential_test_stops_when_it_knows(zerofleet, tmp_path, monkeypatch):
+def test_a_sequential_test_stops_the_match_when_it_decides(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--sprt", "0,100")
     said = zerofleet(*words, "--json").json()
@@ -105,7 +105,7 @@ def test_a_sequential_test_stops_when_it_knows(zerofleet, tmp_path, monkeypatch)
     assert "elo0 < elo1" in zerofleet(*words[:-1], "100,0").err
 
 
-def test_partial_wins_have_columns_of_their_own(zerofleet, tmp_path, monkeypatch):
+def test_partial_wins_have_separate_columns(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("match", "greedy", "random", "--game", "abalone", "--set", "ply_cap=40", "--games", "6", "--seed", "2")
     outcome = zerofleet(*words)

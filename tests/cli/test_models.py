@@ -32,14 +32,14 @@ def run(run_with_champion, tmp_path):
     return shutil.copytree(run_with_champion, tmp_path / "run")
 
 
-def test_the_list_names_the_champion_and_why_it_is_one(zerofleet, run):
+def test_models_list_names_the_champion_and_the_reason(zerofleet, run):
     (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
     assert (row["version"], row["status"], row["note"], row["elo"]) == (1, "champion", "the only one", None)
     assert row["size_bytes"] > 1000
     assert "champion" in zerofleet("models", "list", MODEL, "--run-dir", str(run)).out
 
 
-def test_the_list_shows_a_version_that_cannot_be_read_as_corrupt(zerofleet, run):
+def test_models_list_shows_an_unreadable_version_as_corrupt(zerofleet, run):
     (run / "models" / MODEL / "1" / "manifest.json").write_text("{")
     (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
     assert row["status"] == "corrupt"
@@ -64,7 +64,7 @@ def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
 
 
 @pytest.mark.slow
-def test_a_gatekeeper_tells_what_it_knows_to_whoever_has_no_files(zerofleet, run):
+def test_models_list_shows_a_remote_gatekeepers_versions_without_files(zerofleet, run):
     async def listed(*options):
         async with gatekept(RunPaths(run), models.chosen_game(MODEL, None), self_tests=False) as address:
             return await asyncio.to_thread(zerofleet, "models", "list", MODEL, "--address", address, *options)
@@ -74,20 +74,20 @@ def test_a_gatekeeper_tells_what_it_knows_to_whoever_has_no_files(zerofleet, run
     assert (known["version"], known["status"]) == (1, "champion")
 
 
-def test_show_prints_the_manifest(zerofleet, run):
+def test_models_show_prints_the_manifest(zerofleet, run):
     about = zerofleet("models", "show", MODEL, "1", "--run-dir", str(run), "--json").json()
     assert about["game"] == MODEL
     assert about["status"] == "champion"
     assert "model.pt" in zerofleet("models", "show", MODEL, "1", "--run-dir", str(run)).out
 
 
-def test_a_version_that_is_not_stored_is_named_with_those_that_are(zerofleet, run):
+def test_the_error_for_an_unknown_version_lists_the_stored_ones(zerofleet, run):
     outcome = zerofleet("models", "show", MODEL, "9", "--run-dir", str(run))
     assert outcome.code == 2
     assert "no version 9; the latest stored are: 1" in outcome.err
 
 
-def test_verify_passes_a_whole_version_and_fails_a_damaged_one(zerofleet, run):
+def test_models_verify_passes_a_sound_version_and_fails_a_damaged_one(zerofleet, run):
     assert zerofleet("models", "verify", MODEL, "--run-dir", str(run)).code == 0
     path = run / "models" / MODEL / "1" / "model.pt"
     content = bytearray(path.read_bytes())
@@ -100,11 +100,11 @@ def test_verify_passes_a_whole_version_and_fails_a_damaged_one(zerofleet, run):
     assert zerofleet("models", "verify", MODEL, "1", "--run-dir", str(run)).code == 1
 
 
-def test_a_corrupt_version_is_not_offered_for_promotion(zerofleet, run):
+def test_promotion_of_a_corrupt_version_is_rejected(zerofleet, run):
     (run / "models" / MODEL / "1" / "model.pt").write_bytes(b"")
     outcome = zerofleet("models", "promote", MODEL, "1", "--run-dir", str(run))
     assert outcome.code == 2
-    assert "was cut short or changed" in outcome.err
+    assert "was truncated or changed" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_corrupt_version_is_not_offered_for_promotion(zerofleet, run):
         (("rollback", MODEL), None, False),
     ],
 )
-def test_promotion_and_rollback_are_asked_of_the_gatekeeper(zerofleet, run, monkeypatch, words, version, untested):
+def test_promotion_and_rollback_go_through_the_gatekeeper(zerofleet, run, monkeypatch, words, version, untested):
     asked = []
 
     async def change(paths, game, version, reason, *, without_self_test=False):
@@ -129,7 +129,7 @@ def test_promotion_and_rollback_are_asked_of_the_gatekeeper(zerofleet, run, monk
     assert asked == [(run, version, "it is better", untested)]
 
 
-def test_the_help_of_promote_names_the_risk_of_an_untested_version(zerofleet):
+def test_the_help_of_promote_states_the_risk_of_an_untested_version(zerofleet):
     told = " ".join(zerofleet("models", "promote", "--help").out.replace("│", " ").split())
     assert "--without-self-test" in told
     assert "stops the whole run" in told
@@ -186,12 +186,12 @@ def test_bench_train_prints_one_json_object(zerofleet):
     assert 0 <= figures["wait_share"] <= 1
 
 
-def test_a_run_that_is_not_there_is_said_so(zerofleet, tmp_path):
+def test_a_missing_run_directory_is_rejected(zerofleet, tmp_path):
     outcome = zerofleet("models", "list", MODEL, "--run-dir", str(tmp_path / "nothing"))
     assert outcome.code == 2
     assert "is not a run directory" in outcome.err
 
 
-def test_versions_in_the_store_are_verified_for_the_game(run):
+def test_stored_versions_are_verified_for_the_game(run):
     assert models.verify_models(RunPaths(run), models.chosen_game(MODEL, None), [1]) == {1: ""}
     assert DirectoryStore(run / "models").versions(MODEL) == [1]

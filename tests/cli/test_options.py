@@ -19,12 +19,12 @@ def test_parameters_are_read_from_name_equals_value():
 
 
 @pytest.mark.parametrize("items", [["rows"], ["rows="], ["=4"], ["rows=4", "rows=5"]])
-def test_a_parameter_that_cannot_be_read_is_named(items):
+def test_the_error_for_a_malformed_parameter_names_it(items):
     with pytest.raises(typer.BadParameter, match=r"rows|=4"):
         read_parameters(items)
 
 
-def test_the_newest_run_of_the_game_is_found(tmp_path):
+def test_the_newest_run_of_the_game_is_the_default(tmp_path):
     for name, game, year in (("old", "connect_four", 2020), ("new", "connect_four", 2021), ("other", "tic_tac_toe", 2022)):
         _make_run(tmp_path / name, game, year)
     (tmp_path / "broken").mkdir()
@@ -32,14 +32,14 @@ def test_the_newest_run_of_the_game_is_found(tmp_path):
     assert find_run(make("connect_four"), None, runs=tmp_path).root == tmp_path / "new"
 
 
-def test_a_run_of_other_parameters_is_not_of_this_game(tmp_path):
+def test_a_run_with_other_parameters_is_not_a_run_of_the_game(tmp_path):
     _make_run(tmp_path / "wide", "connect_four", 2020, {"columns": "9"})
     with pytest.raises(RunDirectoryError, match=r"no run of connect_four in .*start one with `zerofleet run connect_four`"):
         find_run(make("connect_four"), None, runs=tmp_path)
     assert find_run(make("connect_four", columns=9), None, runs=tmp_path).root == tmp_path / "wide"
 
 
-def test_a_named_run_of_another_game_is_refused(tmp_path):
+def test_a_run_directory_of_another_game_is_rejected(tmp_path):
     _make_run(tmp_path / "run", "tic_tac_toe", 2020)
     with pytest.raises(RunDirectoryError, match="is a run of tic_tac_toe, not of connect_four"):
         find_run(make("connect_four"), tmp_path / "run")

@@ -3,19 +3,19 @@ from __future__ import annotations
 import pytest
 
 
-def test_the_plan_says_what_saturates_first(zerofleet):
+def test_the_plan_names_the_part_that_saturates_first(zerofleet):
     found = zerofleet("plan", "--gpus", "2", "--workers", "4", "--json").json()
     assert found["saturates_first"] == "inference servers"
     assert found["games_per_hour"] > 0
     assert "simulated" not in found
 
 
-def test_the_simulation_stands_beside_the_plan(zerofleet):
+def test_the_simulation_is_printed_with_the_plan(zerofleet):
     found = zerofleet("plan", "--gpus", "2", "--workers", "8", "--simulate", "--seconds", "5", "--json").json()
     assert found["simulated"]["evaluations_per_second"] == pytest.approx(found["evaluations_per_second"], rel=0.1)
 
 
-def test_people_get_tables(zerofleet):
+def test_the_plan_is_printed_as_tables(zerofleet):
     shown = zerofleet("plan", "--simulate", "--seconds", "2").out
     assert "saturates first" in shown
     assert "most games in the stream" in shown

@@ -16,7 +16,7 @@ def typed(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_game_against_the_champion_of_a_run(zerofleet, typed, run_with_champion):
+def test_a_game_is_played_against_the_champion_of_a_run(zerofleet, typed, run_with_champion):
     typed("b2", "hint", "z9", "undo", "quit")
     outcome = zerofleet("play", "tic_tac_toe", "--run-dir", str(run_with_champion), "--simulations", "16")
     assert outcome.code == 0
@@ -40,12 +40,12 @@ def test_a_game_against_an_agent_needs_no_run(zerofleet, typed, tmp_path, monkey
     [
         ((), "there is no run of tic_tac_toe in"),
         (("--run-dir", "nowhere"), "nowhere is not a run directory"),
-        (("--opponent", "random", "--seat", "3"), "tic_tac_toe has 2 seats; --seat 3 is none of them"),
+        (("--opponent", "random", "--seat", "3"), "tic_tac_toe has 2 seats, got --seat 3"),
         (("--opponent", "bob"), "no agent is called 'bob'; there are random"),
         (("--set", "size=4", "--opponent", "random"), "size=4 is out of range"),
     ],
 )
-def test_what_cannot_be_played_is_one_clear_line(zerofleet, tmp_path, monkeypatch, words, said):
+def test_an_invalid_play_request_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     outcome = zerofleet("play", "tic_tac_toe", *words)
     assert outcome.code == 2
@@ -56,7 +56,7 @@ def test_what_cannot_be_played_is_one_clear_line(zerofleet, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(("opponent", "said"), [("model:9", "9"), ("model:x", "is not a model"), ("model:0", "is not a model")])
-def test_a_version_that_is_not_there_is_named(zerofleet, run_with_champion, opponent, said):
+def test_the_error_for_a_missing_opponent_version_names_it(zerofleet, run_with_champion, opponent, said):
     outcome = zerofleet("play", "tic_tac_toe", "--opponent", opponent, "--run-dir", str(run_with_champion))
     assert outcome.code == 2
     assert said in outcome.err.splitlines()[-1]

@@ -10,7 +10,7 @@ import games
 from zerofleet.testing import built_in_games
 
 
-def test_every_game_is_listed_with_its_facts(zerofleet):
+def test_games_available_lists_the_properties_of_every_game(zerofleet):
     listed = zerofleet("games", "available", "--json").json()["games"]
     assert [row["game"] for row in listed] == list(games.available())
     duel = next(row for row in listed if row["game"] == "connect_four")
@@ -18,7 +18,7 @@ def test_every_game_is_listed_with_its_facts(zerofleet):
     assert duel["parameters"] == {"rows": "6", "columns": "7", "connect": "4"}
 
 
-def test_the_table_has_a_line_for_each_game(zerofleet):
+def test_games_available_prints_a_row_for_each_game(zerofleet):
     shown = zerofleet("games", "available").out
     for name in games.available():
         assert f"\n{name} " in shown
@@ -41,7 +41,7 @@ def test_every_game_is_drawn_in_the_terminal_and_as_svg(zerofleet, tmp_path, nam
     assert ElementTree.fromstring(file.read_text()).tag.endswith("svg")
 
 
-def test_a_seat_is_shown_its_own_hand_and_no_other(zerofleet):
+def test_the_view_of_a_seat_shows_its_own_hand_only(zerofleet):
     words = ("games", "draw", "take_six", "--set", "players=3", "--seed", "8")
     everything = zerofleet(*words).out
     seats = [zerofleet(*words, "--seat", str(seat)).out for seat in (1, 2, 3)]
@@ -57,12 +57,12 @@ def test_a_seat_is_shown_its_own_hand_and_no_other(zerofleet):
     ("words", "said"),
     [
         (("connect_four", "--moves", "d9"), "move 1: 'd9' is not a legal move"),
-        (("connect_four", "--seat", "3"), "connect_four has 2 seats; --seat 3 is none of them"),
-        (("connect_four", "--seat", "1", "--svg", "x.svg"), "a picture as SVG shows everything"),
+        (("connect_four", "--seat", "3"), "connect_four has 2 seats, got --seat 3"),
+        (("connect_four", "--seat", "1", "--svg", "x.svg"), "an SVG picture always shows everything"),
         (("ludo",), "no game is called 'ludo'"),
     ],
 )
-def test_what_cannot_be_drawn_is_one_clear_error(zerofleet, words, said):
+def test_an_invalid_draw_request_is_rejected_with_one_error_line(zerofleet, words, said):
     outcome = zerofleet("games", "draw", *words)
     assert outcome.code == 2
     assert said in " ".join(outcome.err.split())

@@ -7,18 +7,18 @@ import pytest
 from zerofleet.presets.experiment import read_experiment
 
 
-def test_an_experiment_file_is_written_and_says_how_to_run_it(zerofleet, tmp_path):
+def test_save_config_writes_an_experiment_file_and_prints_how_to_run_it(zerofleet, tmp_path):
     path = tmp_path / "my.toml"
     words = ("--preset", "tiny", "--set", "rows=5", "--set", "search.simulations=50", "--seed", "7", "--save-config", str(path))
     outcome = zerofleet("run", "connect_four", *words)
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == f"{path} holds the experiment; run it with: zerofleet run --config {path}\n"
+    assert outcome.out == f"wrote the experiment to {path}; run it with: zerofleet run --config {path}\n"
     read = read_experiment(path)
     assert (read.game, read.preset, read.seed, read.parameters) == ("connect_four", "tiny", 7, {"rows": "5"})
     assert read.build_preset().search.simulations == 50
 
 
-def test_the_command_line_wins_over_the_file(zerofleet, tmp_path):
+def test_the_command_line_overrides_the_experiment_file(zerofleet, tmp_path):
     (tmp_path / "a.toml").write_text('game = "connect_four"\nseed = 3\n[parameters]\nrows = 5\n[search]\nsimulations = 31\n')
     begin = ("--config", str(tmp_path / "a.toml"), "--set", "rows=4", "--set", "search.fast_simulations=9", "--seed", "8")
     assert zerofleet("run", *begin, "--save-config", str(tmp_path / "b.toml")).code == 0
@@ -27,32 +27,32 @@ def test_the_command_line_wins_over_the_file(zerofleet, tmp_path):
     assert (read.seed, read.parameters, search.simulations, search.fast_simulations) == (8, {"rows": "4"}, 31, 9)
 
 
-def test_a_file_that_exists_is_not_written_over(zerofleet, tmp_path):
+def test_save_config_does_not_overwrite_a_file(zerofleet, tmp_path):
     path = tmp_path / "my.toml"
     path.write_text("precious")
     outcome = zerofleet("run", "tic_tac_toe", "--save-config", str(path))
     assert outcome.code == 2
-    assert "the file exists; name a new one, or remove it first" in outcome.err
+    assert "the file exists; choose another name, or remove the file" in outcome.err
     assert path.read_text() == "precious"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "GAME is missing; name one, such as connect_four, or an experiment file with --config FILE"),
+        ((), "GAME is missing; give one, such as connect_four, or an experiment file with --config FILE"),
         (
             ("othello", "--config", "a.toml"),
-            "GAME is othello, but a.toml holds tic_tac_toe; leave GAME out, or change the file",
+            "GAME is othello, but a.toml sets tic_tac_toe; omit GAME, or change the file",
         ),
-        (("--config", "a.toml", "--preset", "gpu"), "--preset is gpu, but a.toml holds tiny; leave --preset out"),
+        (("--config", "a.toml", "--preset", "gpu"), "--preset is gpu, but a.toml sets tiny; omit --preset"),
         (("--config", "none.toml"), "none.toml cannot be read: No such file or directory"),
         (
             ("tic_tac_toe", "--seed", "-1"),
-            "a seed of -1 is out of range; give one from 0 to 2^63 - 1, or none to have it drawn",
+            "seed -1 is out of range; give one from 0 to 2^63 - 1, or none for a random one",
         ),
     ],
 )
-def test_what_contradicts_itself_is_refused_in_one_line(zerofleet, tmp_path, monkeypatch, words, message):
+def test_a_contradictory_run_request_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.toml").write_text('game = "tic_tac_toe"\npreset = "tiny"\n')
     outcome = zerofleet("run", *words)
@@ -61,7 +61,7 @@ def test_what_contradicts_itself_is_refused_in_one_line(zerofleet, tmp_path, mon
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.toml"]
 
 
-def test_game_and_preset_of_the_file_may_be_named_as_well(zerofleet, tmp_path):
+def test_game_and_preset_may_repeat_those_of_the_experiment_file(zerofleet, tmp_path):
     (tmp_path / "a.toml").write_text('game = "tic_tac_toe"\npreset = "tiny"\n')
     words = ("tic_tac_toe", "--preset", "tiny", "--config", str(tmp_path / "a.toml"), "--save-config", str(tmp_path / "b.toml"))
     assert zerofleet("run", *words).code == 0

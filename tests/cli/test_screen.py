@@ -13,12 +13,12 @@ from zerofleet.cli.play import board
 from zerofleet.cli.play.game_view import GameRow, list_table
 
 
-def test_json_goes_to_standard_output_as_one_document(capsys):
+def test_json_is_one_document_on_standard_output(capsys):
     screen.emit_json({"a": [1, 2.5], "b": None})
     assert json.loads(capsys.readouterr().out) == {"a": [1, 2.5], "b": None}
 
 
-def test_notes_and_errors_go_to_standard_error_unbroken(capsys):
+def test_notes_and_errors_go_to_standard_error_unwrapped(capsys):
     path = "/tmp/" + "long/" * 60
     screen.note("starting")
     screen.error(f"{path} is [not] a run")
@@ -27,7 +27,7 @@ def test_notes_and_errors_go_to_standard_error_unbroken(capsys):
     assert captured.err == f"starting\nerror: {path} is [not] a run\n"
 
 
-def test_a_table_in_a_pipe_is_not_cut(capsys):
+def test_a_table_in_a_pipe_is_not_truncated(capsys):
     rows = screen.table("name", ">count")
     rows.add_row("x" * 200, "7")
     screen.out().print(rows)
@@ -37,11 +37,11 @@ def test_a_table_in_a_pipe_is_not_cut(capsys):
 
 
 @pytest.mark.parametrize(("value", "filled"), [(-1.0, 0), (0.0, 10), (1.0, 20), (7.0, 20)])
-def test_a_value_bar_is_as_long_as_the_value_is_high(value, filled):
+def test_the_length_of_a_value_bar_follows_the_value(value, filled):
     assert screen.value_bar(value).plain == "━" * filled + "─" * (20 - filled)
 
 
-def test_a_long_task_speaks_in_plain_lines_when_nobody_watches(monkeypatch, capsys):
+def test_a_long_task_prints_plain_progress_lines_without_a_terminal(monkeypatch, capsys):
     clock = iter([0.0, 1.0, 6.0, 6.5, 7.0])
     monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
     with screen.meter("games", total=10) as meter:
@@ -50,7 +50,7 @@ def test_a_long_task_speaks_in_plain_lines_when_nobody_watches(monkeypatch, caps
     assert capsys.readouterr().err == "games: 5/10 3 won\n"
 
 
-def test_boards_keep_their_picture_and_get_colours():
+def test_a_coloured_board_keeps_its_text():
     game = make("connect_four")
     state = replay(game, [3, 3, 2])
     coloured = board.colour_board(game, state)
@@ -61,13 +61,13 @@ def test_boards_keep_their_picture_and_get_colours():
     assert "\x1b[1;31mO" in console.file.getvalue()
 
 
-def test_boards_of_every_game_keep_their_picture():
+def test_the_coloured_board_of_every_game_keeps_its_text():
     for name in ("tic_tac_toe", "connect_four"):
         game = make(name)
         assert board.colour_board(game, new_state(game)).plain == game.draw(new_state(game)).rstrip()
 
 
-def test_a_narrow_list_of_games_keeps_a_uid_that_can_be_asked_for():
+def test_a_narrow_list_of_games_shortens_uids_to_valid_prefixes():
     row = GameRow(7, "0123456789abcdef" * 2, 9, (1.0, -1.0), "played out", (1, 2), 9, "a1", "worker-0", "2026-01-01")
     console = Console(file=io.StringIO(), width=80)
     console.print(list_table([row], is_narrow=True))

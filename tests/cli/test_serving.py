@@ -28,7 +28,7 @@ def announce(run, pid, address="unix:/somewhere"):
     run.announce("inference_server").write_text(json.dumps({"pid": pid, "address": address, "metrics_port": 0}))
 
 
-def test_a_living_process_is_live(run):
+def test_the_address_of_a_live_process_is_returned(run):
     announce(run, os.getpid())
     assert live_address(run, "inference_server") == "unix:/somewhere"
 
@@ -42,18 +42,18 @@ def test_a_living_process_is_live(run):
         ("gate.example:8002", "gate.example:8002"),
     ],
 )
-def test_a_server_that_listens_everywhere_is_reached_by_a_name_that_its_certificate_has(run, announced, reached):
+def test_a_server_bound_to_all_addresses_is_reached_by_a_name_of_its_certificate(run, announced, reached):
     announce(run, os.getpid(), announced)
     assert live_address(run, "inference_server") == reached
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1}'])
-def test_an_announcement_that_cannot_be_read_is_nobody(run, text):
+def test_an_unreadable_announcement_is_ignored(run, text):
     run.announce("inference_server").write_text(text)
     assert live_address(run, "inference_server") is None
 
 
-def test_a_process_that_has_ended_is_not_live(run):
+def test_the_address_of_an_ended_process_is_ignored(run):
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     announce(run, child.pid)
@@ -61,26 +61,26 @@ def test_a_process_that_has_ended_is_not_live(run):
     assert live_address(run, "gatekeeper") is None
 
 
-def test_a_run_without_champion_says_what_to_do(run):
-    with pytest.raises(ModelNotFound, match=r"no champion of tic_tac_toe yet; let the run go on, or name a version"):
+def test_the_error_for_a_run_without_a_champion_names_a_remedy(run):
+    with pytest.raises(ModelNotFound, match=r"no champion of tic_tac_toe yet; continue the run, or name a version"):
         champion_version(run, make("tic_tac_toe"))
 
 
-async def test_a_version_that_is_not_stored_is_refused_before_anything_starts(run):
+async def test_a_missing_version_is_rejected_before_a_server_is_started(run):
     with pytest.raises(ModelNotFound, match="7"):
         async with served(run, make("tic_tac_toe"), versions=[7]):
             pass
 
 
 @pytest.mark.slow
-async def test_a_service_that_does_not_start_says_why(run):
-    with pytest.raises(Unavailable, match=r"no_such_service could not be started: it ended with 1\n.*No module named"):
+async def test_the_error_for_a_service_that_fails_to_start_shows_its_output(run):
+    with pytest.raises(Unavailable, match=r"no_such_service could not be started: it exited with 1\n.*No module named"):
         async with _started("no_such_service", run, make("tic_tac_toe")):
             pass
 
 
 @pytest.mark.slow
-async def test_a_server_that_was_borrowed_answers_and_ends(run_with_champion):
+async def test_a_borrowed_server_answers_and_is_stopped(run_with_champion):
     game = make("tic_tac_toe")
     before = {child.pid for child in psutil.Process().children()}
     async with served(RunPaths(run_with_champion), game) as address:

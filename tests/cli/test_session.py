@@ -45,33 +45,33 @@ def sit(lines, *, seat=0, adviser=None):
     return console.file.getvalue(), session
 
 
-def test_moves_are_played_and_answered():
+def test_the_opponent_answers_the_moves_of_the_user():
     shown, session = sit(["b2", "quit"])
     assert session.moves == [4, 0]
     assert "O (first) plays a3" in shown
     assert "3 O . .\n2 . X .\n1 . . ." in shown
 
 
-def test_the_opponent_begins_when_the_person_sits_second():
+def test_the_opponent_moves_first_when_the_user_has_the_second_seat():
     shown, session = sit([], seat=1)
     assert session.moves == [0]
     assert "X (first) plays a3" in shown
 
 
 @pytest.mark.parametrize(("typed", "said"), [("z9", "'z9' is not a legal move"), ("a3", "'a3' is not a legal move")])
-def test_a_bad_move_is_explained_and_changes_nothing(typed, said):
+def test_an_illegal_move_is_explained_and_changes_nothing(typed, said):
     shown, session = sit(["b2", typed])
     assert session.moves == [4, 0]
     assert said in shown
     assert "legal: b3" in shown
 
 
-def test_undo_takes_back_the_answer_and_the_move():
+def test_undo_takes_back_the_reply_and_the_move():
     _, session = sit(["b2", "c1", "undo"])
     assert session.moves == [4, 0]
     _, session = sit(["b2", "undo", "undo"])
     assert session.moves == []
-    assert "no move of yours to take back" in sit(["undo"])[0]
+    assert "you have no move to take back" in sit(["undo"])[0]
 
 
 def test_a_won_game_is_announced_and_can_be_undone_or_played_again():
@@ -97,7 +97,7 @@ def test_the_bar_and_the_hint_come_from_the_adviser(adviser):
     assert "take back" in shown
 
 
-def test_without_a_model_a_hint_looks_a_few_plies_ahead():
+def test_a_hint_without_a_model_searches_a_few_plies():
     shown, _ = sit(["b2", "c3", "hint"])
     wins = next(line for line in shown.splitlines() if line.startswith("within 6 plies")).partition("wins: ")[2]
     assert "a1" in wins.split()

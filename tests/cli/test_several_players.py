@@ -40,7 +40,7 @@ def first(names):
     return names[0]
 
 
-def test_the_others_move_between_two_moves_of_the_person():
+def test_all_other_players_move_between_two_moves_of_the_user():
     game = make("chinese_checkers_star37")
     shown, session = sit(game, [first, first], seat=1)
     assert len(session.moves) == 1 + 3 + 3
@@ -57,7 +57,7 @@ def test_a_game_among_three_ends_with_all_scores():
     assert "undo, again or quit" not in shown  # the prompt is the asker's
 
 
-def test_nobody_sees_another_hand_and_choices_are_told_after_the_round():
+def test_other_hands_are_hidden_and_choices_are_shown_after_the_round():
     game = make("take_six", players=3)
     shown, session = sit(game, [first, first], seat=1)
     rounds = shown.split("----")
@@ -72,7 +72,7 @@ def test_nobody_sees_another_hand_and_choices_are_told_after_the_round():
         assert core.round_of(game, state) == 0
 
 
-def test_a_secret_choice_of_a_duel_is_told_after_the_person_has_chosen():
+def test_a_secret_choice_of_a_duel_is_shown_after_the_choice_of_the_user():
     game = make("rock_paper_scissors", turns=3)
     shown, session = sit(game, ["rock", "paper", "scissors"], seat=1)
     assert len(session.moves) == 6
@@ -88,7 +88,7 @@ def test_undo_takes_back_a_whole_round():
 
 
 @pytest.mark.slow
-def test_a_match_of_three_says_how_each_does_alone(zerofleet, tmp_path, monkeypatch):
+def test_a_match_with_three_seats_reports_each_player_alone(zerofleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("match", "greedy", "random", "--game", "chinese_checkers_star37", "--games", "12", "--opening-plies", "6")
     said = zerofleet(*words, "--json").json()
@@ -106,7 +106,7 @@ def test_a_match_of_three_says_how_each_does_alone(zerofleet, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_table_over_all_games_can_be_measured(zerofleet):
+def test_bench_measures_all_games_in_one_table(zerofleet):
     searched = zerofleet("bench", "search", "--all", "--games", "2", "--simulations", "4", "--seconds", "0.01", "--json").json()
     assert all(row["positions_per_second"] > 0 for row in searched["games"])
     counted = zerofleet("bench", "perft", "--all", "--seconds", "0", "--json").json()
@@ -114,7 +114,7 @@ def test_a_table_over_all_games_can_be_measured(zerofleet):
 
 
 @pytest.mark.parametrize("words", [("perft",), ("perft", "tic_tac_toe", "--all")])
-def test_a_count_is_of_one_game_or_of_all(zerofleet, words):
+def test_bench_perft_needs_either_a_game_or_all(zerofleet, words):
     outcome = zerofleet("bench", *words)
     assert outcome.code == 2
-    assert "name one game, or none with --all" in " ".join(outcome.err.split())
+    assert "give a game or --all, not both" in " ".join(outcome.err.split())

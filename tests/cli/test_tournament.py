@@ -33,17 +33,17 @@ def test_a_tournament_ranks_its_players(zerofleet):
     assert [duel["games"] for duel in said["duels"]] == [10, 10, 10]
 
 
-def test_the_tables_name_everybody_and_say_what_zero_is(zerofleet):
+def test_the_tournament_tables_show_every_player_and_the_zero_of_the_scale(zerofleet):
     shown = zerofleet("tournament", *WORDS).out
     assert "Elo: random is 0" in shown
-    assert "nodes a move" in shown
+    assert "nodes per move" in shown
     first = shown.splitlines()[1]
     assert first.startswith("1  alpha_beta:2")
     assert shown.count("alpha_beta:2") == 2
-    assert "their mean is 0" in zerofleet("tournament", *WORDS[1:]).out
+    assert "the mean is 0" in zerofleet("tournament", *WORDS[1:]).out
 
 
-def test_it_goes_on_in_a_directory_and_refuses_other_terms(zerofleet, tmp_path):
+def test_a_tournament_resumes_from_its_directory_and_rejects_other_terms(zerofleet, tmp_path):
     words = ("tournament", *WORDS, "--dir", str(tmp_path / "cup"), "--json")
     said = numbers(zerofleet(*words).json())
     journal = tmp_path / "cup" / "results.jsonl"
@@ -54,11 +54,11 @@ def test_it_goes_on_in_a_directory_and_refuses_other_terms(zerofleet, tmp_path):
     assert len(journal.read_bytes().splitlines()) == 31
     refused = zerofleet(*words, "--seed", "1")
     assert refused.code == 2
-    assert "seed=0, wanted is 1" in refused.err
+    assert "seed=0, want 1" in refused.err
 
 
 @pytest.mark.slow
-def test_duels_are_written_as_csv_and_ratings_drawn(zerofleet, tmp_path):
+def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
     outcome = zerofleet("tournament", *WORDS, "--csv", "duels.csv", "--plot", "ratings.svg")
     assert outcome.code == 0
     with (tmp_path / "duels.csv").open() as file:
@@ -78,16 +78,16 @@ def test_duels_are_written_as_csv_and_ratings_drawn(zerofleet, tmp_path):
         (("random", "mcts:20,model=3"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--plot", "ratings.txt"), "cannot be drawn"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
-        (("random", "perfect", "--opening-plies", "9"), "take fewer"),
+        (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
     ],
 )
-def test_what_cannot_be_played_is_one_clear_error(zerofleet, words, said):
+def test_an_invalid_tournament_is_rejected_with_one_error_line(zerofleet, words, said):
     outcome = zerofleet("tournament", *words, "--game", "tic_tac_toe", "--workers", "1")
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
 
 
-def test_each_seat_of_three_has_a_player_of_its_own_unless_pairs_are_wanted(zerofleet):
+def test_each_of_three_seats_has_a_different_player_unless_pairs_is_set(zerofleet):
     words = ("random", "greedy", "initialize", "--game", "chinese_checkers_star37", "--set", "moves_cap=15", "--games", "6")
     tables = zerofleet("tournament", *words, "--workers", "1", "--json").json()
     assert [duel["games"] for duel in tables["duels"]] == [6, 6, 6]
@@ -99,7 +99,7 @@ def test_each_seat_of_three_has_a_player_of_its_own_unless_pairs_are_wanted(zero
 
 
 @pytest.mark.slow
-def test_models_play_beside_agents_that_ask_them(zerofleet, run_with_champion):
+def test_models_play_against_agents_that_use_models(zerofleet, run_with_champion):
     names = ("champion", "network,model=champion", "mcts:8,model=1", "random")
     outcome = zerofleet(
         "tournament", *names, "--game", "tic_tac_toe", "--games", "4", "--workers", "1", "--simulations", "4",
@@ -115,7 +115,7 @@ def test_models_play_beside_agents_that_ask_them(zerofleet, run_with_champion):
     assert "network,model=1 took" in said.out
 
 
-def test_openings_are_printed_for_a_file(zerofleet, tmp_path):
+def test_printed_openings_can_be_read_from_a_file(zerofleet, tmp_path):
     outcome = zerofleet("openings", "tic_tac_toe", "--plies", "2", "--count", "5", "--seed", "3")
     lines = outcome.out.splitlines()
     assert lines[0] == "# tic_tac_toe size=3: 2 random plies, seed 3"
@@ -124,13 +124,13 @@ def test_openings_are_printed_for_a_file(zerofleet, tmp_path):
     words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "20", "--openings", "openings.txt")
     said = zerofleet(*words, "--json").json()
     assert (said["games"], said["openings"], said["openings_file"]) == (10, 5, "openings.txt")
-    assert "10 games: openings.txt holds 5 different openings" in zerofleet(*words).err
+    assert "10 games: openings.txt has 5 different openings" in zerofleet(*words).err
     everything = zerofleet("openings", "tic_tac_toe", "--plies", "1")
-    assert "offers 9 different openings of 1 plies" in everything.err
-    assert "take fewer" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
+    assert "has only 9 different openings of 1 plies" in everything.err
+    assert "use fewer plies" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
 
 
-def test_agents_are_listed_with_what_they_play(zerofleet):
+def test_agents_are_listed_with_the_games_they_play(zerofleet):
     everyone = zerofleet("agents").out
     assert all(kind.form in everyone for kind in AGENTS.values())
     said = {agent["form"]: agent for agent in zerofleet("agents", "--game", "tic_tac_toe", "--json").json()["agents"]}
@@ -143,7 +143,7 @@ def test_agents_are_listed_with_what_they_play(zerofleet):
 
 
 @pytest.mark.parametrize("form", [kind.form for kind in AGENTS.values()])
-def test_every_form_has_an_example_that_some_game_knows(form):
+def test_the_example_of_every_agent_form_suits_some_game(form):
     def plays(name):
         try:
             make_agent(example_of(form), make(name), evaluate=lambda batch, version: None)

@@ -29,7 +29,7 @@ BOARD = Path(__file__).parents[2] / "deploy/monitoring/grafana/dashboards/zerofl
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def test_it_trains_a_candidate_and_promotes_one(cluster):
+def test_a_cluster_trains_and_promotes_a_candidate(cluster):
     began_s = time.monotonic()
     cluster.compose("up", "--detach")
     up_s = time.monotonic() - began_s
@@ -44,7 +44,7 @@ def test_it_trains_a_candidate_and_promotes_one(cluster):
     cluster.wait("a promotion after the first champion", lambda: cluster.champion() >= 2, seconds=600)
 
 
-def test_the_command_line_of_this_machine_sees_the_cluster(cluster):
+def test_the_command_line_of_the_host_reaches_the_cluster(cluster):
     opinion = zerofleet("evaluate", GAME, "--address", cluster.address("inference_server", 8001))
     assert opinion["model_version"] >= 1
     assert len(opinion["moves"]) == 7
@@ -69,19 +69,19 @@ def test_prometheus_finds_every_service_and_evaluates_every_alert(cluster):
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_it_recovers_when_a_service_is_killed(cluster, service):
+def test_a_cluster_recovers_when_a_service_is_killed(cluster, service):
     before = cluster.container(service).attrs["RestartCount"]
     cluster.kill(service)
     cluster.wait("the engine starts it again", lambda: cluster.container(service).attrs["RestartCount"] > before, seconds=60)
     cluster.wait_for_recovery()
 
 
-def test_it_recovers_when_redis_is_restarted(cluster):
+def test_a_cluster_recovers_when_redis_is_restarted(cluster):
     cluster.container("redis").restart()
     cluster.wait_for_recovery()
 
 
-def test_it_recovers_when_the_trainer_was_cut_off_for_a_minute(cluster):
+def test_a_cluster_recovers_when_the_trainer_was_cut_off_for_a_minute(cluster):
     trainer = cluster.container("trainer")
     networks = [cluster.docker.networks.get(f"{cluster.project}_{name}") for name in ("fleet", "stream")]
     for network in networks:
@@ -93,14 +93,14 @@ def test_it_recovers_when_the_trainer_was_cut_off_for_a_minute(cluster):
     cluster.wait_for_recovery()
 
 
-def test_it_recovers_when_the_inference_server_is_rolled(cluster):
+def test_a_cluster_recovers_when_the_inference_server_is_replaced(cluster):
     before = cluster.container("inference_server").id
     cluster.compose("up", "--detach", "--no-deps", "--force-recreate", "inference_server")
     assert cluster.container("inference_server").id != before
     cluster.wait_for_recovery()
 
 
-def test_a_backup_taken_while_games_come_is_whole(cluster, tmp_path):
+def test_a_backup_taken_while_games_arrive_is_complete(cluster, tmp_path):
     def do(command):
         code, output = cluster.container("gatekeeper").exec_run(command)
         assert code == 0, output.decode()

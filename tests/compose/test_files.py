@@ -63,7 +63,7 @@ def prepare():
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_service_is_confined(name):
+def test_a_service_runs_unprivileged_within_limits(name):
     service = EVERY[name]
     assert service["read_only"] is True
     assert service["init"] is True
@@ -78,7 +78,7 @@ def test_a_published_port_is_on_loopback(name):
     assert all(port.startswith("127.0.0.1:") for port in EVERY[name].get("ports", []))
 
 
-def test_the_machine_ends_workers_before_what_cannot_be_had_again():
+def test_the_oom_killer_prefers_workers_to_stateful_services():
     order = ["redis", "gatekeeper", "trainer", "inference_server", "selfplay_worker", "prometheus"]
     scores = [SERVICES[name]["oom_score_adj"] for name in order]
     assert scores == sorted(set(scores))
@@ -86,20 +86,20 @@ def test_the_machine_ends_workers_before_what_cannot_be_had_again():
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_an_image_that_is_fetched_has_a_version_and_can_be_another(name):
+def test_a_fetched_image_has_a_version_and_can_be_replaced(name):
     variable, _, image = FETCHED[name]["image"].removeprefix("${").removesuffix("}").partition(":-")
     assert variable == f"ZEROFLEET_{name.upper()}_IMAGE"
     assert re.fullmatch(r"[\w./-]+:v?[0-9]+\.[0-9.]+(-py3)?(@sha256:[0-9a-f]{64})?", image)
 
 
-def test_grafana_sees_prometheus_alone_and_has_a_password_that_was_drawn():
+def test_grafana_reaches_prometheus_alone_and_has_a_generated_password():
     assert SERVICES["grafana"]["networks"] == ["metrics"]
     assert {name for name, s in SERVICES.items() if "metrics" in s.get("networks", [])} == OBSERVABILITY
     assert SERVICES["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/credentials/grafana/password"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in SERVICES["grafana"]["environment"]
 
 
-def test_only_those_who_play_and_train_share_a_network_with_redis():
+def test_only_workers_and_trainer_share_a_network_with_redis():
     assert {name for name, s in SERVICES.items() if "stream" in s.get("networks", [])} == {
         "redis",
         "trainer",
@@ -108,7 +108,7 @@ def test_only_those_who_play_and_train_share_a_network_with_redis():
     assert COMPOSE["networks"]["stream"]["internal"] is True
 
 
-def test_every_image_runs_as_a_user_without_rights_and_has_a_health_check():
+def test_every_image_is_unprivileged_and_has_a_health_check():
     text = (ROOT / "Dockerfile").read_text()
     final = {stage: base for base, stage in re.findall(r"^FROM (\S+) AS (\S+)", text, re.MULTILINE)}
     for service in BUILT.values():
@@ -119,7 +119,7 @@ def test_every_image_runs_as_a_user_without_rights_and_has_a_health_check():
         assert "HEALTHCHECK --interval" in stage
 
 
-def test_every_image_says_what_it_is():
+def test_every_image_has_descriptive_labels():
     text = (ROOT / "Dockerfile").read_text()
     final = {stage: base for base, stage in re.findall(r"^FROM (\S+) AS (\S+)", text, re.MULTILINE)}
     for target in (service["build"]["target"] for service in BUILT.values()):
@@ -128,7 +128,7 @@ def test_every_image_says_what_it_is():
         assert set(re.findall(r"org\.opencontainers\.image\.(\w+)=", said)) >= LABELS
 
 
-def test_triton_asks_for_the_key_where_models_are_loaded_and_never_looks_for_itself(tmp_path, monkeypatch):
+def test_triton_requires_the_key_for_model_control_and_never_polls(tmp_path, monkeypatch):
     token = tmp_path / "token"
     token.write_text("drawn\n")
     shown = tmp_path / "bin" / "tritonserver"
@@ -169,7 +169,7 @@ VARIANTS = [(), ("gpu",), ("triton",), ("gpu", "triton"), ("tls",), ("tls", "gpu
 
 @pytest.mark.parametrize("profiles", [[], ["observability"]], ids=["", "observability"])
 @pytest.mark.parametrize("variants", VARIANTS, ids="-".join)
-def test_compose_reads_every_combination(variants, profiles, monkeypatch):
+def test_compose_accepts_every_combination_of_files(variants, profiles, monkeypatch):
     monkeypatch.delenv("COMPOSE_FILE", raising=False)
     files = [word for name in variants for word in ("--file", f"compose.{name}.yml")]
     services = config("--file", "docker-compose.yml", *files, *(word for name in profiles for word in ("--profile", name)))
@@ -183,13 +183,13 @@ def test_compose_reads_every_combination(variants, profiles, monkeypatch):
 
 
 @pytest.mark.parametrize("profile", ["triton", "gpu"])
-def test_a_file_asked_for_as_a_profile_is_refused_first(profile):
+def test_a_compose_file_requested_as_a_profile_is_refused_first(profile):
     services = config("--profile", profile)
     assert services["prepare"]["depends_on"]["variant"]["condition"] == "service_completed_successfully"
     assert services["variant"]["command"] == ["refuse"]
 
 
-def test_prepare_refuses_once_after_it_was_told_to(prepare, tmp_path, monkeypatch, capsys):
+def test_prepare_refuses_once_after_the_command_refuse(prepare, tmp_path, monkeypatch, capsys):
     (tmp_path / "run").mkdir()
     monkeypatch.setenv("ZEROFLEET_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("ZEROFLEET_PRESET", "tiny")
@@ -199,7 +199,7 @@ def test_prepare_refuses_once_after_it_was_told_to(prepare, tmp_path, monkeypatc
     assert prepare.main(credentials=tmp_path / "credentials") == 0
 
 
-def test_the_light_images_are_told_every_package_but_torch_and_charts():
+def test_the_light_images_list_every_package_except_torch_and_charts():
     command = [sys.executable, "deploy/docker/requirements.py", "--without", "torch", "matplotlib"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     assert any(line.startswith("numba") for line in lines)
@@ -211,12 +211,12 @@ def test_the_light_images_are_told_every_package_but_torch_and_charts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("service", ["selfplay_worker", "gatekeeper"])
-def test_a_light_service_starts_where_there_is_no_torch(service):
+def test_a_light_service_starts_without_torch(service):
     code = "import importlib, sys; sys.modules |= {'torch': None, 'matplotlib': None}; importlib.import_module(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, f"{service}.__main__"], cwd=ROOT, check=True)
 
 
-def test_prepare_keeps_what_it_drew_and_tells_redis_hashes_only(prepare, tmp_path, monkeypatch):
+def test_prepare_keeps_generated_secrets_and_gives_redis_hashes_only(prepare, tmp_path, monkeypatch):
     monkeypatch.setenv("ZEROFLEET_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("ZEROFLEET_GAME", "tic_tac_toe")
     monkeypatch.setenv("ZEROFLEET_PRESET", "tiny")
@@ -250,7 +250,7 @@ def test_users_of_redis_have_the_documented_rights_and_ping(prepare):
     assert set(prepare.RIGHTS["trainer"].split()) == {*trainer.split(), "-@all", "+ping"}
 
 
-def test_prepare_gives_each_service_the_certificate_that_compose_tells_it_of(prepare, tmp_path, monkeypatch):
+def test_prepare_gives_each_service_the_certificate_of_its_compose_settings(prepare, tmp_path, monkeypatch):
     told = {
         name: Tls(*(Path(service["environment"][f"ZEROFLEET_TLS_{what}"]) for what in ("CA", "IDENTITY")))
         for name, service in read("compose.tls.yml")["services"].items()
@@ -279,7 +279,7 @@ def test_the_key_of_the_authority_is_in_no_service():
     assert "/run/credentials/authority" in owned[0]
 
 
-def test_a_server_has_the_names_by_which_compose_and_kubernetes_reach_it():
+def test_a_server_certificate_has_the_names_used_by_compose_and_kubernetes():
     """The authority's default names, against the addresses that services are told."""
     told = [
         address
@@ -294,7 +294,7 @@ def test_a_server_has_the_names_by_which_compose_and_kubernetes_reach_it():
 
 
 @pytest.mark.slow
-async def test_what_the_trainer_took_out_of_the_stream_stays_out_when_redis_starts_again(prepare, tmp_path):
+async def test_acknowledged_games_stay_out_of_the_stream_after_a_restart_of_redis(prepare, tmp_path):
     passwords = {user: f"password of {user}" for user in ("trainer", "worker", "probe")}
     (tmp_path / "users.acl").write_text(prepare.users(passwords))
     for user, password in passwords.items():

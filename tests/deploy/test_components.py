@@ -50,7 +50,7 @@ WITHOUT_MODELS = [
 
 
 @pytest.mark.parametrize(("overlay", "option"), CHOICES)
-def test_every_option_is_valid_on_every_overlay(composed, overlay: str, option: str) -> None:
+def test_every_component_is_valid_on_every_overlay(composed, overlay: str, option: str) -> None:
     patches = WITHOUT_MODELS if (overlay, option) == ("multi-node", "backup") else []
     documents = composed(overlay, option, patches=patches)
     for document in documents:
@@ -61,7 +61,7 @@ def test_every_option_is_valid_on_every_overlay(composed, overlay: str, option: 
 
 
 @pytest.mark.parametrize("overlay", ["local", "multi-node"])
-def test_with_tls_every_service_has_a_certificate_of_its_own_and_probes_that_need_none(composed, overlay: str) -> None:
+def test_with_tls_every_service_has_its_own_certificate_and_probes_without_one(composed, overlay: str) -> None:
     documents = composed(overlay, "tls")
     secrets = set()
     for name, cls in SERVICES.items():
@@ -85,7 +85,7 @@ def test_with_tls_every_service_has_a_certificate_of_its_own_and_probes_that_nee
 
 
 @pytest.mark.parametrize("overlay", ["local", "multi-node"])
-def test_with_tokens_servers_know_all_of_them_and_a_client_sees_its_own_alone(composed, overlay: str) -> None:
+def test_with_tokens_servers_mount_all_of_them_and_a_client_only_its_own(composed, overlay: str) -> None:
     documents = composed(overlay, "tokens")
     seen = {}
     for name, cls in SERVICES.items():
@@ -130,7 +130,7 @@ def test_the_inference_server_of_any_overlay_may_be_given_gpus(composed, overlay
         ("PrometheusRule", ["spec", "groups", 0, "rules", 0, "severity"], "critical"),
     ],
 )
-def test_what_an_operator_would_refuse_is_not_valid(composed, kind: str, way: list[Any], value: Any) -> None:
+def test_invalid_objects_of_other_operators_are_rejected(composed, kind: str, way: list[Any], value: Any) -> None:
     (document,) = (each for each in composed("local", "service-monitor", "autoscaling-keda") if each["kind"] == kind)
     place = document
     for key in way[:-1]:
@@ -140,7 +140,7 @@ def test_what_an_operator_would_refuse_is_not_valid(composed, kind: str, way: li
         validate(document, VERSIONS[0])
 
 
-def test_the_service_monitor_finds_every_service_with_metrics_once_by_the_name_that_alerts_know(composed) -> None:
+def test_the_service_monitor_selects_each_service_with_metrics_once_under_its_job_name(composed) -> None:
     documents = composed("local", "service-monitor")
     monitor = of_kind(documents, "ServiceMonitor")["zerofleet"]["spec"]
     services = of_kind(documents, "Service").values()
@@ -161,7 +161,7 @@ def test_the_service_monitor_finds_every_service_with_metrics_once_by_the_name_t
     assert {match.expand(template) if match else name for name, match in found.items()} == set(metrics.EVERY)
 
 
-def test_a_backup_reads_what_a_run_directory_has_and_writes_nothing_of_it(composed) -> None:
+def test_a_backup_mounts_the_whole_run_directory_read_only(composed) -> None:
     (pod,) = jobs(composed("local", "backup")).values()
     (container,) = pod["spec"]["containers"]
     command = container["command"]
@@ -174,7 +174,7 @@ def test_a_backup_reads_what_a_run_directory_has_and_writes_nothing_of_it(compos
     assert "readOnly" not in mounts[command[command.index("--to") + 1]]
 
 
-def test_a_restore_waits_until_it_is_asked_for_and_puts_parts_where_their_services_look(composed, render) -> None:
+def test_a_restore_is_suspended_and_mounts_the_volumes_of_the_services(composed, render) -> None:
     documents = [*composed("local", "backup"), *render("restore")]
     job = of_kind(documents, "Job")["restore"]
     assert job["spec"]["suspend"] is True
@@ -199,7 +199,7 @@ def test_the_restore_is_valid_for_three_versions_of_kubernetes(render, version: 
         validate(document, version)
 
 
-def test_jobs_run_as_carefully_as_services(composed, render) -> None:
+def test_jobs_are_confined_like_services(composed, render) -> None:
     for pod in (*jobs(composed("local", "backup")).values(), *jobs(render("restore")).values()):
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
         assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -210,7 +210,7 @@ def test_jobs_run_as_carefully_as_services(composed, render) -> None:
         assert "memory" in container["resources"]["limits"]
 
 
-def test_a_new_release_is_a_tag_in_an_overlay_of_ones_own(composed) -> None:
+def test_a_new_release_is_a_tag_in_the_users_overlay(composed) -> None:
     services = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
     images = [{"name": f"zerofleet/{name}", "newName": f"registry.example/{name}", "newTag": "0.2.0"} for name in services]
     documents = composed("local", "backup", images=images)

@@ -79,14 +79,14 @@ def client(server: Path, user: str | None = None, password: str | None = None) -
 @pytest.mark.parametrize(
     ("user", "password"), [(None, None), ("default", ""), ("worker", "wrong"), ("trainer", PASSWORDS["worker"])]
 )
-def test_nobody_without_the_right_password_gets_a_word_out_of_redis(server, user, password):
+def test_redis_rejects_every_command_without_the_right_password(server, user, password):
     with client(server, user, password) as stranger:
         for command in (["PING"], ["KEYS", "*"], ["XADD", "games", "*", "a", "b"], ["CONFIG", "GET", "*"], ["ACL", "LIST"]):
             with pytest.raises((redis.AuthenticationError, redis.exceptions.NoPermissionError)):
                 stranger.execute_command(*command)
 
 
-def test_a_worker_adds_games_and_may_do_nothing_else(server):
+def test_a_worker_can_only_add_games(server):
     with client(server, "worker", PASSWORDS["worker"]) as worker:
         assert worker.xadd("games", {"uid": "u", "payload": b"p"})
         assert worker.xlen("games") >= 1
@@ -115,7 +115,7 @@ def test_a_trainer_reads_games_and_cannot_administer(server):
             trainer.eval("return redis.call('FLUSHALL')", 0)
 
 
-def test_a_trainer_reads_and_empties_the_dead_letters_as_the_page_says(server):
+def test_the_documented_commands_read_and_delete_the_dead_letters(server):
     page = (ROOT / "docs/operate.md").read_text()
     said = [shlex.split(line, comments=True) for line in re.findall(r"^\$ ask (.*)$", page, re.MULTILINE)]
     assert [words[0] for words in said] == ["XREVRANGE", "XDEL", "EVAL"]
@@ -129,7 +129,7 @@ def test_a_trainer_reads_and_empties_the_dead_letters_as_the_page_says(server):
         assert lengths == [3, 2, 0]
 
 
-def test_a_value_far_larger_than_a_game_is_not_taken_in(server):
+def test_redis_rejects_a_value_far_larger_than_a_game(server):
     with client(server, "worker", PASSWORDS["worker"]) as worker:
         assert worker.xadd("games", {"uid": "u", "payload": bytes(1 << 20)})
         with pytest.raises((redis.ResponseError, redis.ConnectionError)):

@@ -63,7 +63,7 @@ def test_a_service_takes_every_setting_it_is_given(documents: list[dict[str, Any
         assert origins["metrics_port"] == "environment"
 
 
-def test_addresses_name_services_and_ports_that_are_there(documents: list[dict[str, Any]]) -> None:
+def test_addresses_name_existing_services_and_ports(documents: list[dict[str, Any]]) -> None:
     services = of_kind(documents, "Service")
     ports = {(name, port["port"]) for name, each in services.items() for port in each["spec"]["ports"]}
     for service in own_services(documents):
@@ -127,7 +127,7 @@ def test_every_pod_has_three_probes_a_limit_and_a_disruption_budget(documents: l
                 assert port in ports or port in ports.values()
 
 
-def test_a_server_is_ready_when_its_service_says_so_and_alive_while_its_process_answers(
+def test_probes_map_service_health_to_readiness_and_process_health_to_liveness(
     documents: list[dict[str, Any]],
 ) -> None:
     wanted = {"inference-server": "inference.GRPCInferenceService", "gatekeeper": "zerofleet.v1.Gatekeeper"}
@@ -137,14 +137,14 @@ def test_a_server_is_ready_when_its_service_says_so_and_alive_while_its_process_
         assert "service" not in each["livenessProbe"]["grpc"]
 
 
-def test_the_platform_waits_longer_than_the_service(documents: list[dict[str, Any]]) -> None:
+def test_the_grace_period_of_a_pod_exceeds_that_of_its_service(documents: list[dict[str, Any]]) -> None:
     for service, cls in SERVICES.items():
         spec = pods(documents)[service]["spec"]
         pause = int(spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
         assert spec["terminationGracePeriodSeconds"] > pause + cls.model_fields["grace_s"].default
 
 
-def test_what_may_exist_once_is_never_there_twice(documents: list[dict[str, Any]]) -> None:
+def test_single_replica_workloads_never_run_twice(documents: list[dict[str, Any]]) -> None:
     """A StatefulSet ends a pod before it starts its successor; two gatekeepers or trainers would fight for their lock."""
     stateful = of_kind(documents, "StatefulSet")
     assert {"redis", "gatekeeper", "trainer"} == set(stateful)

@@ -44,27 +44,27 @@ QUERIES = [each["expr"] for each in ALERTS] + [target["expr"] for panel in PANEL
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_names_metrics_that_a_service_has(query: str) -> None:
+def test_every_query_names_metrics_that_a_service_exports(query: str) -> None:
     asked = re.findall(r"\bzerofleet_\w+", query)
     assert asked or "up" in query  # which Prometheus has of every service itself
     assert {name if name in NAMES else PARTS.sub("", name) for name in asked} <= NAMES
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
-def test_an_alert_says_what_it_means_and_what_to_do(alert: dict[str, Any]) -> None:
+def test_an_alert_has_a_summary_and_a_remedy(alert: dict[str, Any]) -> None:
     assert alert["labels"]["severity"] in {"info", "warning", "critical"}
     assert {"summary", "runbook"} == set(alert["annotations"])
     named = re.findall(r"\bzerofleet_\w+", alert["annotations"]["runbook"])
     assert set(named) <= NAMES
 
 
-def test_prometheus_reads_the_alerts_and_looks_for_every_service() -> None:
+def test_prometheus_loads_the_alerts_and_scrapes_every_service() -> None:
     config = yaml.safe_load((MONITORING / "prometheus/prometheus.yml").read_text())
     assert config["rule_files"] == ["alerts.yml"]
     assert {each["job_name"] for each in config["scrape_configs"]} == set(metrics.EVERY)
 
 
-def test_the_alert_about_dead_letters_knows_how_many_are_kept() -> None:
+def test_the_alert_about_dead_letters_has_the_limit_of_the_stream() -> None:
     (alert,) = (each for each in ALERTS if each["alert"] == "DeadLetters")
     assert f"zerofleet_stream_dead_entries >= {StreamSettings().dead_limit} " in alert["expr"]
 
@@ -75,23 +75,23 @@ def test_kubernetes_is_given_the_same_alerts() -> None:
     assert rule["spec"]["groups"] == yaml.safe_load((MONITORING / "prometheus/alerts.yml").read_text())["groups"]
 
 
-def test_jobs_that_are_asked_for_are_those_that_prometheus_has() -> None:
+def test_queries_name_jobs_that_prometheus_scrapes() -> None:
     asked = {job for query in QUERIES for jobs in re.findall(r'\bjob=~?"([^"]+)"', query) for job in jobs.split("|")}
     assert asked == set(metrics.EVERY)
 
 
-def test_panels_ask_the_data_source_that_is_provisioned() -> None:
+def test_panels_query_the_provisioned_data_source() -> None:
     sources = yaml.safe_load((MONITORING / "grafana/provisioning/datasources/prometheus.yml").read_text())["datasources"]
     assert {panel["datasource"]["uid"] for panel in PANELS} == {each["uid"] for each in sources}
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
 
 
-def test_grafana_knows_every_field_of_the_dashboard() -> None:
+def test_grafana_accepts_every_field_of_the_dashboard() -> None:
     read = json.loads(JSONEncoder().encode(Dashboard.from_json(BOARD)))
     assert _holds(read, BOARD)
 
 
-def test_panels_do_not_lie_over_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for place in (panel["gridPos"] for panel in PANELS):
         fields = {
@@ -106,7 +106,7 @@ def test_every_alert_has_a_case() -> None:
     assert {case["alert"] for case in CASES} == {alert["alert"] for alert in ALERTS}
 
 
-def test_prometheus_takes_the_configuration_and_the_rules(promtool: Promtool) -> None:
+def test_prometheus_accepts_the_configuration_and_the_rules(promtool: Promtool) -> None:
     promtool("check", "config", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/prometheus.yml"))
     promtool("check", "rules", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/alerts.yml"))
 

@@ -42,7 +42,7 @@ def _flags(documents: list[dict[str, Any]]) -> dict[str, str]:
     return dict(each.removeprefix("--").split("=", 1) for each in container(documents, "inference-server")["args"])
 
 
-def test_triton_loads_what_it_is_told_alone_and_stays_ready_meanwhile(gpu) -> None:
+def test_triton_loads_models_only_on_request_and_stays_ready_meanwhile(gpu) -> None:
     flags = _flags(gpu)
     assert flags["model-control-mode"] == "explicit"
     assert flags["strict-readiness"] == "false"
@@ -53,7 +53,7 @@ def test_triton_loads_what_it_is_told_alone_and_stays_ready_meanwhile(gpu) -> No
     assert int(flags["exit-timeout-secs"]) + 5 < pod["terminationGracePeriodSeconds"]
 
 
-def test_tritons_admin_calls_want_the_key_that_the_gatekeeper_alone_has(gpu) -> None:
+def test_tritons_admin_calls_require_the_key_held_only_by_the_gatekeeper(gpu) -> None:
     for name in ("grpc-restricted-protocol", "http-restricted-api"):
         protocols, _, key = _flags(gpu)[name].partition(":")
         header, _, value = key.partition("=")
@@ -71,7 +71,7 @@ def test_tritons_admin_calls_want_the_key_that_the_gatekeeper_alone_has(gpu) -> 
     assert mounted == {"gatekeeper"}
 
 
-def test_tritons_readiness_is_the_models(gpu) -> None:
+def test_readiness_of_triton_is_that_of_the_model(gpu) -> None:
     variables = environment(gpu, "gatekeeper")
     model = model_name(make(variables["ZEROFLEET_GAME"]))
     probe = container(gpu, "inference-server")["readinessProbe"]["httpGet"]
@@ -86,7 +86,7 @@ def test_triton_serves_what_the_trainer_exports_for_it(gpu) -> None:
 
 
 @pytest.mark.parametrize(("overlay", "component"), [("gpu", []), ("multi-node", []), ("local", ["accelerators"])])
-def test_whoever_is_given_a_gpu_has_an_image_built_for_it_and_its_memory(composed, overlay: str, component: list[str]) -> None:
+def test_pods_with_a_gpu_have_a_cuda_image_and_more_memory(composed, overlay: str, component: list[str]) -> None:
     documents = composed(overlay, *component)
     built = _built_for_a_gpu()
     for name in pods(documents):
@@ -103,7 +103,7 @@ def test_whoever_is_given_a_gpu_has_an_image_built_for_it_and_its_memory(compose
             assert each["image"] not in {image for image, _ in built.values()}
 
 
-def test_only_the_tag_of_a_retagged_image_changes_and_an_own_overlay_has_the_last_word(composed) -> None:
+def test_retagging_changes_only_the_tag_and_a_users_overlay_overrides_it(composed) -> None:
     own = [{"name": "zerofleet/trainer", "newName": "registry.example/trainer"}]
     documents = composed("multi-node", images=own)
     assert container(documents, "trainer")["image"] == "registry.example/trainer:0.1.0-gpu"
@@ -112,14 +112,14 @@ def test_only_the_tag_of_a_retagged_image_changes_and_an_own_overlay_has_the_las
     assert container(documents, "trainer")["image"] == "registry.example/trainer:0.2.0-gpu"
 
 
-def test_gpus_are_asked_for_where_they_are_used(gpu, multi_node) -> None:
+def test_gpus_are_requested_where_they_are_used(gpu, multi_node) -> None:
     for documents in (gpu, multi_node):
         users = {name for name in pods(documents) if "nvidia.com/gpu" in container(documents, name)["resources"]["limits"]}
         assert users == {"inference-server", "trainer"}
         assert environment(documents, "selfplay-worker")["ZEROFLEET_PRESET"] == "gpu"
 
 
-def test_several_nodes_share_models_through_the_bucket_alone(multi_node) -> None:
+def test_several_nodes_share_models_only_through_the_bucket(multi_node) -> None:
     assert "models" not in of_kind(multi_node, "PersistentVolumeClaim")
     for name in ("inference-server", "gatekeeper", "trainer"):
         assert environment(multi_node, name)["ZEROFLEET_MODEL_STORE"] == "s3://zerofleet/models"
@@ -159,7 +159,7 @@ def test_ranks_of_the_trainer_find_each_other(multi_node) -> None:
     assert rule["from"] == policy["egress"][0]["to"] == [{"podSelector": policy["podSelector"]}]
 
 
-def test_the_arguments_of_torchrun_are_its_own(multi_node) -> None:
+def test_the_arguments_of_torchrun_exist(multi_node) -> None:
     from torch.distributed.run import get_args_parser  # noqa: PLC0415 - slow to import
 
     words = [re.sub(r"\$\(POD_INDEX\)", "1", word) for word in container(multi_node, "trainer")["args"]]

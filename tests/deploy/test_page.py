@@ -51,7 +51,7 @@ def test_the_users_have_the_rights_that_a_cluster_of_compose_gives_them(credenti
     assert scaler.startswith(f"user scaler on #{hashlib.sha256((credentials / 'scaler').read_bytes()).hexdigest()} ")
 
 
-def test_redis_takes_the_users_and_their_passwords(credentials: Path, tmp_path: Path) -> None:
+def test_redis_accepts_the_users_and_their_passwords(credentials: Path, tmp_path: Path) -> None:
     (tmp_path / "redis").mkdir()
     with serving(tmp_path / "redis", (credentials / "users.acl").read_text()) as socket:
         for user in ("trainer", "worker", "probe", "scaler"):
@@ -90,7 +90,7 @@ def test_no_service_starts_between_the_empty_volumes_and_the_end_of_a_restore() 
     assert "kubectl apply -k my-overlay" in lines[end:]
 
 
-def test_what_a_restore_applies_first_is_its_claims_and_nothing_else(composed, render) -> None:
+def test_a_restore_first_applies_only_its_claims(composed, render) -> None:
     documents = composed("local", "backup")
     chosen = [each for each in documents if each["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "volume"]
     assert {each["kind"] for each in chosen} == {"PersistentVolumeClaim"}

@@ -20,7 +20,7 @@ def _queries(composed) -> dict[str, str]:
     return {"hpa": rules[0]["metricsQuery"], "keda": scaled["triggers"][0]["metadata"]["query"]}
 
 
-def test_scalers_ask_for_metrics_that_services_have(composed) -> None:
+def test_scalers_query_metrics_that_services_export(composed) -> None:
     names = {name for service in metrics.EVERY for name in metrics.names(service)}
     for query in _queries(composed).values():
         asked = {re.sub(r"_bucket$", "", name) for name in re.findall(r"\bzerofleet_\w+", query)}
@@ -29,19 +29,19 @@ def test_scalers_ask_for_metrics_that_services_have(composed) -> None:
         assert query.count("(") == query.count(")")
 
 
-def test_both_scalers_mean_the_same_headroom(composed) -> None:
+def test_both_scalers_compute_the_same_headroom(composed) -> None:
     plain = {name: re.sub(r"\{[^}]*\}|\s+", "", query) for name, query in _queries(composed).items()}
     assert plain["hpa"].startswith(f"({plain['keda']})")
 
 
-def test_the_autoscaler_asks_for_the_metric_that_the_adapter_is_told_to_serve(composed) -> None:
+def test_the_autoscaler_queries_the_metric_that_the_adapter_serves(composed) -> None:
     rule = yaml.safe_load((KUBERNETES / "components/autoscaling-hpa/adapter-rules.yaml").read_text())["externalRules"][0]
     scaler = of_kind(composed("local", "autoscaling-hpa"), "HorizontalPodAutoscaler")["selfplay-worker"]["spec"]
     assert [each["external"]["metric"]["name"] for each in scaler["metrics"]] == [rule["name"]["as"]]
 
 
 @pytest.mark.parametrize("option", SCALERS)
-def test_a_scaler_has_the_number_of_workers_to_itself(composed, option: str) -> None:
+def test_only_the_scaler_sets_the_number_of_workers(composed, option: str) -> None:
     documents = composed("local", option)
     (scaler,) = of_kind(documents, "HorizontalPodAutoscaler", "ScaledObject").values()
     target = scaler["spec"]["scaleTargetRef"]
@@ -49,7 +49,7 @@ def test_a_scaler_has_the_number_of_workers_to_itself(composed, option: str) -> 
     assert "replicas" not in workloads(documents)["selfplay-worker"]["spec"]
 
 
-def test_keda_looks_at_the_stream_that_workers_write_and_stops_them_before_it_is_full(composed) -> None:
+def test_keda_stops_workers_before_their_stream_is_full(composed) -> None:
     documents = composed("local", "autoscaling-keda")
     scaled = of_kind(documents, "ScaledObject")["selfplay-worker"]["spec"]
     lag = scaled["triggers"][1]["metadata"]
@@ -108,7 +108,7 @@ def test_workers_are_added_only_while_a_server_has_a_model(
     promtool("test", "rules", str(file))
 
 
-def test_a_query_without_a_result_is_an_error_to_keda_and_no_zero(composed) -> None:
+def test_keda_treats_a_query_without_a_result_as_an_error_and_not_as_zero(composed) -> None:
     scaled = of_kind(composed("local", "autoscaling-keda"), "ScaledObject")["selfplay-worker"]["spec"]
     assert scaled["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
     assert "fallback" not in scaled

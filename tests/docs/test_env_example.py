@@ -1,6 +1,6 @@
-"""`.env.example` lists every setting of every service with the value it has when nothing is said.
+"""`.env.example` lists every setting of every service with its default.
 
-To write it anew after a setting has changed: `python tests/docs/test_env_example.py`.
+To regenerate it after a change of a setting: `python tests/docs/test_env_example.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ RUN = "/RUN"  # stands for the run directory, `run`, in whatever follows from it
 FILE = Path(__file__).parents[2] / ".env.example"
 CLASSES: tuple[type[ServiceSettings], ...] = (ServerSettings, GatekeeperSettings, TrainerSettings, WorkerSettings)
 HEAD = """\
-# Settings of the services, as environment variables; every line shows what holds when nothing is said.
-# `python -m trainer --print-config` shows what holds now and where each value came from; --help explains each.
-# The same names are options: ZEROFLEET_SEARCH__SIMULATIONS is --search.simulations. Secrets may lie in files:
-# ZEROFLEET_TOKEN_FILE=/run/secrets/token. Settings in groups (SEARCH__, TRAIN__ ...) have the values of the preset.
+# Settings of the services, as environment variables, with their defaults.
+# `python -m trainer --print-config` prints the present values and the source of each; --help explains them.
+# The same names are options: ZEROFLEET_SEARCH__SIMULATIONS is --search.simulations. Secrets can be read from files:
+# ZEROFLEET_TOKEN_FILE=/run/secrets/token. Settings in groups (SEARCH__, TRAIN__ ...) default to the preset's values.
 """
 
 
@@ -64,7 +64,7 @@ def text(value: Any) -> str:
     return str(value).replace(RUN, "run")
 
 
-def test_the_example_names_every_setting_with_the_value_it_has():
+def test_the_example_lists_every_setting_with_its_default():
     assert FILE.read_text() == expected(), "settings have changed: run python tests/docs/test_env_example.py"
 
 

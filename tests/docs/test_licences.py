@@ -28,17 +28,17 @@ def metadata(**fields: str | list[str]) -> Message:
     return message
 
 
-def test_every_runtime_dependency_has_a_licence_that_may_be_passed_on(licences):
+def test_every_runtime_dependency_has_a_redistributable_licence(licences):
     packages = licences.runtime_packages(with_extras=True)
     assert {"numpy", "torch", "grpcio", "redis", "hiredis"} <= set(packages)
     assert licences.faults({name: package.metadata for name, package in packages.items()}) == []
 
 
-def test_the_page_of_licences_is_that_of_the_environment(licences):
+def test_the_page_of_licences_matches_the_environment(licences):
     assert licences.TABLE.read_text() == licences.page(licences.runtime_packages()), "run python deploy/sbom/licences.py"
 
 
-def test_tools_of_developers_are_no_runtime_dependencies(licences):
+def test_developer_tools_are_not_runtime_dependencies(licences):
     packages = licences.runtime_packages()
     for tool in ("pytest", "mypy", "ruff", "hypothesis", "fakeredis"):
         assert tool not in packages
@@ -73,11 +73,11 @@ def test_a_licence_is_read_from_the_metadata(licences, fields, licence):
         ("", False),
     ],
 )
-def test_an_expression_is_allowed_when_it_can_be_met(licences, expression, allowed):
+def test_a_licence_expression_is_allowed_when_it_can_be_satisfied(licences, expression, allowed):
     assert licences.is_allowed(expression) is allowed
 
 
-def test_what_cannot_be_passed_on_is_named(licences):
+def test_packages_without_a_redistributable_licence_are_listed(licences):
     found = licences.faults(
         {"left": metadata(License_Expression="AGPL-3.0-only"), "right": metadata(), "fine": metadata(License="MIT")}
     )
@@ -86,7 +86,7 @@ def test_what_cannot_be_passed_on_is_named(licences):
     assert found[1].startswith("right names no licence")
 
 
-def test_a_bill_of_materials_keeps_what_is_needed_at_run_time(licences):
+def test_a_bill_of_materials_contains_the_runtime_dependencies(licences):
     sbom = {
         "bomFormat": "CycloneDX",
         "metadata": {"component": {"bom-ref": "root"}},
@@ -98,7 +98,7 @@ def test_a_bill_of_materials_keeps_what_is_needed_at_run_time(licences):
     assert kept["dependencies"] == [{"ref": "root", "dependsOn": ["a"]}, {"ref": "a"}]
 
 
-def test_the_project_names_its_own_licence():
+def test_the_project_states_its_licence():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["license"] == "Apache-2.0"
     assert "Apache License" in (ROOT / "LICENSE").read_text()[:200]

@@ -38,7 +38,7 @@ def drawn(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(PLIES))
-def test_the_picture_of_a_page_is_what_the_game_draws(name):
+def test_the_picture_of_a_page_equals_the_games_drawing(name):
     page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert f"(images/{name}.svg)" in page
     assert (FOLDER / "images" / f"{name}.svg").read_text(encoding="utf-8") == drawn(name), "draw them anew: see above"

@@ -23,14 +23,14 @@ def test_no_file_of_secrets_enters_an_image():
     assert suspicious == []
 
 
-def test_git_passes_over_the_files_in_which_people_keep_secrets():
+def test_git_ignores_files_with_secrets():
     for name in (".env", "tls.key", "credentials/token"):
         command = ["git", "check-ignore", "--quiet", "--no-index", name]
         ignored = subprocess.run(command, cwd=ROOT, check=False).returncode == 0
         assert ignored, f"{name} would be committed"
 
 
-def test_the_example_of_the_settings_holds_no_secret():
+def test_the_example_of_the_settings_contains_no_secret():
     for line in (ROOT / ".env.example").read_text().splitlines():
         if re.match(r"# ZEROFLEET_\w*(TOKEN|TOKENS|PASSWORD)=", line):
             assert line.endswith("="), line

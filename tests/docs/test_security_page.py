@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`((?:tests|zerofleet/testing)/[\w/.]+(?:::\w+)?)`", PAGE)))
 SHOWN = re.findall(
-    r"^## (?:What shows it|What comes in, and what becomes of it)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL
+    r"^## (?:Tests of these claims|Hostile and malformed input)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL
 )
 
 
@@ -27,7 +27,7 @@ def functions(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("named", NAMED)
-def test_a_test_that_the_page_names_exists(named):
+def test_every_test_named_on_the_security_page_exists(named):
     file, _, function = named.partition("::")
     path = ROOT / file
     assert path.is_file(), f"SECURITY.md names {file}, which is not there"
@@ -35,7 +35,7 @@ def test_a_test_that_the_page_names_exists(named):
     assert not function or (function.startswith("test_") and function in functions(path)), f"{file} has no {function}"
 
 
-def test_every_row_of_what_shows_it_names_a_test():
+def test_every_row_of_the_security_pages_test_tables_names_a_test():
     assert len(SHOWN) == 2
     rows = [line for part in SHOWN for line in part.splitlines() if line.startswith("|") and not set(line) <= set("| -")]
     heads = [row for row in rows if row.endswith(("| test |", "| shown by |"))]
@@ -46,13 +46,13 @@ def test_every_row_of_what_shows_it_names_a_test():
     assert len(rows) > 70
 
 
-def test_no_test_that_the_page_names_is_skipped():
+def test_no_test_named_on_the_security_page_is_skipped():
     for file in sorted({name.partition("::")[0] for name in NAMED}):
         text = (ROOT / file).read_text(encoding="utf-8")
         assert not re.search(r"^ *@pytest\.mark\.(skip|xfail)", text, re.MULTILINE), file
 
 
-def test_the_table_of_calls_is_the_one_in_the_code():
+def test_the_table_of_calls_equals_the_one_in_the_code():
     shown = {
         method: {role for role, mark in zip(Role, re.findall(r"\| (yes|) *(?=\|)", row), strict=True) if mark}
         for method, row in re.findall(r"^\| `(/[\w./]+)` (\|.*\|)$", PAGE, flags=re.M)

@@ -39,7 +39,7 @@ async def test_a_name_stands_for_every_address_it_has(target, monkeypatch):
 
 
 async def test_a_name_without_addresses_is_told():
-    with pytest.raises(Unavailable, match=r"nobody\.invalid:1 cannot be looked up"):
+    with pytest.raises(Unavailable, match=r"nobody\.invalid:1 cannot be resolved"):
         await resolve("nobody.invalid:1")
 
 

@@ -261,8 +261,8 @@ def unpaired(reply):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (other_version, "asked model some_game version 1, but some_game version 2 answered"),
-        (other_model, "but other version 1 answered"),
+        (other_version, "requested model some_game version 1, but some_game version 2 replied"),
+        (other_model, "but other version 1 replied"),
         (missing_output, "value__1 of shape none"),
         (empty_output, "0 bytes of value__1"),
         (fewer_rows, "policy__0 of shape"),

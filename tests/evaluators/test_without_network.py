@@ -30,7 +30,7 @@ async def test_the_uniform_evaluator_has_heads_where_it_knows_the_number_of_acti
     answer = await UniformEvaluator(3, num_actions=8).evaluate(asked, version=ModelVersion(7))
     assert [head.tolist() for head in answer.extra_heads] == [[[0.125] * 8] * 3] * 2
     assert (await UniformEvaluator(3, num_actions=8).evaluate(BATCH, version=ModelVersion(7))).extra_heads == ()
-    with pytest.raises(InvalidRequest, match="made without num_actions"):
+    with pytest.raises(InvalidRequest, match="created without num_actions"):
         await UniformEvaluator(3).evaluate(asked, version=ModelVersion(7))
 
 
@@ -45,7 +45,7 @@ async def test_a_function_evaluates_and_sees_the_version():
 
 async def test_a_function_that_answers_other_shapes_is_refused():
     evaluator = FunctionEvaluator(lambda batch, version: (np.zeros((1, 4)), np.zeros((1, 2))))
-    with pytest.raises(InvalidRequest, match=r"policy \(1, 4\) and value \(1, 2\); wanted \(3, 4\)"):
+    with pytest.raises(InvalidRequest, match=r"policy \(1, 4\) and value \(1, 2\); want \(3, 4\)"):
         await evaluator.evaluate(BATCH, version=ModelVersion(1))
 
 
@@ -57,7 +57,7 @@ async def test_a_function_may_offer_extra_heads_and_answers_as_many_as_are_asked
     for extra_heads in (0, 1, 2):
         evaluation = await evaluator.evaluate(replace(BATCH, extra_heads=extra_heads), version=ModelVersion(4))
         assert [head.shape for head in evaluation.extra_heads] == [(len(BATCH), 5), (len(BATCH), 1)][:extra_heads]
-    with pytest.raises(InvalidRequest, match="wanted 3 of"):
+    with pytest.raises(InvalidRequest, match="want 3 of"):
         await evaluator.evaluate(replace(BATCH, extra_heads=3), version=ModelVersion(4))
 
 
@@ -115,7 +115,7 @@ class Unsound(FunctionEvaluator):
 @pytest.mark.parametrize(
     ("changes", "promise"),
     [
-        ({"version": lambda version, _: V2}, "version 1 that was asked for answers, not 2"),
+        ({"version": lambda version, _: V2}, "requested version 1 replies, not 2"),
         ({"policy": lambda policy, _: policy.astype(np.float32)}, "policy is float16, not float32"),
         ({"policy": lambda policy, _: policy[:, :-1]}, "shape .* of legal"),
         ({"policy": lambda policy, _: policy * np.float16(0.5)}, "sums to 1"),
@@ -125,7 +125,7 @@ class Unsound(FunctionEvaluator):
         ({"value": lambda value, _: value[:, :1]}, r"value has the shape \(\d+, 2\)"),
         ({"value": lambda value, _: value + 2}, r"in \[-1, 1\]"),
         ({"value": lambda value, batch: value * np.linspace(0, 1, len(value), dtype=np.float32)[:, None]}, "its own row"),
-        ({"extra_heads": lambda heads, _: ()}, "1 extra heads are answered where as many are asked for, not 0"),
+        ({"extra_heads": lambda heads, _: ()}, "1 requested extra heads are returned, not 0"),
         ({"extra_heads": lambda heads, _: tuple(head.ravel() for head in heads)}, "an extra head has the shape"),
         ({"extra_heads": lambda heads, _: tuple(head.astype(int) for head in heads)}, "float16 or float32, not int64"),
         ({"extra_heads": lambda heads, _: tuple(np.full_like(head, np.nan) for head in heads)}, "extra heads are finite"),

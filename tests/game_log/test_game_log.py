@@ -52,14 +52,14 @@ def test_appended_games_are_read_back_in_order(tmp_path: Path) -> None:
         assert len(log) == log.end_index == 20
 
 
-def test_game_that_is_there_already_is_passed_over(tmp_path: Path) -> None:
+def test_a_game_already_stored_is_skipped(tmp_path: Path) -> None:
     with GameLog.open(tmp_path, writer=True) as log:
         log.append([game(1), game(2)])
         assert log.append([game(2), game(3), game(3), (game(1)[0], b"other content")]) == 1
         assert contents(log) == [game(1), game(2), game(3)]
 
 
-def test_reopened_log_knows_every_game_across_files(tmp_path: Path) -> None:
+def test_a_reopened_log_finds_every_game_across_files(tmp_path: Path) -> None:
     games = [game(i) for i in range(40)]
     write(tmp_path, games)
     assert len(list(tmp_path.glob("*.games"))) > 3
@@ -71,7 +71,7 @@ def test_reopened_log_knows_every_game_across_files(tmp_path: Path) -> None:
         assert log.get(40).uid == game(40)[0]
 
 
-def test_uid_that_ends_in_zero_bytes_is_found(tmp_path: Path) -> None:
+def test_a_uid_that_ends_in_zero_bytes_is_found(tmp_path: Path) -> None:
     zeros = ["ab" + "00" * 15, "ab00cd" + "00" * 13, "00" * 16, "00" * 15 + "01"]
     write(tmp_path, [(uid, b"x" * 300) for uid in zeros])
     with GameLog.open(tmp_path, writer=False) as log:
@@ -80,7 +80,7 @@ def test_uid_that_ends_in_zero_bytes_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uid", ["", "abc", "zz" * 16, "ab" * 15, "ab" * 17])
-def test_what_is_no_uid_is_refused(tmp_path: Path, uid: str) -> None:
+def test_an_invalid_uid_is_refused(tmp_path: Path, uid: str) -> None:
     with GameLog.open(tmp_path, writer=True) as log:
         with pytest.raises(ValueError, match="hex"):
             log.find(uid)
@@ -89,7 +89,7 @@ def test_what_is_no_uid_is_refused(tmp_path: Path, uid: str) -> None:
         assert len(log) == 0
 
 
-def test_number_out_of_range_is_refused(tmp_path: Path) -> None:
+def test_a_game_number_out_of_range_is_refused(tmp_path: Path) -> None:
     write(tmp_path, [game(0)])
     with GameLog.open(tmp_path, writer=False) as log:
         for number in (-1, 1, 10**12):
@@ -100,7 +100,7 @@ def test_number_out_of_range_is_refused(tmp_path: Path) -> None:
 # -- many processes ------------------------------------------------------------------------------------------------
 
 
-def test_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
     with GameLog.open(tmp_path, writer=True) as log:
         with pytest.raises(RunDirectoryError, match="being written by another process"):
             GameLog.open(tmp_path, writer=True)
@@ -113,7 +113,7 @@ def test_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
         assert len(log) == 1
 
 
-def test_reader_follows_the_writer_across_files(tmp_path: Path) -> None:
+def test_a_reader_follows_the_writer_across_files(tmp_path: Path) -> None:
     games = [game(i) for i in range(30)]
     with (
         GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log,
@@ -130,12 +130,12 @@ def test_reader_follows_the_writer_across_files(tmp_path: Path) -> None:
         assert games[29][0] in late
 
 
-def test_reader_of_a_log_that_is_not_there_is_told_so(tmp_path: Path) -> None:
+def test_reading_a_missing_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="no such directory"):
         GameLog.open(tmp_path / "missing", writer=False)
 
 
-def test_threads_may_read_while_one_appends(tmp_path: Path) -> None:
+def test_several_threads_may_read_while_one_appends(tmp_path: Path) -> None:
     games = [game(i) for i in range(300)]
     wrong = []
     done = threading.Event()
@@ -183,7 +183,7 @@ def test_truncation_at_every_byte_of_the_last_entry_keeps_all_before_it(tmp_path
 
 
 @pytest.mark.parametrize("size", range(17))
-def test_file_whose_header_was_not_finished_is_completed(tmp_path: Path, size: int) -> None:
+def test_a_file_with_an_unfinished_header_is_completed(tmp_path: Path, size: int) -> None:
     games = [game(i) for i in range(12)]
     write(tmp_path, games)
     last = sorted(tmp_path.glob("*.games"))[-1]
@@ -207,7 +207,9 @@ def iter_entries(path: Path) -> list[int]:
 
 @settings(deadline=None, max_examples=60)
 @given(garbage=st.binary(max_size=200), whole=st.integers(0, 5))
-def test_garbage_behind_the_last_entry_is_cut_off(tmp_path_factory: pytest.TempPathFactory, garbage: bytes, whole: int) -> None:
+def test_garbage_after_the_last_entry_is_truncated(
+    tmp_path_factory: pytest.TempPathFactory, garbage: bytes, whole: int
+) -> None:
     directory = tmp_path_factory.mktemp("log")
     games = [game(i) for i in range(whole)]
     write(directory, games or [game(0)], segment_bytes=1 << 20)
@@ -224,7 +226,7 @@ def test_garbage_behind_the_last_entry_is_cut_off(tmp_path_factory: pytest.TempP
 # -- the disk changes what was written -------------------------------------------------------------------------------
 
 
-def test_damaged_entry_is_passed_over_and_the_games_behind_it_keep_their_numbers(tmp_path: Path) -> None:
+def test_a_damaged_entry_is_skipped_and_later_games_keep_their_numbers(tmp_path: Path) -> None:
     games = [game(i) for i in range(5)]
     write(tmp_path, games, segment_bytes=1 << 20)
     path = tmp_path / "00000000.games"
@@ -247,7 +249,7 @@ def test_damaged_entry_is_passed_over_and_the_games_behind_it_keep_their_numbers
         assert log.get(5).uid == games[1][0]
 
 
-def test_damage_in_a_full_file_is_noticed_when_it_is_read(tmp_path: Path) -> None:
+def test_damage_in_a_full_file_is_detected_on_reading(tmp_path: Path) -> None:
     games = [game(i) for i in range(20)]
     write(tmp_path, games)
     path = tmp_path / "00000000.games"
@@ -261,7 +263,7 @@ def test_damage_in_a_full_file_is_noticed_when_it_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("harm", ["remove", "truncate", "flip"])
-def test_index_of_a_full_file_is_rebuilt_when_it_is_bad(tmp_path: Path, harm: str) -> None:
+def test_a_damaged_index_of_a_full_file_is_rebuilt(tmp_path: Path, harm: str) -> None:
     games = [game(i) for i in range(20)]
     write(tmp_path, games)
     index = tmp_path / "00000001.index"
@@ -281,17 +283,17 @@ def test_index_of_a_full_file_is_rebuilt_when_it_is_bad(tmp_path: Path, harm: st
     assert index.read_bytes() == data
 
 
-def test_missing_file_in_the_middle_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_in_the_middle_is_reported(tmp_path: Path) -> None:
     write(tmp_path, [game(i) for i in range(20)])
     (tmp_path / "00000001.games").unlink()
     (tmp_path / "00000001.index").unlink()
-    with pytest.raises(RunDirectoryError, match="a file before it is gone"):
+    with pytest.raises(RunDirectoryError, match="an earlier file is missing"):
         GameLog.open(tmp_path, writer=True)
-    with pytest.raises(RunDirectoryError, match="a file before it is gone"):  # and the lock was given up
+    with pytest.raises(RunDirectoryError, match="an earlier file is missing"):  # and the lock was given up
         GameLog.open(tmp_path, writer=True)
 
 
-def test_foreign_file_and_other_version_are_told(tmp_path: Path) -> None:
+def test_foreign_files_and_other_versions_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "00000000.games"
     path.write_bytes(b"a text that is not a game log")
     with pytest.raises(RunDirectoryError, match="is not a game log"):
@@ -305,7 +307,9 @@ def test_foreign_file_and_other_version_are_told(tmp_path: Path) -> None:
 # -- the disk refuses ------------------------------------------------------------------------------------------------
 
 
-def test_full_disk_stores_none_of_the_batch_and_the_log_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stores_none_of_the_batch_and_the_log_remains_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.pwrite
 
     def disk_full(descriptor: int, data: bytes, offset: int) -> int:
@@ -326,7 +330,7 @@ def test_full_disk_stores_none_of_the_batch_and_the_log_goes_on(tmp_path: Path, 
         assert contents(log) == [game(1), game(4), game(2)]
 
 
-def test_failed_sync_stops_all_further_writing_until_reopened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sync_blocks_further_writes_until_reopened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken_disk(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -336,7 +340,7 @@ def test_failed_sync_stops_all_further_writing_until_reopened(tmp_path: Path, mo
             patched.setattr(os, "fsync", broken_disk)
             with pytest.raises(OSError, match="Input/output"):
                 log.append([game(2)])
-        with pytest.raises(RunDirectoryError, match="open it again"):
+        with pytest.raises(RunDirectoryError, match="reopen the log"):
             log.append([game(3)])
         assert contents(log) == [game(1)]
     with GameLog.open(tmp_path, writer=True) as log:
@@ -347,7 +351,7 @@ def test_failed_sync_stops_all_further_writing_until_reopened(tmp_path: Path, mo
 # -- dropping old files ----------------------------------------------------------------------------------------------
 
 
-def test_dropped_games_are_gone_but_still_known(tmp_path: Path) -> None:
+def test_dropped_games_are_unreadable_but_their_uids_remain_known(tmp_path: Path) -> None:
     games = [game(i) for i in range(40)]
     write(tmp_path, games)
     with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
@@ -370,7 +374,7 @@ def test_dropped_games_are_gone_but_still_known(tmp_path: Path) -> None:
     batches=st.lists(st.lists(st.integers(0, 30), max_size=6), max_size=12),
     reopen=st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_log_behaves_as_an_ordered_dictionary(
+def test_the_log_behaves_like_an_ordered_dictionary(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], reopen: list[bool]
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
@@ -389,7 +393,7 @@ def test_log_behaves_as_an_ordered_dictionary(
     shutil.rmtree(directory)
 
 
-def test_knowing_which_games_there_are_takes_few_bytes_a_game_while_a_file_grows():
+def test_the_index_takes_few_bytes_per_game_while_a_file_grows():
     rng = np.random.default_rng(5)
     uids = [bytes(uid) for uid in rng.integers(0, 256, (50_000, 16), dtype=np.uint8)]
     gc.collect()

@@ -57,7 +57,7 @@ def check(directory: Path, acknowledged: int) -> int:
     "point",
     ["game_log_after_write_before_sync:3", "game_log_after_sync:5", "game_log_between_files", "game_log_between_files:2"],
 )
-def test_killed_at_a_named_point_the_log_resumes(tmp_path: Path, point: str) -> None:
+def test_a_log_killed_at_a_named_point_resumes(tmp_path: Path, point: str) -> None:
     writer = start(tmp_path, crash_at=point)
     assert writer.stdout is not None
     lines = writer.stdout.read().split()
@@ -73,7 +73,7 @@ def test_killed_at_a_named_point_the_log_resumes(tmp_path: Path, point: str) -> 
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_again_and_again_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_repeated_kills_at_random_moments_lose_no_acknowledged_game(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     acknowledged = 0
     for _ in range(5):

@@ -42,18 +42,18 @@ def played(state: np.ndarray, text: str, game: Abalone = Abalone(captures=14)) -
     ],
 )
 @pytest.mark.slow
-def test_sequences_of_moves(layout: str, counts: list[int]) -> None:
+def test_sequence_counts_match_known_values(layout: str, counts: list[int]) -> None:
     assert perft(Abalone(layout=layout), 4) == counts
     assert perft(Abalone(layout=layout, actions=1272), 3) == counts[:3]
 
 
-def test_the_first_moves() -> None:
+def test_the_start_has_44_moves_of_which_34_are_in_line() -> None:
     names = legal_names(Abalone(), games.new_state(Abalone()))
     assert len([name for name in names if name[1:].isalpha() or name[2:].isalpha()]) == 34
     assert len(names) == 44
 
 
-def test_other_moves_lead_to_other_positions() -> None:
+def test_different_moves_lead_to_different_positions() -> None:
     game = Abalone(layout="german_daisy")
     state = games.new_state(game)
     after = set()
@@ -97,7 +97,9 @@ def test_the_start_has_fourteen_marbles_each(layout: str) -> None:
         ("I9", "", "I9NE", None),
     ],
 )
-def test_pushes_and_what_is_none(mine: str, theirs: str, move: str, after: tuple[str, str] | None) -> None:
+def test_pushes_move_or_capture_and_illegal_pushes_are_rejected(
+    mine: str, theirs: str, move: str, after: tuple[str, str] | None
+) -> None:
     state = position(mine, theirs)
     if after is None:
         with pytest.raises(games.IllegalMove):
@@ -113,13 +115,13 @@ def test_pushes_and_what_is_none(mine: str, theirs: str, move: str, after: tuple
         ("C3 D4", "E5 F6", "C3NE", "2 cannot push 2"),
         ("B2 C3 D4", "E5 F6 G7", "B2NE", "3 cannot push 3"),
         ("C3 D4", "E5 F6 G7", "C3NE", "2 cannot push 3"),
-        ("C3 D4 F6", "E5", "C3NE", "F6, behind what would be pushed, is taken"),
-        ("C3 D4 E5 F6", "", "C3NE", "4 marbles lie in that line; at most three move"),
-        ("C3 C4", "D4", "C3C4NW", "D4 is taken, and sideways nothing is pushed"),
+        ("C3 D4 F6", "E5", "C3NE", "F6, behind the pushed marbles, is occupied"),
+        ("C3 D4 E5 F6", "", "C3NE", "4 marbles are in that line; at most three can move"),
+        ("C3 C4", "D4", "C3C4NW", "D4 is occupied, and sideways moves cannot push"),
         ("H8 I9", "", "H8NE", "I9 would leave the board"),
     ],
 )
-def test_refusals_say_what_is_in_the_way(mine: str, theirs: str, move: str, said: str) -> None:
+def test_rejections_name_the_obstacle(mine: str, theirs: str, move: str, said: str) -> None:
     with pytest.raises(games.IllegalMove) as refusal:
         Abalone().parse_action(position(mine, theirs), move)
     assert f"({said})" in str(refusal.value)
@@ -149,7 +151,7 @@ def test_the_second_player_can_win() -> None:
     assert games.final_scores(game, state) == (-1.0, 1.0)
 
 
-def test_the_cap_pays_the_lead_in_captures() -> None:
+def test_the_cap_scores_the_lead_in_captures() -> None:
     game = Abalone()
     state = position(row_of(13), row_of(11, without=row_of(25)), player=1, plies=198)
     core.play(game, state, games.legal(game, state)[0])
@@ -165,7 +167,7 @@ def test_equal_captures_at_the_cap_are_a_draw_and_the_game_is_over() -> None:
     assert games.final_scores(game, state) == (0.0, 0.0)
 
 
-def test_fewer_captures_may_win() -> None:
+def test_the_number_of_captures_to_win_is_a_parameter() -> None:
     game = Abalone(captures=1)
     state = position(row_of(12) + " G7 H8", row_of(13, without=row_of(25) + " I9") + " I9")
     played(state, "G7NE", game)
@@ -179,7 +181,7 @@ def blocked(game: Abalone) -> np.ndarray:
     return state
 
 
-def test_who_cannot_move_ends_the_game() -> None:
+def test_the_game_ends_when_the_player_to_move_has_no_move() -> None:
     game = Abalone(captures=14)
     state = blocked(game)
     assert cells(state, 1) == "A2 A3 B1 B2 D4"
@@ -190,7 +192,7 @@ def test_who_cannot_move_ends_the_game() -> None:
     assert games.final_scores(losing, blocked(losing)) == (-1.0, 1.0)
 
 
-def test_who_can_only_push_is_not_blocked() -> None:
+def test_a_player_who_can_only_push_has_a_move() -> None:
     game = Abalone(captures=14)
     state = position("A1 A2", "A3 B1 B2 D3", player=1)
     played(state, "D3SE", game)
@@ -199,21 +201,21 @@ def test_who_can_only_push_is_not_blocked() -> None:
     assert "A1E" in legal_names(game, state)
 
 
-def test_every_ply_may_cost_something() -> None:
+def test_ply_cost_reduces_the_scores() -> None:
     game = Abalone(ply_cost=0.001)
     state = position(row_of(13), row_of(11, without=row_of(25)), player=1, plies=198)
     core.play(game, state, games.legal(game, state)[0])
     assert games.final_scores(game, state) == pytest.approx((0.8 * 2 / 6, -0.8 * 2 / 6))
 
 
-def test_a_position_stands_as_its_captures() -> None:
+def test_standing_is_the_lead_in_captures() -> None:
     state = position(row_of(14), row_of(11, without=row_of(25)))
     out = np.empty(2, dtype=np.float32)
     core.standing(Abalone(), state, out)
     assert out == pytest.approx((0.5, -0.5))
 
 
-def test_positions_recur_and_their_keys_say_so() -> None:
+def test_recurring_positions_have_equal_repetition_keys() -> None:
     around = "C3NE G5SW D4SW F4NE"
     for game, same in ((Abalone(), True), (Abalone(plies_left=True), False)):
         start, again = games.new_state(game), games.replay(game, games.read_moves(game, around))
@@ -243,7 +245,7 @@ def test_planes_have_row_I_first_and_the_viewer_as_me() -> None:
     ]
 
 
-def test_the_number_of_plies_left_is_a_sum_of_planes() -> None:
+def test_the_number_of_plies_left_is_encoded_in_binary_planes() -> None:
     game = Abalone(plies_left=True)
     assert game.spec().planes == (11, 9, 9)
     state = games.new_state(game)
@@ -264,7 +266,7 @@ def test_the_number_of_plies_left_is_a_sum_of_planes() -> None:
         ("B3 B4", "", "B3B4NW", 2),
     ],
 )
-def test_captures_look_best_and_then_the_middle(mine: str, theirs: str, move: str, value: float) -> None:
+def test_move_value_prefers_captures_and_then_the_centre(mine: str, theirs: str, move: str, value: float) -> None:
     game, state = Abalone(), position(mine, theirs)
     assert core.move_value(game, state, game.parse_action(state, move)) == value
 
@@ -278,7 +280,7 @@ def test_captures_look_best_and_then_the_middle(mine: str, theirs: str, move: st
     ],
 )
 @pytest.mark.slow
-def test_the_laws_are_kept(game: Abalone) -> None:
+def test_every_variant_keeps_the_laws(game: Abalone) -> None:
     games.check_game(game, games=3)
 
 
@@ -294,21 +296,21 @@ def test_the_laws_are_kept(game: Abalone) -> None:
         ({"ply_cost": 0.01}, "ply_cost=0.01 is out of range"),
         ({"ply_cost": "nan"}, "ply_cost=nan is out of range"),
         ({"plies_left": "perhaps"}, "plies_left='perhaps' is not bool"),
-        ({"size": 5}, "has no parameter size; it takes layout, captures"),
+        ({"size": 5}, "has no parameter size; expected layout, captures"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters) as refusal:
         games.make("abalone", **parameters)
     assert said in str(refusal.value)
 
 
-def test_parameters_are_read_from_text() -> None:
+def test_parameters_are_parsed_from_text() -> None:
     game = games.make("abalone", layout="belgian_daisy", captures="2", actions="1272", ply_cost="0.001", plies_left="true")
     assert game == Abalone(layout="belgian_daisy", captures=2, actions=1272, ply_cost=0.001, plies_left=True)
 
 
-def test_the_picture_has_letters_and_digits() -> None:
+def test_the_picture_shows_letters_and_digits() -> None:
     game = Abalone()
     state = games.replay(game, games.read_moves(game, "C3C5NW G5SW"))
     assert game.draw(state).splitlines() == [

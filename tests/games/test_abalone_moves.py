@@ -36,7 +36,7 @@ def test_the_rows_have_five_to_nine_cells() -> None:
     assert len(board.CELLS) == 61
 
 
-def test_cells_and_cubes() -> None:
+def test_cube_coordinates_are_distinct_and_sum_to_0() -> None:
     cubes = {board.cell_name(cell): board.cube(cell) for cell in board.CELLS}
     assert cubes["E5"] == (0, 0, 0)
     assert cubes["A1"] == (-4, 4, 0)
@@ -55,19 +55,19 @@ def test_the_table_holds_every_move_once() -> None:
     assert [sum(len(move.line) == length for move in dead) for length in (1, 2, 3)] == [0, 96, 84]
 
 
-def test_the_smaller_table_leaves_out_what_leaves_the_board() -> None:
+def test_the_smaller_table_omits_moves_that_leave_the_board() -> None:
     assert len(board.moves(1272)) == 1272
     assert list(board.moves(1272)) == [move for move in board.moves(1452) if move.stays_on_board]
 
 
-def test_the_order_of_the_moves() -> None:
+def test_moves_have_their_documented_numbers() -> None:
     wanted = {0: "A1NE", 1: "A1B2E", 9: "A1E", 18: "A1NW", 27: "A2NE", 365: "C3C5NW", 805: "E5NE", 814: "E5E"}
     wanted |= {1449: "I9SE", 1450: "I9SW", 1451: "I9W"}
     assert {number: NAMES[1452][number] for number in wanted} == wanted
 
 
 @pytest.mark.parametrize("actions", board.NUMBERS_OF_MOVES)
-def test_every_move_is_written_in_its_own_way_and_read_where_it_is_legal(actions: int) -> None:
+def test_every_move_has_a_unique_notation_and_is_parsed_where_legal(actions: int) -> None:
     game = Abalone(actions=actions)
     for number, move in enumerate(board.moves(actions)):
         name = str(move)
@@ -99,7 +99,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("actions", board.NUMBERS_OF_MOVES)
-def test_the_images_of_moves(actions: int) -> None:
+def test_symmetries_map_moves_to_known_images(actions: int) -> None:
     names = NAMES[actions]
     symmetries = {symmetry.name: symmetry for symmetry in Abalone(actions=actions).spec().symmetries}
     assert tuple(symmetries) == ROTATIONS + MIRRORS
@@ -125,7 +125,7 @@ def planes(game: Abalone, state: np.ndarray) -> np.ndarray:
     return bits.unpack(games.encode_for(game, state, 0), game.spec().planes)[:2].reshape(2, 81)
 
 
-def test_the_start_has_six_images_and_others_have_twelve() -> None:
+def test_the_start_has_six_images_and_an_asymmetric_position_twelve() -> None:
     game = Abalone()
     start = games.new_state(game)
     later = games.replay(game, games.read_moves(game, "A1NE I5SE B1NE"))
@@ -142,7 +142,7 @@ def turned(state: np.ndarray, symmetry: core.Symmetry) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ROTATIONS + MIRRORS)
-def test_a_move_and_then_a_symmetry_is_the_symmetry_and_then_the_move(name: str) -> None:
+def test_moves_commute_with_symmetries(name: str) -> None:
     game, rng = Abalone(), np.random.default_rng(5)
     symmetry = next(symmetry for symmetry in game.spec().symmetries if symmetry.name == name)
     for layout in board.LAYOUTS:
@@ -157,7 +157,7 @@ def test_a_move_and_then_a_symmetry_is_the_symmetry_and_then_the_move(name: str)
             assert np.array_equal(turned(state, symmetry), image)
 
 
-def test_capitals_do_not_matter() -> None:
+def test_case_is_ignored() -> None:
     game = Abalone()
     state = games.new_state(game)
     assert game.parse_action(state, " c3c5nw ") == 365
@@ -167,8 +167,8 @@ def test_capitals_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "'' is not a legal move here (a move is a cell and a direction, as A1NE, or both ends of a line"),
-        ("A1N", "(a move is a cell and a direction, as A1NE, or both ends"),
+        ("", "'' is not a legal move here (a move is a cell and a direction, such as A1NE, or both ends of a line"),
+        ("A1N", "(a move is a cell and a direction, such as A1NE, or both ends"),
         ("A9E", "'A9E' is not a legal move here (there is no cell A9; row A has A1 to A5); legal: A1NE"),
         ("C3I1NW", "(there is no cell I1; row I has I5 to I9)"),
         ("C3C4C5NW", "(a move is a cell"),
@@ -176,18 +176,18 @@ def test_capitals_do_not_matter() -> None:
         ("A1A4NW", "(A1 and A4 are not the ends of a line of two or three)"),
         ("C3C3NW", "(C3 and C3 are not the ends of a line of two or three)"),
         ("C5C3NW", "(the lower end comes first: C3C5NW)"),
-        ("C3C5W", "(that is a move in line: it is written C5W)"),
-        ("C3C5E", "(that is a move in line: it is written C3E)"),
+        ("C3C5W", "(that is a move in line, written C5W)"),
+        ("C3C5E", "(that is a move in line, written C3E)"),
         ("D4NE", "(D4 holds no marble of X)"),
         ("I5SE", "(I5 holds no marble of X)"),
         ("C4C6NW", "(C6 holds no marble of X)"),
-        ("A1A2NW", "(B1 is taken, and sideways nothing is pushed)"),
+        ("A1A2NW", "(B1 is occupied, and sideways moves cannot push)"),
         ("A1A2SE", "(a marble would leave the board)"),
         ("A1SW", "(A1 would leave the board)"),
-        ("A1E", "(5 marbles lie in that line; at most three move)"),
+        ("A1E", "(5 marbles are in that line; at most three can move)"),
     ],
 )
-def test_what_cannot_be_played_is_refused_with_the_reason_and_the_legal_moves(text: str, said: str) -> None:
+def test_an_illegal_move_is_rejected_with_the_reason_and_the_legal_moves(text: str, said: str) -> None:
     game = Abalone()
     state = games.new_state(game)
     message = refusal(state, text)
@@ -195,13 +195,13 @@ def test_what_cannot_be_played_is_refused_with_the_reason_and_the_legal_moves(te
     assert message.endswith(f"; legal: {' '.join(legal_names(game, state))}")
 
 
-def test_a_move_of_the_other_player_names_that_player() -> None:
+def test_the_rejection_names_the_player_to_move() -> None:
     game = Abalone()
     state = games.replay(game, games.read_moves(game, "A1NE"))
     assert "(A2 holds no marble of O)" in refusal(state, "A2NE")
 
 
-def test_no_move_is_read_after_the_end() -> None:
+def test_no_move_can_be_parsed_after_the_end() -> None:
     game = Abalone(ply_cap=1)
     state = games.replay(game, games.read_moves(game, "A1NE"))
     assert refusal(state, "A2NE", game) == "'A2NE' is not a legal move here: the game is over"

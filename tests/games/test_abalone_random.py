@@ -60,7 +60,7 @@ def broken(before: np.ndarray, after: np.ndarray) -> bool:
 
 
 @pytest.mark.slow
-def test_random_games_under_the_cap_go_as_the_page_says() -> None:
+def test_random_games_under_the_cap_match_the_documented_statistics() -> None:
     game, count = Abalone(), 6_000
     tally = np.zeros(18, dtype=np.int64)
     random_games(game, count, 9, games.new_state(game), tally)
@@ -107,7 +107,7 @@ def greedy_games(game: Abalone, count: int, greedy: np.ndarray, state: np.ndarra
     ("greedy", "shares", "plies"),
     [((True, False), (1, 0, 0), 54), ((False, True), (0, 1, 0), 54), ((True, True), (0.449, 0.335, 0.217), 131)],
 )
-def test_greedy_players_win_as_often_as_the_page_says(
+def test_games_of_greedy_players_match_the_documented_statistics(
     greedy: tuple[bool, bool], shares: tuple[float, ...], plies: float
 ) -> None:
     game, count = Abalone(), 500

@@ -203,23 +203,23 @@ ROW_I = "i1 i2 i3 i4 i5 i6 i7 i8 i9"
 
 
 @pytest.mark.slow
-def test_whole_turns_of_two_players() -> None:
+def test_sequence_counts_of_two_players_match_known_values() -> None:
     assert perft(ChineseCheckers(), 4) == [14, 196, 4760, 115600]
 
 
-def test_whole_turns_of_more_players() -> None:
+def test_sequence_counts_of_more_players_match_known_values() -> None:
     assert perft(ChineseCheckers(players=3), 4) == [14, 196, 2744, 66640]
     assert perft(ChineseCheckers(players=4), 3) == [14, 199, 2786]
     assert perft(ChineseCheckers(players=6), 3) == [14, 199, 2828]
 
 
-def test_whole_turns_where_other_corners_are_closed() -> None:
+def test_sequence_counts_with_closed_corners_match_known_values() -> None:
     assert perft(ChineseCheckers(open_corners=False), 4) == [14, 196, 4648, 110224]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", VARIANTS, ids=str)
-def test_the_plain_board_counts_as_many_turns(game: ChineseCheckers) -> None:
+def test_the_plain_board_gives_the_same_sequence_counts(game: ChineseCheckers) -> None:
     def count(moves: list[tuple[Place, Place] | None], depth: int) -> int:
         board = PlainBoard(game)
         for move in moves:
@@ -237,7 +237,7 @@ def test_the_star_has_121_fields_and_six_corners_of_ten() -> None:
         assert [BOARD[field] for field in star.corner_fields(corner)] == sorted(CORNERS[corner])
 
 
-def test_six_turns_are_none_and_the_mirror_is_its_own_inverse() -> None:
+def test_six_rotations_are_the_identity_and_the_mirror_is_its_own_inverse() -> None:
     everywhere = np.arange(121)
     for corner in range(6):
         assert (star.TURNED[(6 - corner) % 6][star.TURNED[corner]] == everywhere).all()
@@ -280,7 +280,7 @@ def test_every_variant_keeps_the_laws(game: ChineseCheckers) -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), game=st.sampled_from(VARIANTS))
-def test_moves_are_steps_or_keep_the_parity_of_row_and_column(seed: int, game: ChineseCheckers) -> None:
+def test_moves_are_steps_or_preserve_the_parity_of_row_and_column(seed: int, game: ChineseCheckers) -> None:
     for state, action in walk(game, seed, 30):
         origin, target = (star.PLACES[field] for field in divmod(action, 121))
         gap = (origin[0] - target[0], origin[1] - target[1])
@@ -303,7 +303,7 @@ def one_seat_on(game: ChineseCheckers, state: np.ndarray) -> np.ndarray:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), players=st.sampled_from([2, 3, 6]))
-def test_every_seat_sees_the_same_game(seed: int, players: int) -> None:
+def test_the_rules_are_invariant_under_rotation_of_the_seats(seed: int, players: int) -> None:
     game = ChineseCheckers(players=players)
     now, then = np.empty(players, dtype=np.float32), np.empty(players, dtype=np.float32)
     for state, action in walk(game, seed, 40):
@@ -341,7 +341,7 @@ def test_scores_by_distance_are_leads_in_rows(seed: int) -> None:
         assert games.final_scores(plain, state) == (0.0,) * game.players
 
 
-def test_two_players_start_in_opposite_corners_and_see_the_same() -> None:
+def test_two_players_start_in_opposite_corners_with_equal_planes() -> None:
     game = ChineseCheckers()
     state = games.new_state(game)
     assert np.array_equal(games.encode_for(game, state, 0), games.encode_for(game, state, 1))
@@ -361,7 +361,7 @@ def test_a_full_goal_wins() -> None:
     assert game.caption(state) == "player 0 is at place 1, over, ply 1 of 400"
 
 
-def test_a_piece_that_stays_in_the_goal_of_another_does_not_spoil_it() -> None:
+def test_a_piece_of_another_player_in_the_goal_does_not_spoil_it() -> None:
     game = ChineseCheckers()
     state = position(game, p0="p1 p2 o1 o2 o3 n1 n2 n3 m8 m9", p1=f"q1 {ROW_I}")
     move = game.parse_action(state, "m9-n4")
@@ -381,20 +381,20 @@ def test_more_pieces_of_others_than_allowed_spoil_a_goal(spoilers: int, over: bo
     assert core.is_over(game, state) == over
 
 
-def test_a_goal_full_of_others_alone_wins_nothing() -> None:
+def test_a_goal_full_of_other_pieces_only_does_not_win() -> None:
     game = ChineseCheckers(spoilers=9)
     state = games.replay(game, games.read_moves(game, "d1-e5"))
     assert not core.is_over(game, state)
 
 
-def test_three_players_share_what_the_winner_takes() -> None:
+def test_the_two_losers_of_three_share_the_loss() -> None:
     game = ChineseCheckers(players=3)
     state = position(game, p0="q1 p1 p2 o1 o2 o3 n1 n2 n3 m8", p1=BOTTOM, p2=f"{ROW_I} h1")
     core.play(game, state, game.parse_action(state, "m8-n4"))
     assert games.final_scores(game, state) == (1.0, -0.5, -0.5)
 
 
-def test_the_game_goes_on_for_places_without_those_who_have_one() -> None:
+def test_with_places_the_game_continues_without_finished_players() -> None:
     game = ChineseCheckers(players=3, places=True)
     goals = [[NAMES[place] for place in sorted(CORNERS[(corner + 3) % 6])] for corner in SEATS[3]]
     state = position(
@@ -424,7 +424,7 @@ def after(game: ChineseCheckers, state: np.ndarray, action: int) -> np.ndarray:
     return copy
 
 
-def test_the_last_place_is_settled_when_all_others_are() -> None:
+def test_the_last_place_is_settled_with_the_one_before_it() -> None:
     game = ChineseCheckers(players=3, places=True)
     state = position(game, mover=1, p0=TOP, p1="", p2=ROW_I)
     state[0] |= np.uint64(1 << 4 | 1 << 8)  # player 0 has finished
@@ -437,7 +437,7 @@ def test_the_last_place_is_settled_when_all_others_are() -> None:
     assert game.caption(state).startswith("player 0 is at place 1, player 1 is at place 2, over")
 
 
-def test_who_cannot_move_passes_and_nobody_else_may() -> None:
+def test_only_a_player_without_a_move_may_pass() -> None:
     game = ChineseCheckers(players=3)
     state = position(game, p0=BOTTOM, p1="e5 e6 e7 e8 e9 f4 f5 f6 f7 f8", p2="f9 i1 i2 i3 i4 i5 i6 i7 i8 i9")
     assert legal_names(game, state) == {"pass": PASS}
@@ -445,11 +445,13 @@ def test_who_cannot_move_passes_and_nobody_else_may() -> None:
     core.play(game, state, PASS)
     assert np.array_equal(state[1:], before)
     assert core.to_move(game, state) == 1
-    with pytest.raises(games.IllegalMove, match=r"'pass' is not a legal move here \(who can move must\); legal: "):
+    with pytest.raises(
+        games.IllegalMove, match=r"'pass' is not a legal move here \(passing is legal only if no piece can move\); legal: "
+    ):
         game.parse_action(state, "pass")
 
 
-def test_a_piece_does_not_leave_its_goal_where_that_is_forbidden() -> None:
+def test_a_piece_cannot_leave_its_goal_without_leave_goal() -> None:
     pieces = {"p0": "n1 a1 b1 b2 c1 c2 c3 d1 d2 d3", "p1": f"{ROW_I} q1"}
     free, bound = ChineseCheckers(), ChineseCheckers(leave_goal=False)
     names = [name for name in legal_names(free, position(free, **pieces)) if name.startswith("n1-")]
@@ -458,7 +460,7 @@ def test_a_piece_does_not_leave_its_goal_where_that_is_forbidden() -> None:
     assert names == ["n1-o1", "n1-n2"]
 
 
-def test_closed_corners_may_be_jumped_through() -> None:
+def test_chains_may_jump_through_closed_corners() -> None:
     #    g  . 1 . .        from f5 to f3, in a corner to the side, and on to h4
     #   f  . . . 1 0
     pieces = {"p0": "f5 a1 b1 b2 c1 c2 c3 d1 d2 d3", "p1": "f4 g3 q1 p1 p2 o1 o2 o3 n1 n2"}
@@ -471,7 +473,7 @@ def test_closed_corners_may_be_jumped_through() -> None:
     assert "f5-h3" in jumps[closed]
 
 
-def test_the_rounds_end_the_game() -> None:
+def test_the_game_ends_after_its_rounds() -> None:
     game = ChineseCheckers(rounds=1)
     state = games.replay(game, games.read_moves(game, "d1-e5 n1-m5"))
     assert core.is_over(game, state)
@@ -480,14 +482,14 @@ def test_the_rounds_end_the_game() -> None:
     assert games.final_scores(game, state) == pytest.approx((1 / 120, -1 / 120))
 
 
-def test_the_key_does_not_count_plies() -> None:
+def test_the_key_does_not_depend_on_the_number_of_plies() -> None:
     game = ChineseCheckers()
     state = games.replay(game, games.read_moves(game, "d1-e5 n1-m5 e5-d1 m5-n1"))
     assert core.key(game, state) == core.key(game, games.new_state(game))
     assert not np.array_equal(state, games.new_state(game))
 
 
-def test_the_mirror_exchanges_left_and_right() -> None:
+def test_the_mirror_swaps_left_and_right() -> None:
     game = ChineseCheckers()
     (mirror,) = game.spec().symmetries
     state = games.new_state(game)
@@ -497,7 +499,7 @@ def test_the_mirror_exchanges_left_and_right() -> None:
     assert [len(ChineseCheckers(players=players).spec().symmetries) for players in (3, 4, 6)] == [0, 0, 0]
 
 
-def test_actions_know_their_cells() -> None:
+def test_action_cells_are_the_source_and_target() -> None:
     game = ChineseCheckers()
     cells = game.spec().action_cells
     assert cells is not None
@@ -506,7 +508,7 @@ def test_actions_know_their_cells() -> None:
     assert [divmod(int(cell), 17) for cell in cells[action]] == [(13, 4), (12, 4)]
 
 
-def test_the_bounds_on_legal_moves() -> None:
+def test_the_bounds_on_legal_moves_have_the_documented_values() -> None:
     open_star = [ChineseCheckers(players=players).spec().max_legal for players in (2, 3, 4, 6)]
     closed = [ChineseCheckers(players=players, open_corners=False).spec().max_legal for players in (2, 3, 4, 6)]
     assert open_star == [234, 320, 352, 352]
@@ -517,25 +519,25 @@ def test_the_bounds_on_legal_moves() -> None:
     ("text", "said"),
     [
         ("d1-e9", "'d1-e9' is not a legal move here; legal: d1-e5"),
-        ("d1-c1", "(c1 is taken); legal: d1-e5"),
+        ("d1-c1", "(c1 is occupied); legal: d1-e5"),
         ("n1-m5", "(no piece of player 0 is on n1); legal: "),
         ("e5-f5", "(no piece of player 0 is on e5); legal: "),
         ("d1-e14", "(there is no field 'e14'; moves look like d1-e2); legal: "),
-        ("pass", "(who can move must); legal: d1-e5"),
+        ("pass", "(passing is legal only if no piece can move); legal: d1-e5"),
         ("d1", "(moves look like d1-e2); legal: "),
         ("d1-", "(moves look like d1-e2); legal: "),
         ("d1-e5-f5", "(moves look like d1-e2); legal: "),
         ("", "(moves look like d1-e2); legal: "),
     ],
 )
-def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_an_illegal_move_is_rejected_with_the_reason(text: str, said: str) -> None:
     game = ChineseCheckers()
     with pytest.raises(games.IllegalMove) as refusal:
         game.parse_action(games.new_state(game), text)
     assert said in str(refusal.value)
 
 
-def test_no_move_can_be_read_after_the_end() -> None:
+def test_no_move_can_be_parsed_after_the_end() -> None:
     game = ChineseCheckers(rounds=1)
     state = games.replay(game, games.read_moves(game, "d1-e5 n1-m5"))
     with pytest.raises(games.IllegalMove, match="the game is over"):
@@ -552,16 +554,16 @@ def test_no_move_can_be_read_after_the_end() -> None:
         ({"spoilers": 10}, "spoilers=10 is out of range; it must be between 0 and 9"),
         ({"spoilers": -1}, "spoilers=-1 is out of range"),
         ({"places": "some"}, "places='some' is not bool"),
-        ({"size": 4}, "has no parameter size; it takes players, rounds, spoilers"),
+        ({"size": 4}, "has no parameter size; expected players, rounds, spoilers"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters) as refusal:
         games.make("chinese_checkers", **parameters)
     assert said in str(refusal.value)
 
 
-def test_the_picture() -> None:
+def test_the_picture_shows_the_pieces_of_three_players() -> None:
     game = ChineseCheckers(players=3)
     state = games.replay(game, games.read_moves(game, "c2-e6"))
     assert game.draw(state).splitlines() == [
@@ -637,7 +639,7 @@ def greedy_games(game: ChineseCheckers, count: int, state: np.ndarray, tally: np
     ],
     ids=str,
 )
-def test_greedy_players_take_as_long_as_the_page_says(
+def test_games_of_greedy_players_match_the_documented_statistics(
     game: ChineseCheckers, won: float, plies: float, branching: float
 ) -> None:
     tally, count = np.zeros(4, dtype=np.int64), 1000

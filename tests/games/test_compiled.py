@@ -80,7 +80,7 @@ def run(folder: Path, code: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
-def test_an_edited_game_gives_the_new_answer_in_the_next_process(tmp_path: Path) -> None:
+def test_an_edited_game_is_recompiled_in_the_next_process(tmp_path: Path) -> None:
     """Neither the file of the rules nor that of the kernel changes, only a function that a rule calls."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     (tmp_path / "countdown.py").write_text(GAME)
@@ -129,7 +129,7 @@ bonus = helper.bonus
 
 
 @pytest.mark.slow
-def test_an_edited_helper_of_a_game_package_gives_the_new_answer_and_another_game_the_kept_one(tmp_path: Path) -> None:
+def test_an_edited_helper_recompiles_its_game_and_leaves_another_game_cached(tmp_path: Path) -> None:
     """The class imports neither its rules nor their helpers; these are reached by relative imports, one in a function."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     folder = tmp_path / "countdown"
@@ -151,7 +151,7 @@ def test_an_edited_helper_of_a_game_package_gives_the_new_answer_and_another_gam
 
 
 @pytest.mark.slow
-def test_what_was_compiled_for_a_game_does_not_disturb_a_process_without_it(tmp_path: Path) -> None:
+def test_code_cached_for_a_game_does_not_affect_a_process_without_it(tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -169,7 +169,7 @@ print(perft.perft(make("tic_tac_toe"), 3), sum(perft._count.stats.cache_hits.val
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+def test_an_unreadable_cache_is_replaced(tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 0"
     for file in (tmp_path / "cache").rglob("*.nb[ic]"):
@@ -179,7 +179,7 @@ def test_a_cache_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_code_of_older_sources_is_removed(tmp_path: Path) -> None:
+def test_cached_code_of_older_sources_is_removed(tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     (tmp_path / "countdown.py").write_text(GAME)
     kept = []
@@ -191,7 +191,7 @@ def test_the_code_of_older_sources_is_removed(tmp_path: Path) -> None:
     assert any(name.startswith("perft._count-") for name in kept[0] - kept[1])
 
 
-def test_a_cache_that_cannot_be_written_does_not_stop_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_does_not_stop_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -203,7 +203,7 @@ def twice(number: int) -> int:
     return 2 * number
 
 
-def test_a_function_without_a_file_is_compiled_but_not_kept() -> None:
+def test_a_function_without_a_file_is_compiled_but_not_cached() -> None:
     typed: dict[str, Callable[[int], int]] = {}
     exec("def thrice(number):\n    return 3 * number\n", typed)
     assert compiled(typed["thrice"])(14) == 42
@@ -226,5 +226,5 @@ print(digest.hexdigest())
 
 
 @pytest.mark.slow
-def test_plain_python_gives_the_same_answers_without_a_warning(tmp_path: Path) -> None:
+def test_plain_python_gives_the_same_results_without_a_warning(tmp_path: Path) -> None:
     assert run(tmp_path, PLAY, NUMBA_DISABLE_JIT="1") == run(tmp_path, PLAY)

@@ -87,7 +87,7 @@ def test_a_relative_import_leads_to_a_file_of_the_same_package(package, text, ex
     assert reached(file, package) == expected
 
 
-def test_packages_that_hand_on_names_in_a_circle_come_to_an_end(package):
+def test_packages_that_reexport_names_in_a_cycle_are_resolved(package):
     (package / "__init__.py").write_text("from pack.inner import lost\n")
     (package / "inner" / "__init__.py").write_text("from pack import lost\n")
     script = package.parent / "script.py"
@@ -114,7 +114,7 @@ def file_of_game(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", built_in_games())
-def test_an_edit_of_any_rule_of_a_game_makes_its_code_compile_anew(name):
+def test_an_edit_of_any_rule_of_a_game_recompiles_its_code(name):
     cls = type(games.make(name))
     modules = {rules[cls].__module__ for rules in core._RULES.values() if cls in rules}
     found = code_sources.reached([file_of_game(name)])
@@ -122,7 +122,7 @@ def test_an_edit_of_any_rule_of_a_game_makes_its_code_compile_anew(name):
     assert {Path(importlib.import_module(module).__file__) for module in ("games.core", "games.compiled")} <= found
 
 
-def test_an_edit_of_one_game_leaves_the_code_of_another():
+def test_an_edit_of_one_game_keeps_the_cached_code_of_another():
     assert file_of_game("connect_four") not in code_sources.reached([file_of_game("tic_tac_toe")])
     assert file_of_game("tic_tac_toe") not in code_sources.reached([file_of_game("connect_four")])
 
@@ -130,7 +130,7 @@ def test_an_edit_of_one_game_leaves_the_code_of_another():
 @pytest.mark.parametrize(
     "module", ["zerofleet.search.kernel", "zerofleet.search.hidden.predict", "zerofleet.agents.simple.greedy"]
 )
-def test_an_edit_of_a_game_leaves_what_was_compiled_for_none_in_particular(module):
+def test_an_edit_of_a_game_keeps_cached_code_that_takes_no_game(module):
     found = code_sources.reached([Path(importlib.import_module(module).__file__)])
     assert not found & {file_of_game(name) for name in built_in_games()}
     assert Path(core.__file__) in found
@@ -154,7 +154,7 @@ def test_the_key_changes_with_the_text_of_a_file_that_is_only_imported(package):
     assert key() != before
 
 
-def test_the_key_has_the_sources_as_they_were_when_they_were_imported(package, monkeypatch):
+def test_the_key_uses_sources_as_of_their_import(package, monkeypatch):
     """A function may be compiled long after its file was imported, and what it uses edited in between."""
     (package / "__init__.py").write_text("")
     (package / "rules.py").write_text(

@@ -209,50 +209,50 @@ def test_a_lawful_game_passes() -> None:
     ("fault", "said"),
     [
         (10, "to_move is 2; there are 2 players"),
-        (11, "is_over is True and 1 actions are listed"),
-        (12, "is_over is False and 0 actions are listed"),
+        (11, "is_over is True, but 1 actions are listed"),
+        (12, "is_over is False, but 0 actions are listed"),
         (13, "max_legal = 1"),
         (14, "the actions [2, 1] are not distinct and ascending"),
         (15, "the actions [1, 3] are not all in 0 .. 2"),
         (16, "the actions [1, 1] are not distinct and ascending"),
-        (17, "wrote 2 actions into room for max_legal = 2"),
-        (20, "reset left entries as they were"),
+        (17, "wrote 2 actions into a buffer for max_legal = 2"),
+        (20, "reset left entries unwritten"),
         (21, "to_move changed the state"),
-        (22, "play wrote beside the state"),
-        (23, "the same moves led to the state"),
-        (24, "the game goes on after max_plies = 5 moves"),
+        (22, "play wrote outside the state"),
+        (23, "replaying the same moves led to a different state"),
+        (24, "the game is not over after max_plies = 5 moves"),
         (25, "repetition_key changed the state"),
-        (27, "move_value says [nan, nan] of the actions [1, 2]"),
-        (26, "reset wrote beside the state"),
+        (27, "move_value returned [nan, nan] for the actions [1, 2]"),
+        (26, "reset wrote outside the state"),
         (30, "2.0]"),
         (31, "do not sum to 0"),
         (32, "the scores are [nan"),
-        (33, "scores wrote beside its output"),
+        (33, "scores wrote outside its output"),
         (34, "the standing is [1.5, 1.5]"),
         (36, "the estimate [0.25, 0.25] does not sum to 0"),
-        (35, "standing wrote beside its output"),
-        (40, "encode left bits of its output as they were"),
-        (41, "determinise for player 0 gave a position that this player sees otherwise"),
-        (42, "encode wrote beside its 3 bytes"),
+        (35, "standing wrote outside its output"),
+        (40, "encode left bits of its output unwritten"),
+        (41, "determinise for player 0 returned a position that this player sees differently"),
+        (42, "encode wrote outside its 3 bytes"),
         (43, "determinise for player 0 changed whose turn it is"),
         (44, "encode changed the state"),
-        (45, "sees otherwise"),
-        (46, "determinise wrote beside its output"),
+        (45, "sees differently"),
+        (46, "determinise wrote outside its output"),
         (47, "or whether the game is over"),
         (48, "determinise for player 0 depends on what they cannot see"),
-        (49, "determinise gave the same deal for every seed"),
-        (50, "belonged to another position"),
+        (49, "determinise returned the same position for every seed"),
+        (50, "also belongs to a position with other planes"),
         (51, "for the same state"),
         (60, "cells of the symmetry 'same' are not a permutation of 0 .. 11 in int32"),
         (61, "under 'same' the legal actions become [0, 2], but the image has [1, 2]"),
-        (70, "action 1 is written 'x', which is read as 2"),
+        (70, "action 1 is written 'x', which is parsed as 2"),
         (71, "changed the state"),
-        (72, "was read as action 1"),
+        (72, "was parsed as action 1"),
         (73, "raised ValueError"),
-        (74, "action 1 is written '1', which is refused: no"),
+        (74, "action 1 is written '1', which is rejected: no"),
         (75, "draw returned an empty picture"),
-        (80, "the name 'Faulty Sum' is not made of small letters"),
-        (81, "refused its parameters as text"),
+        (80, "the name 'Faulty Sum' must consist of lower-case letters"),
+        (81, "rejected its parameters as text"),
         (82, "spec().rules_version is 0; it must be between 1 and"),
         (83, "spec().action_cells is int16 (3, 3); it must be int16 (3, 2)"),
         (84, "spec().action_cells has entries outside -1 .. 11"),
@@ -273,7 +273,7 @@ def test_the_error_shows_the_moves_and_the_picture() -> None:
     with pytest.raises(games.GameContractError) as refusal:
         games.check_game(FaultySum(12), games=30)
     text = str(refusal.value)
-    assert text.startswith("FaultySum(fault=12) breaks law 1 of games.core: `legal_actions` lists nothing exactly when")
+    assert text.startswith("FaultySum(fault=12) breaks law 1 of games.core: `legal_actions` is empty if and only if")
     assert "after the moves [" in text
     assert "from the start with seed" in text
     assert text.endswith("sum 3")
@@ -292,12 +292,12 @@ def test_a_missing_rule_is_named() -> None:
             return FaultySum().spec()
 
     with pytest.raises(
-        games.GameContractError, match=r"no rule for reset, to_move, .*, determinise; write it under @rule.NoRules."
+        games.GameContractError, match=r"no rule for reset, to_move, .*, determinise; define it under @rule.NoRules."
     ):
         games.check_game(NoRules())  # type: ignore[arg-type]
 
 
-def test_the_laws_read_as_in_the_contract() -> None:
+def test_the_laws_match_the_docstring_of_the_contract() -> None:
     contract = " ".join((core.__doc__ or "").split())
     for number, law in conformance.LAWS.items():
         assert f"{number}. {law}" in contract

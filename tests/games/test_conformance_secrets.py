@@ -148,14 +148,14 @@ def test_a_game_that_keeps_its_secrets_passes() -> None:
         (1, "give the next player different choices"),
         (2, "before the round ends"),
         (3, "depends on the secret moves"),
-        (4, "foresee gave [2]; there is room for one action in -1 .. 1 each"),
+        (4, "foresee wrote [2]; expected one action in -1 .. 1 per opponent"),
         (5, "depends on what player 1 cannot see"),
-        (6, "foresee gave"),
+        (6, "foresee wrote"),
         (7, "after play_foreseen with action"),
-        (8, "play_foreseen wrote beside the state"),
+        (8, "play_foreseen wrote outside the state"),
     ],
 )
-def test_a_secret_that_shows_is_named(fault: int, said: str) -> None:
+def test_a_leaked_secret_is_reported(fault: int, said: str) -> None:
     with pytest.raises(games.GameContractError) as refusal:
         games.check_game(FaultyRound(fault), games=30)
     assert said in str(refusal.value)

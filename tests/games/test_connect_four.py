@@ -165,13 +165,13 @@ def test_a_line_on_the_last_empty_cell_wins() -> None:
     assert games.final_scores(game, state) == (1.0, -1.0)
 
 
-def test_the_set_of_moves_with_full_and_started_columns() -> None:
+def test_full_columns_are_not_listed() -> None:
     game = ConnectFour()
     state = games.replay(game, games.read_moves(game, "c c c c c c d d d d d d b e f"))
     assert [game.action_name(state, action) for action in games.legal(game, state)] == ["a1", "b2", "e2", "f2", "g1"]
 
 
-def test_a_leaf_is_sixteen_bytes() -> None:
+def test_an_encoded_position_has_sixteen_bytes() -> None:
     assert ConnectFour().spec().packed_bytes == 16
 
 
@@ -202,7 +202,7 @@ def test_columns_past_z_have_two_letters() -> None:
         ("", "'' is not a legal move here; legal: a1"),
     ],
 )
-def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_an_illegal_move_is_rejected_with_the_reason(text: str, said: str) -> None:
     game = ConnectFour()
     state = games.replay(game, games.read_moves(game, "d d c c c c c c"))
     with pytest.raises(games.IllegalMove) as refusal:
@@ -210,14 +210,14 @@ def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said
     assert said in str(refusal.value)
 
 
-def test_no_move_can_be_read_after_the_end() -> None:
+def test_no_move_can_be_parsed_after_the_end() -> None:
     game = ConnectFour()
     state = games.replay(game, games.read_moves(game, "a b a b a b a"))
     with pytest.raises(games.IllegalMove, match="the game is over"):
         game.parse_action(state, "a")
 
 
-def test_the_picture() -> None:
+def test_the_picture_shows_the_stones_and_labels() -> None:
     game = ConnectFour()
     state = games.replay(game, games.read_moves(game, "d1 d2 c1"))
     assert game.draw(state).splitlines() == [
@@ -249,10 +249,10 @@ def test_the_picture_of_a_wide_board_writes_long_names_downwards() -> None:
         ({"connect": 8}, "connect=8 is out of range; it must be between 2 and 7"),
         ({"connect": "four"}, "connect='four' is not int; the default is 4"),
         ({"rows": 6.5}, "rows=6.5 is not int"),
-        ({"width": 7}, "has no parameter width; it takes rows, columns, connect"),
+        ({"width": 7}, "has no parameter width; expected rows, columns, connect"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters) as refusal:
         games.make("connect_four", **parameters)
     assert said in str(refusal.value)
@@ -279,9 +279,7 @@ def random_games(game: ConnectFour, count: int, seed: int, state: np.ndarray, ta
     ("columns", "count", "first", "second", "plies"),
     [(7, 100_000, 0.556, 0.4415, 21.3), (25, 40_000, 0.539, 0.461, 36.1), (50, 20_000, 0.524, 0.476, 51.2)],
 )
-def test_random_players_win_as_often_as_they_should(
-    columns: int, count: int, first: float, second: float, plies: float
-) -> None:
+def test_random_games_match_known_statistics(columns: int, count: int, first: float, second: float, plies: float) -> None:
     game = ConnectFour(columns=columns)
     tally = np.zeros(4, dtype=np.int64)
     random_games(game, count, 9, games.new_state(game), tally)

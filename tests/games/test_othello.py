@@ -102,19 +102,19 @@ def random_state(game: Othello, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_sequences_of_moves_on_8_by_8() -> None:
+def test_sequence_counts_on_8_by_8_match_known_values() -> None:
     assert perft(Othello(), 8) == [4, 12, 56, 244, 1396, 8200, 55092, 390216]
 
 
 @pytest.mark.slow
-def test_longer_sequences_and_the_shortest_games() -> None:
+def test_longer_sequence_counts_and_shortest_games_match_known_values() -> None:
     counts = count_sequences(Othello(), 10)[8:]
     # the tables of the literature have 24571284 for ply 10: they carry the 228 finished games along
     assert [(count.total, count.finished) for count in counts] == [(3005288, 228), (24571284 - 228, 356)]
 
 
 @pytest.mark.parametrize("size", [4, 6])
-def test_sequences_on_smaller_boards_agree_with_the_plain_board(size: int) -> None:
+def test_sequence_counts_on_smaller_boards_agree_with_the_plain_board(size: int) -> None:
     def sequences(board: PlainOthello, moves: list[int], depth: int) -> int:
         if depth == 0:
             return 1
@@ -130,7 +130,7 @@ def test_sequences_on_smaller_boards_agree_with_the_plain_board(size: int) -> No
 
 
 @pytest.mark.slow
-def test_every_game_on_4_by_4() -> None:
+def test_there_are_60060_games_on_4_by_4() -> None:
     counts = count_sequences(Othello(size=4), Othello(size=4).spec().max_plies)
     assert sum(count.finished for count in counts) == 60_060
     assert counts[-1].total == 0
@@ -219,7 +219,7 @@ def test_discs_are_never_removed_and_a_move_adds_one(seed: int, size: int) -> No
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from(SIZES), which=st.integers(0, 6))
-def test_the_rules_are_the_same_under_every_symmetry(seed: int, size: int, which: int) -> None:
+def test_the_rules_are_invariant_under_every_symmetry(seed: int, size: int, which: int) -> None:
     game, rng = Othello(size=size), np.random.default_rng(seed)
     symmetry = game.spec().symmetries[which]
     state = random_state(game, rng)
@@ -240,7 +240,7 @@ def turned_by(game: Othello, state: np.ndarray, symmetry: games.Symmetry) -> np.
     return position(picture.replace("X", "#"), mover=core.to_move(game, state), size=game.size)
 
 
-def test_three_symmetries_keep_the_start_and_four_exchange_its_colours() -> None:
+def test_three_symmetries_preserve_the_start_and_four_swap_its_colours() -> None:
     game = Othello()
     start = games.new_state(game)
     kept = [
@@ -277,12 +277,12 @@ def test_a_move_turns_discs_over_in_all_eight_directions() -> None:
     assert game.marks(state)[:48].replace("X", "#") == "#.#.#....###....#####....###O...#.#O#........#.."
 
 
-def test_a_line_is_not_continued_around_the_rim() -> None:
+def test_lines_do_not_wrap_around_the_rim() -> None:
     state = position("........ ......OO O#...... ...O#... ...#O...")
     assert list(legal_names(Othello(), state)) == ["d3", "c4", "f5", "e6"]
 
 
-def test_who_has_no_cell_to_take_must_pass_and_nobody_else_may() -> None:
+def test_only_a_player_without_a_cell_to_take_may_pass() -> None:
     game = Othello(size=4)
     state = position("#O.. ###. #### ##..", mover=1, size=4)
     assert legal_names(game, state) == {"pass": 16}
@@ -290,7 +290,8 @@ def test_who_has_no_cell_to_take_must_pass_and_nobody_else_may() -> None:
     core.play(game, state, 16)
     assert legal_names(game, state) == {"c1": 2}
     with pytest.raises(
-        games.IllegalMove, match=r"'pass' is not a legal move here \(who can turn a disc over must\); legal: c1"
+        games.IllegalMove,
+        match=r"'pass' is not a legal move here \(passing is legal only if no disc can be flipped\); legal: c1",
     ):
         game.parse_action(state, "pass")
     core.play(game, state, 2)
@@ -322,27 +323,27 @@ def test_the_shortest_game_takes_nine_moves() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("d4", "'d4' is not a legal move here (d4 is taken); legal: d3 c4 f5 e6"),
-        ("a1", "'a1' is not a legal move here (a disc on a1 turns nothing over); legal: d3 c4 f5 e6"),
-        ("pass", "(who can turn a disc over must); legal: d3 c4 f5 e6"),
+        ("d4", "'d4' is not a legal move here (d4 is occupied); legal: d3 c4 f5 e6"),
+        ("a1", "'a1' is not a legal move here (a disc on a1 flips no disc); legal: d3 c4 f5 e6"),
+        ("pass", "(passing is legal only if no disc can be flipped); legal: d3 c4 f5 e6"),
         ("i9", "'i9' is not a legal move here; legal: d3"),
         ("", "'' is not a legal move here; legal: d3"),
     ],
 )
-def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_an_illegal_move_is_rejected_with_the_reason(text: str, said: str) -> None:
     game = Othello()
     with pytest.raises(games.IllegalMove) as refusal:
         game.parse_action(games.new_state(game), text)
     assert said in str(refusal.value)
 
 
-def test_no_move_can_be_read_after_the_end() -> None:
+def test_no_move_can_be_parsed_after_the_end() -> None:
     game = Othello(size=4)
     with pytest.raises(games.IllegalMove, match="'a1' is not a legal move here: the game is over"):
         game.parse_action(position("#### #### OOOO OOOO", size=4), "a1")
 
 
-def test_capitals_are_read() -> None:
+def test_case_and_surrounding_space_are_ignored() -> None:
     game = Othello()
     assert game.parse_action(games.new_state(game), " D3 ") == 19
 
@@ -354,20 +355,20 @@ def test_capitals_are_read() -> None:
         ({"size": 10}, "size=10 is out of range"),
         ({"size": "six"}, "size='six' is not int"),
         ({"margin": "often"}, "margin='often' is not bool"),
-        ({"rows": 6}, "has no parameter rows; it takes size, margin"),
+        ({"rows": 6}, "has no parameter rows; expected size, margin"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters) as refusal:
         games.make("othello", **parameters)
     assert said in str(refusal.value)
 
 
-def test_the_bounds_on_legal_moves() -> None:
+def test_the_bounds_on_legal_moves_have_the_documented_values() -> None:
     assert [Othello(size=size).spec().max_legal for size in SIZES] == [11, 25, 46]
 
 
-def test_the_picture() -> None:
+def test_the_picture_shows_the_board_and_a_caption() -> None:
     game = Othello(size=6)
     state = games.replay(game, games.read_moves(game, "c2 b2"))
     assert game.draw(state).splitlines() == [
@@ -409,7 +410,7 @@ def random_games(game: Othello, count: int, seed: int, state: np.ndarray, tally:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "shares"), [(6, (0.433, 0.510, 0.057, 32.5, 0.55)), (8, (0.456, 0.503, 0.041, 60.4, 0.45))])
-def test_random_players_win_as_often_as_the_page_says(size: int, shares: tuple[float, ...]) -> None:
+def test_random_games_match_the_documented_statistics(size: int, shares: tuple[float, ...]) -> None:
     game, count = Othello(size=size), 100_000
     tally = np.zeros(5, dtype=np.int64)
     random_games(game, count, 9, games.new_state(game), tally)

@@ -26,7 +26,7 @@ def takeable(game: Game, state: State, player: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [4, 6, 8])
-def test_it_counts_cells_to_take_and_corners(size: int) -> None:
+def test_the_estimate_counts_cells_to_take_and_corners(size: int) -> None:
     game, rng = games.make("othello", size=size), np.random.default_rng(size)
     out = np.empty(2, dtype=np.float32)
     seen = set()
@@ -42,7 +42,7 @@ def test_it_counts_cells_to_take_and_corners(size: int) -> None:
     assert len(seen) > 3
 
 
-def test_nobody_leads_at_the_start() -> None:
+def test_the_estimate_is_zero_at_the_start() -> None:
     game, out = games.make("othello"), np.ones(2, dtype=np.float32)
     core.estimate(game, games.new_state(game), out)
     assert out.tolist() == [0.0, 0.0]

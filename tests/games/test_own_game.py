@@ -52,7 +52,7 @@ def test_the_game_on_the_page_is_found_and_keeps_the_laws(site: Path) -> None:
     assert shown == re.search(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)[1]  # type: ignore[index]
 
 
-def test_a_game_that_cannot_be_imported_says_so_and_harms_no_other(site: Path) -> None:
+def test_a_game_that_cannot_be_imported_is_reported_and_affects_no_other(site: Path) -> None:
     (site / "broken_game_module.py").write_text("import a_module_that_is_not_there\n")
     install(site, "broken_game", {"broken_game": "broken_game_module"})
     assert {"broken_game", "connect_four"} <= set(games.available())
@@ -61,7 +61,7 @@ def test_a_game_that_cannot_be_imported_says_so_and_harms_no_other(site: Path) -
     games.make("connect_four")
 
 
-def test_a_module_that_registers_nothing_says_so(site: Path) -> None:
+def test_a_module_that_registers_no_game_is_reported(site: Path) -> None:
     (site / "empty_game_module.py").write_text("")
     install(site, "empty_game", {"empty_game": "empty_game_module"})
     with pytest.raises(games.UnknownGame, match="registers no game of that name"):

@@ -12,7 +12,7 @@ FOUR_BY_FIVE = [5, 25, 125, 625, 3120, 15500, 76300, 363308, 1718544]
 
 
 @pytest.mark.slow
-def test_sequences_on_the_usual_board() -> None:
+def test_sequence_counts_on_the_standard_board_match_known_values() -> None:
     assert perft(games.make("connect_four"), 8) == SIX_BY_SEVEN
 
 
@@ -24,7 +24,7 @@ def test_sequences_on_the_usual_board() -> None:
         ({"columns": 50}, [50, 2500, 125000]),
     ],
 )
-def test_sequences_on_other_boards(parameters: dict[str, int], counts: list[int]) -> None:
+def test_sequence_counts_on_other_boards_match_known_values(parameters: dict[str, int], counts: list[int]) -> None:
     assert perft(games.make("connect_four", **parameters), len(counts)) == counts
 
 
@@ -37,39 +37,39 @@ def test_sequences_on_other_boards(parameters: dict[str, int], counts: list[int]
         ({"columns": 50}, [50, 2500, 125000, 6250000]),
     ],
 )
-def test_longer_sequences_on_other_boards(parameters: dict[str, int], counts: list[int]) -> None:
+def test_longer_sequence_counts_on_other_boards_match_known_values(parameters: dict[str, int], counts: list[int]) -> None:
     assert perft(games.make("connect_four", **parameters), len(counts)) == counts
 
 
-def test_different_positions_by_ply() -> None:
+def test_position_counts_by_ply_match_known_values() -> None:
     counts = count_positions(games.make("connect_four"), 6)
     assert [count.total for count in counts] == [1, 7, 49, 238, 1120, 4263, 16422]
     assert all(count.finished == 0 for count in counts)
 
 
 @pytest.mark.slow
-def test_positions_that_are_won_by_ply() -> None:
+def test_counts_of_won_positions_by_ply_match_known_values() -> None:
     counts = count_positions(games.make("connect_four"), 8)
     assert [(count.total, count.finished) for count in counts[7:]] == [(54859, 728), (184275, 1892)]
 
 
 @pytest.mark.slow
-def test_every_game_of_tic_tac_toe() -> None:
+def test_tic_tac_toe_has_255168_games() -> None:
     counts = count_sequences(games.make("tic_tac_toe"), 9)
     assert [count.total for count in counts] == [9, 72, 504, 3024, 15120, 54720, 148176, 200448, 127872]
     assert sum(count.finished for count in counts) == 255_168
 
 
-def test_every_position_of_tic_tac_toe() -> None:
+def test_tic_tac_toe_has_5478_positions() -> None:
     counts = count_positions(games.make("tic_tac_toe"), 9)
     assert sum(count.total for count in counts) == 5_478
     assert sum(count.finished for count in counts) == 958
 
 
-def test_counting_stops_where_every_game_has_ended() -> None:
+def test_counts_are_zero_after_every_game_has_ended() -> None:
     counts = count_sequences(games.make("connect_four", rows=2, columns=2, connect=2), 4)
     assert [(count.total, count.finished) for count in counts] == [(2, 0), (4, 0), (6, 6), (0, 0)]
 
 
-def test_no_depth_means_no_counts() -> None:
+def test_depth_0_gives_no_counts() -> None:
     assert perft(games.make("tic_tac_toe"), 0) == []

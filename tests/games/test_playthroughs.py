@@ -16,7 +16,7 @@ STORED = sorted(FOLDER.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
-def test_the_game_still_goes_as_it_was_written_down(path: Path) -> None:
+def test_a_replayed_game_matches_its_stored_transcript(path: Path) -> None:
     text = path.read_text()
     assert remake(text) == text
 
@@ -25,7 +25,7 @@ def test_every_built_in_game_has_a_transcript() -> None:
     assert {"connect_four", "tic_tac_toe"} <= {path.stem for path in STORED}
 
 
-def test_the_command_writes_and_updates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_and_updates_transcripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["connect_four", "--seed", "4", "--set", "rows=4", "--set", "columns=4"])
     written = capsys.readouterr().out
     assert "parameters: rows=4 columns=4 connect=4\nseed: 4\n" in written

@@ -11,7 +11,7 @@ from games.kit import bits
 from games.notation import column_name
 
 
-def test_a_move_that_is_not_legal_is_refused_and_changes_nothing() -> None:
+def test_an_illegal_move_is_rejected_and_changes_nothing() -> None:
     game = games.make("connect_four")
     state = games.replay(game, [3] * 6)
     before = state.copy()
@@ -21,17 +21,17 @@ def test_a_move_that_is_not_legal_is_refused_and_changes_nothing() -> None:
     assert np.array_equal(state, before)
 
 
-def test_a_replay_names_the_move_that_is_not_legal() -> None:
+def test_a_replay_names_the_illegal_move() -> None:
     with pytest.raises(games.IllegalMove, match="move 7: action 3 is not legal here"):
         games.replay(games.make("connect_four"), [3] * 8)
 
 
-def test_a_replay_refuses_moves_after_the_end() -> None:
+def test_a_replay_rejects_moves_after_the_end() -> None:
     with pytest.raises(games.IllegalMove, match="move 8: action 0 is not legal here: the game is over"):
         games.replay(games.make("connect_four"), [0, 1, 0, 1, 0, 1, 0, 0])
 
 
-def test_advancing_move_by_move_is_a_replay() -> None:
+def test_advancing_move_by_move_equals_a_replay() -> None:
     game = games.make("connect_four")
     state = games.new_state(game)
     for action in (3, 3, 2, 0):
@@ -39,7 +39,7 @@ def test_advancing_move_by_move_is_a_replay() -> None:
     assert np.array_equal(state, games.replay(game, [3, 3, 2, 0]))
 
 
-def test_moves_are_read_and_written() -> None:
+def test_moves_are_parsed_and_written() -> None:
     game = games.make("connect_four")
     moves = games.read_moves(game, "d1, d2,c a1\n")
     assert moves == [3, 3, 2, 0]
@@ -47,7 +47,7 @@ def test_moves_are_read_and_written() -> None:
     assert games.read_moves(game, "") == []
 
 
-def test_text_with_a_bad_move_says_which() -> None:
+def test_an_unreadable_or_illegal_move_is_named_by_its_number() -> None:
     game = games.make("connect_four")
     with pytest.raises(games.IllegalMove, match="move 3: 'd2' is not a legal move here"):
         games.read_moves(game, "d1 d2 d2")
@@ -55,7 +55,7 @@ def test_text_with_a_bad_move_says_which() -> None:
         games.move_names(game, [3, 9])
 
 
-def test_a_game_that_goes_on_has_no_scores() -> None:
+def test_an_unfinished_game_has_no_scores() -> None:
     game = games.make("tic_tac_toe")
     with pytest.raises(games.GameError, match="not over"):
         games.final_scores(game, games.new_state(game))
@@ -71,7 +71,7 @@ def test_parameters_as_text_make_the_same_game() -> None:
 def test_games_are_found_by_name() -> None:
     assert {"connect_four", "tic_tac_toe"} <= set(games.available())
     assert games.parameters_of("connect_four") == {"rows": 6, "columns": 7, "connect": 4}
-    with pytest.raises(games.UnknownGame, match=r"no game is called 'chess'; there are .*connect_four"):
+    with pytest.raises(games.UnknownGame, match=r"no game is called 'chess'; available: .*connect_four"):
         games.make("chess")
 
 
@@ -81,13 +81,13 @@ def test_columns_are_named_as_in_a_spreadsheet() -> None:
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 1), (3, 7), (0, 8), (5, 8), (6, 9), (8, 24), (1, 40), (39, 40)])
-def test_a_range_of_bits_is_set_and_no_other(start: int, stop: int) -> None:
+def test_set_range_sets_only_the_bits_of_the_range(start: int, stop: int) -> None:
     out = np.zeros(5, dtype=np.uint8)
     bits.set_range(out, start, stop)
     assert bits.unpack(out, (1, 1, 40)).ravel().tolist() == [int(start <= bit < stop) for bit in range(40)]
 
 
-def test_an_action_number_past_the_integer_types_is_refused() -> None:
+def test_an_action_number_beyond_the_integer_types_is_rejected() -> None:
     game = games.make("tic_tac_toe")
     with pytest.raises(games.IllegalMove):
         games.advance(game, games.new_state(game), 2**70)

@@ -67,7 +67,7 @@ def test_ten_pieces_a_side_stand_in_opposite_corners() -> None:
     assert len(HOME) == len(GOAL) == 10
 
 
-def test_fourteen_opening_moves_for_either_side() -> None:
+def test_either_side_has_fourteen_opening_moves() -> None:
     game = ChineseCheckersRhombus()
     state = games.new_state(game)
     first = "c1-e1 c1-c3 d1-e1 d1-d2 b2-d2 b2-b4 c2-d2 c2-c3 a3-c3 a3-a5 b3-c3 b3-b4 a4-b4 a4-a5"
@@ -85,7 +85,7 @@ def test_a_chain_turns_corners_and_hops_over_both_sides() -> None:
     assert [name for name in moves(LITERAL, state) if name.startswith("a1")] == ["a1-c1", "a1-a2", "a1-c3", "a1-a5"]
 
 
-def test_the_way_back_to_the_start_is_no_move() -> None:
+def test_a_chain_back_to_its_start_is_not_a_move() -> None:
     state = position(cells("a1"), cells("b1 c2 b2"))
     assert "a1-a1" not in moves(LITERAL, state)
     assert {"a1-c1", "a1-c3"} <= set(moves(LITERAL, state))
@@ -96,19 +96,19 @@ def test_steps_and_hops_do_not_mix() -> None:
     assert moves(LITERAL, state) == ["a1-b1", "a1-a2"]  # a2-b2, then over c2, would be two moves
 
 
-def test_long_hops_only_where_they_are_switched_on() -> None:
+def test_long_hops_are_legal_only_with_the_parameter() -> None:
     state = position(cells("a1"), cells("d1"))
     assert moves(LITERAL, state) == ["a1-b1", "a1-a2"]
     assert moves(ChineseCheckersRhombus(long_hops=True), state) == ["a1-b1", "a1-g1", "a1-a2"]
 
 
 @pytest.mark.parametrize("blocker", ["b1", "c1", "e1", "f1", "g1"])
-def test_a_long_hop_needs_every_other_cell_of_the_way_empty(blocker: str) -> None:
+def test_a_long_hop_needs_every_other_cell_on_the_way_empty(blocker: str) -> None:
     state = position(cells("a1"), cells(f"d1 {blocker}"))
     assert "a1-g1" not in moves(ChineseCheckersRhombus(long_hops=True), state)
 
 
-def test_a_long_hop_may_lead_over_the_cell_the_piece_has_left() -> None:
+def test_a_long_hop_may_pass_over_the_cell_the_piece_has_left() -> None:
     # e1 over d1 to c1, over c3 to c5, over e3 to g1; then over d1 again, past e1, to a1
     game = ChineseCheckersRhombus(long_hops=True)
     assert "e1-a1" in moves(game, position(cells("e1"), cells("d1 c3 e3")))
@@ -158,26 +158,26 @@ def test_a_parked_piece_spoils_the_goal_only_without_the_rule_against_it() -> No
     assert not core.is_over(LITERAL, after)
 
 
-def test_a_goal_full_of_the_other_side_alone_is_no_win() -> None:
+def test_a_goal_full_of_the_other_side_only_is_not_a_win() -> None:
     game = ChineseCheckersRhombus()
     state = position([NAMES.index("e5"), *range(9)], [*GOAL[1:], GOAL[0] - 1], mover=1)
     play(game, state, f"{NAMES[GOAL[0] - 1]}-{NAMES[GOAL[0]]}")
     assert not core.is_over(game, state)
 
 
-def test_who_fills_the_last_hole_in_the_own_home_loses() -> None:
+def test_a_player_who_fills_the_last_hole_in_their_own_home_loses() -> None:
     state = position([GOAL[2], *range(9)], [GOAL[1], *GOAL[3:], GOAL[0] - 1, 40], mover=1)
     play(game := ChineseCheckersRhombus(), state, f"{NAMES[GOAL[0] - 1]}-{NAMES[GOAL[0]]}")
     assert games.final_scores(game, state) == (1.0, -1.0)
 
 
-def test_player_1_wins_likewise() -> None:
+def test_player_1_can_win() -> None:
     state = position(GOAL, [*HOME[:-1], HOME[-1] + 9], mover=1)
     play(LITERAL, state, f"{NAMES[HOME[-1] + 9]}-{NAMES[HOME[-1]]}")
     assert games.final_scores(LITERAL, state) == (-1.0, 1.0)
 
 
-def test_who_cannot_move_loses() -> None:
+def test_a_player_without_a_move_loses() -> None:
     #      . . X . .       c4-c3 shuts the last way out: every neighbour of O is taken, and every cell behind one
     #     X X . X X
     #      X X X X
@@ -191,7 +191,7 @@ def test_who_cannot_move_loses() -> None:
     assert games.final_scores(LITERAL, state) == (1.0, -1.0)
 
 
-def test_who_can_only_hop_goes_on() -> None:
+def test_a_player_who_can_only_hop_has_a_move() -> None:
     state = position(cells("a4 b3 c2 d1 a5 b4 d2 e1 c4 i5"), cells("a1 b1 a2 a3 b2 c1"))
     play(LITERAL, state, "i5-i6")
     assert moves(LITERAL, state) == ["a3-c5", "a3-c3", "c1-c5", "c1-c3"]
@@ -207,14 +207,14 @@ def test_the_last_ply_is_scored_by_levels_or_as_a_draw() -> None:
         assert standing(game, state) == pytest.approx((wanted, -wanted))
 
 
-def test_a_win_with_the_last_ply_is_a_win() -> None:
+def test_a_win_on_the_last_ply_counts() -> None:
     game = ChineseCheckersRhombus(ply_cap=3)
     state = position([*GOAL[1:], GOAL[0] - 1], HOME, plies=2)
     play(game, state, f"{NAMES[GOAL[0] - 1]}-{NAMES[GOAL[0]]}")
     assert games.final_scores(game, state) == (1.0, -1.0)
 
 
-def test_a_position_that_stands_for_the_second_or_third_time_is_drawn() -> None:
+def test_the_second_or_third_occurrence_of_a_position_is_a_draw() -> None:
     back_and_forth = "a4-a5 i6-i5 a5-a4 i5-i6"
     for times in (2, 3):
         game = ChineseCheckersRhombus(repetitions=times)
@@ -226,14 +226,14 @@ def test_a_position_that_stands_for_the_second_or_third_time_is_drawn() -> None:
         assert games.final_scores(game, state) == (0.0, 0.0)
 
 
-def test_a_position_counts_as_long_as_it_is_remembered() -> None:
+def test_a_position_counts_only_while_it_is_remembered() -> None:
     triangles = "a4-a5 i6-i5 a5-b4 i5-h6 b4-a4 h6-i6"
     for remembered, drawn in ((6, False), (7, True)):
         game = ChineseCheckersRhombus(repetitions=2, remembered=remembered)
         assert core.is_over(game, games.replay(game, games.read_moves(game, triangles))) == drawn
 
 
-def test_without_the_rule_positions_recur_freely_and_cost_nothing() -> None:
+def test_without_the_repetition_rule_positions_recur_and_take_no_state() -> None:
     game = ChineseCheckersRhombus()
     state = games.new_state(game)
     start = int(core.key(game, state))
@@ -245,7 +245,7 @@ def test_without_the_rule_positions_recur_freely_and_cost_nothing() -> None:
     assert ChineseCheckersRhombus(repetitions=3, remembered=20).spec().state_size == 25
 
 
-def test_the_key_tells_who_is_to_move() -> None:
+def test_the_key_depends_on_the_player_to_move() -> None:
     first, second = (position(HOME, GOAL, mover=mover) for mover in range(2))
     assert int(core.key(LITERAL, first)) != int(core.key(LITERAL, second))
 
@@ -261,7 +261,7 @@ def test_standing_is_the_lead_in_levels_unless_repetition_is_a_draw() -> None:
 
 @given(placements)
 @settings(max_examples=50, deadline=None)
-def test_turning_the_board_and_exchanging_the_sides_changes_nothing_a_player_sees(
+def test_rotating_the_board_and_swapping_the_sides_preserves_every_view(
     placement: tuple[list[int], list[int]],
 ) -> None:
     mine, other = placement
@@ -286,7 +286,7 @@ def test_the_mirror_holds_for_both_seats(placement: tuple[list[int], list[int]],
         assert np.array_equal(seen, planes(LITERAL, image, viewer).reshape(2, 81))
 
 
-def test_the_mirror_exchanges_rows_and_columns() -> None:
+def test_the_mirror_swaps_rows_and_columns() -> None:
     mirror = LITERAL.spec().symmetries[0]
     assert [NAMES[cell] for cell in mirror.cells[cells("a1 b1 a2 c7 i9")]] == ["a1", "a2", "b1", "g3", "i9"]
     start, target = cells("a3 a5")

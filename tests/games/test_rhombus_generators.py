@@ -100,7 +100,7 @@ def test_both_generators_count_the_same_sequences() -> None:
 
 
 @pytest.mark.slow
-def test_longer_sequences() -> None:
+def test_longer_sequence_counts_match_known_values() -> None:
     assert perft(ChineseCheckersRhombus(), 6)[4:] == [2_945_504, 78_712_384]
 
 
@@ -226,7 +226,7 @@ def crowd(game: ChineseCheckersRhombus, seed: int, order: np.ndarray, state: np.
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("long_hops", "found"), [(False, 180), (True, 228)])
-def test_crowded_positions_come_close_to_the_bounds(long_hops: bool, found: int) -> None:
+def test_crowded_positions_approach_the_bounds(long_hops: bool, found: int) -> None:
     game = ChineseCheckersRhombus(long_hops=long_hops)
     order = np.random.default_rng(1).permutation(81)
     most = crowd(game, 1, order, games.new_state(game), np.empty(300, dtype=np.int16))
@@ -269,7 +269,7 @@ def lengths(game: ChineseCheckersRhombus, count: int, *, noise: float, aside: fl
 
 
 @pytest.mark.slow
-def test_greedy_players_with_noise_take_as_long_as_they_should() -> None:
+def test_games_of_noisy_greedy_players_match_known_statistics() -> None:
     plies, tally = lengths(ChineseCheckersRhombus(anti_spoiling=False), 2000, noise=0.5, aside=0.2)
     assert plies[plies < 400].mean() == pytest.approx(118, abs=2)
     assert plies.min() == pytest.approx(84, abs=8)
@@ -286,7 +286,7 @@ def test_the_rule_against_spoiling_ends_all_greedy_games() -> None:
 
 
 @pytest.mark.slow
-def test_random_players_do_not_get_anywhere() -> None:
+def test_random_players_always_reach_the_ply_cap() -> None:
     plies, tally = lengths(ChineseCheckersRhombus(), 1000, noise=0.0)
     assert (plies == 400).all()
     assert tally[2] <= ChineseCheckersRhombus().spec().max_legal

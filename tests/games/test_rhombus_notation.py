@@ -10,7 +10,7 @@ import games
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 
 
-def test_names_are_read_with_and_without_the_dash() -> None:
+def test_moves_are_parsed_with_and_without_the_dash() -> None:
     game = ChineseCheckersRhombus()
     state = games.replay(game, games.read_moves(game, "a3-a5"))
     for action in games.legal(game, state):
@@ -22,18 +22,18 @@ def test_names_are_read_with_and_without_the_dash() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a3-a6", "(no step and no hops lead from a3 to a6); legal: c1-e1 c1-c3 "),
-        ("a1-a2", "(a2 is taken)"),
+        ("a3-a6", "(no step or chain of hops leads from a3 to a6); legal: c1-e1 c1-c3 "),
+        ("a1-a2", "(a2 is occupied)"),
         ("i9-i8", "(i9 holds no piece of X)"),
         ("e5-e6", "(e5 holds no piece of X)"),
-        ("a3-a0", "(cells are a1 to i9, a move is two of them, such as a3-a5)"),
+        ("a3-a0", "(cells are a1 to i9, a move is two cells, such as a3-a5)"),
         ("a3", "(cells are a1 to i9"),
         ("j1-a1", "(cells are a1 to i9"),
         ("", "'' is not a legal move here"),
         ("a3-a5-a7", "(cells are a1 to i9"),
     ],
 )
-def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_an_illegal_move_is_rejected_with_the_reason(text: str, said: str) -> None:
     game = ChineseCheckersRhombus()
     with pytest.raises(games.IllegalMove) as refusal:
         game.parse_action(games.new_state(game), text)
@@ -41,14 +41,14 @@ def test_a_move_that_cannot_be_played_is_refused_with_the_reason(text: str, said
     assert "c1-e1" in str(refusal.value)
 
 
-def test_no_move_can_be_read_after_the_end() -> None:
+def test_no_move_can_be_parsed_after_the_end() -> None:
     game = ChineseCheckersRhombus(ply_cap=1)
     state = games.replay(game, games.read_moves(game, "a3-a5"))
     with pytest.raises(games.IllegalMove, match="the game is over"):
         game.parse_action(state, "i6-i5")
 
 
-def test_the_picture() -> None:
+def test_the_picture_shows_the_board_and_a_caption() -> None:
     game = ChineseCheckersRhombus()
     state = games.replay(game, games.read_moves(game, "a3-a5, g9-e9"))
     assert game.draw(state).splitlines() == [
@@ -96,10 +96,10 @@ def test_the_svg_shows_81_cells_and_20_pieces_on_a_diamond() -> None:
         ({"remembered": 4}, "remembered=4 is out of range; it must be between 5 and 256"),
         ({"repetitions": 3, "remembered": 8}, "remembered=8 is out of range; it must be between 9 and 256"),
         ({"long_hops": "maybe"}, "long_hops='maybe' is not bool; the default is False"),
-        ({"players": 3}, "has no parameter players; it takes anti_spoiling, ply_cap"),
+        ({"players": 3}, "has no parameter players; expected anti_spoiling, ply_cap"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters) as refusal:
         games.make("chinese_checkers_rhombus", **parameters)
     assert said in str(refusal.value)

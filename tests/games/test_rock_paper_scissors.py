@@ -33,7 +33,7 @@ def test_every_variant_keeps_the_laws(parameters: dict[str, object]) -> None:
         ("scissors", "rock", (-1, 1)), ("scissors", "paper", (1, -1)), ("scissors", "scissors", (0, 0)),
     ],
 )  # fmt: skip
-def test_the_nine_outcomes_of_a_turn(first: str, second: str, scores: tuple[float, float]) -> None:
+def test_each_of_the_nine_pairs_of_choices_has_the_right_winner(first: str, second: str, scores: tuple[float, float]) -> None:
     game = RockPaperScissors(turns=1)
     state = games.replay(game, games.read_moves(game, f"{first} {second}"))
     assert games.final_scores(game, state) == scores
@@ -96,7 +96,7 @@ def test_a_choice_is_secret_until_the_turn_ends(rounds: int) -> None:
     assert looks[0] == looks[1] == looks[2]
 
 
-def test_a_deal_is_played_on_by_the_viewer_first_and_counts_for_the_right_player() -> None:
+def test_after_determinise_the_viewer_commits_first_and_wins_count_for_the_right_player() -> None:
     game = RockPaperScissors(turns=2)
     state = games.replay(game, [ROCK, PAPER, SCISSORS])
     dealt = state.copy()
@@ -120,14 +120,14 @@ def test_a_foreseen_choice_is_the_likeliest_and_ends_the_turn(plies: int) -> Non
     assert (core.to_move(game, state), core.round_of(game, state)) == (viewer, 2)
 
 
-def test_the_margin_is_the_share_of_turns_won_more_than_lost() -> None:
+def test_the_margin_is_turns_won_minus_turns_lost_as_a_share_of_all_turns() -> None:
     moves = [PAPER, ROCK, PAPER, ROCK, ROCK, PAPER, ROCK, ROCK]
     for score, first in (("margin", 0.25), ("result", 1.0)):
         game = RockPaperScissors(turns=4, score=score)
         assert games.final_scores(game, games.replay(game, moves)) == (first, -first)
 
 
-def test_choices_are_read_by_name_or_first_letter() -> None:
+def test_choices_are_parsed_by_name_or_first_letter() -> None:
     game = RockPaperScissors(turns=2)
     assert games.read_moves(game, "rock P Scissors r") == [ROCK, PAPER, SCISSORS, ROCK]
     with pytest.raises(games.IllegalMove, match="'lizard' is not a legal move here; legal: rock paper scissors"):
@@ -141,10 +141,10 @@ def test_choices_are_read_by_name_or_first_letter() -> None:
     [
         ({"turns": 0}, "turns=0 is out of range; it must be between 1 and 1000"),
         ({"turns": 1001}, "turns=1001 is out of range"),
-        ({"score": "points"}, "score='points' is none of result, margin"),
+        ({"score": "points"}, "score='points' is unknown; it must be one of result, margin"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object], said: str) -> None:
+def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:
     with pytest.raises(games.InvalidParameters, match=f"rock_paper_scissors: {re.escape(said)}"):
         games.make("rock_paper_scissors", **parameters)
 

@@ -50,17 +50,17 @@ def names_of_rows(rows: int, before: str) -> str:
     ],
     ids=str,
 )
-def test_it_keeps_the_laws(parameters: dict[str, int]) -> None:
+def test_every_variant_keeps_the_laws(parameters: dict[str, int]) -> None:
     games.check_game(games.make("chinese_checkers_star37", **parameters), games=4)
 
 
 @pytest.mark.parametrize("moves_cap", [0, 1001])
-def test_a_cap_out_of_range_is_refused(moves_cap: int) -> None:
+def test_a_cap_out_of_range_is_rejected(moves_cap: int) -> None:
     with pytest.raises(games.InvalidParameters, match=rf"moves_cap={moves_cap} is out of range; it must be between 1 and 1000"):
         games.make("chinese_checkers_star37", moves_cap=moves_cap)
 
 
-def test_it_is_a_game_of_three_on_a_hexagonal_lattice_in_which_positions_recur() -> None:
+def test_the_game_has_three_players_a_hexagonal_lattice_and_recurring_positions() -> None:
     spec = GAME.spec()
     assert (spec.num_players, spec.num_actions, spec.max_plies, spec.planes) == (3, 320, 120, (7, 9, 9))
     assert spec.lattice == "hexagonal"
@@ -85,7 +85,7 @@ def test_the_star_has_37_fields_of_which_25_are_open_to_each_player() -> None:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(0, 2**37 - 1))
-def test_three_turns_give_every_word_back_and_bits_follow_their_fields(word: int) -> None:
+def test_three_rotations_are_the_identity_and_bits_follow_their_fields(word: int) -> None:
     once = int(seen_by(np.uint64(word), 1))
     assert int(seen_by(seen_by(np.uint64(once), 1), 1)) == word
     assert int(seen_by(np.uint64(word), 2)) == int(seen_by(np.uint64(once), 1))
@@ -167,7 +167,7 @@ def test_the_opening_has_ten_moves_for_every_seat(player: int) -> None:
     assert sorted(core.move_value(GAME, state, action) for action in actions) == [1.0] * 6 + [2.0] * 4
 
 
-def test_sequences_from_the_start() -> None:
+def test_sequence_counts_match_known_values() -> None:
     assert perft(GAME, 5) == [10, 102, 1091, 18471, 310824]
 
 
@@ -222,7 +222,7 @@ STOPPED = """
     ],
     ids=["normal", "foreign piece", "triple win", "stopped with a first", "stopped"],
 )
-def test_how_a_game_ends(moves: str, plies: int, scores: tuple[int, ...]) -> None:
+def test_each_way_to_end_a_game_has_its_scores(moves: str, plies: int, scores: tuple[int, ...]) -> None:
     actions = games.read_moves(GAME, moves)
     assert len(actions) == plies
     assert not core.is_over(GAME, games.replay(GAME, actions[:-1]))
@@ -263,7 +263,7 @@ def test_ranked_stop_changes_nothing_where_the_game_is_decided() -> None:
     assert sorted((score + 1) * 1.5 for score in stopped)[:2] == pytest.approx([0, 1 / 3], abs=1e-6)
 
 
-def test_turns_go_round_also_when_somebody_has_finished() -> None:
+def test_the_turn_order_includes_finished_players() -> None:
     state = games.new_state(GAME)
     for ply, action in enumerate(games.read_moves(GAME, STOPPED_WITH_A_FIRST)):
         assert core.to_move(GAME, state) == ply % 3
@@ -279,7 +279,7 @@ def test_standing_gives_the_points_earned_so_far() -> None:
     assert seen == [[0, 0, 0], [0, 0, 0], [3, 0, 0], [3, 0, 1]]
 
 
-def test_the_picture_of_a_finished_game() -> None:
+def test_the_picture_shows_a_finished_game() -> None:
     state = games.replay(GAME, games.read_moves(GAME, NORMAL))
     assert GAME.draw(state).splitlines() == [
         "      g9 X g9",
@@ -298,7 +298,7 @@ def test_the_picture_of_a_finished_game() -> None:
 # --- keys and planes ---------------------------------------------------------------------------------------------------
 
 
-def test_a_position_that_recurs_has_its_key_again_and_the_mover_changes_it() -> None:
+def test_a_recurring_position_has_the_same_key_and_another_mover_a_different_one() -> None:
     there_and_back = games.read_moves(GAME, "c3-c4 d6-d5 g6-f6 c4-c3 d5-d6 f6-g6")
     start, again = games.new_state(GAME), games.replay(GAME, there_and_back)
     assert core.key(GAME, start) == core.key(GAME, again)
@@ -310,14 +310,14 @@ def test_a_position_that_recurs_has_its_key_again_and_the_mover_changes_it() -> 
     assert core.repetition_key(GAME, start) != core.repetition_key(GAME, moved)
 
 
-def test_the_same_pieces_have_another_key_when_the_game_is_over() -> None:
+def test_the_same_pieces_have_a_different_key_when_the_game_is_over() -> None:
     game = GAME._replace(moves_cap=2)
     start, again = games.new_state(game), games.replay(game, games.read_moves(GAME, "c3-c4 d6-d5 g6-f6 c4-c3 d5-d6 f6-g6"))
     assert core.is_over(game, again)
     assert core.key(game, start) != core.key(game, again)
 
 
-def test_the_planes_of_the_start_are_the_same_for_everybody() -> None:
+def test_the_planes_of_the_start_are_the_same_for_all_players() -> None:
     state = games.new_state(GAME)
     planes = bits.unpack(games.encode_for(GAME, state, 0), (7, 9, 9))
     assert planes.sum(axis=(1, 2)).tolist() == [6, 6, 6, 6, 6, 6, 37]

@@ -19,18 +19,18 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("text", ["c2-c4", " C2-C4 ", "c2c4"])
-def test_a_move_is_read(text: str) -> None:
+def test_a_move_is_parsed_in_every_accepted_form(text: str) -> None:
     assert GAME.action_name(games.new_state(GAME), GAME.parse_action(games.new_state(GAME), text)) == "c2-c4"
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("pass", r" \(who can move must\)"),
-        ("c3-c3", r" \(c3 is taken\)"),
-        ("c3-d3", r" \(d3 is taken\)"),
-        ("c3-b3", r" \(b3 lies in a corner of another player\)"),
-        ("c3-e5", r" \(no hop and no chain of jumps that is allowed leads from c3 to e5\)"),
+        ("pass", r" \(passing is legal only if no piece can move\)"),
+        ("c3-c3", r" \(c3 is occupied\)"),
+        ("c3-d3", r" \(d3 is occupied\)"),
+        ("c3-b3", r" \(b3 is in a corner of another player\)"),
+        ("c3-e5", r" \(no hop or legal chain of jumps leads from c3 to e5\)"),
         ("c4-c5", r" \(c4 holds no piece of X, who is to move\)"),
         ("c7-c6", r" \(c7 holds no piece of X, who is to move\)"),
         ("c3-j9", r" \(there is no field j9\)"),
@@ -38,13 +38,13 @@ def test_a_move_is_read(text: str) -> None:
         ("", ""),
     ],
 )
-def test_other_text_is_refused_with_the_reason_and_the_legal_moves(text: str, why: str) -> None:
+def test_other_text_is_rejected_with_the_reason_and_the_legal_moves(text: str, why: str) -> None:
     listed = "c3-c4 c3-d4 d3-d4 d3-e4 e3-e4 e3-f4 d2-d4 d2-f4 c2-c4 c2-e4"
     with pytest.raises(games.IllegalMove, match=rf"^'{text}' is not a legal move here{why}; legal: {listed}$"):
         GAME.parse_action(games.new_state(GAME), text)
 
 
-def test_after_the_end_every_move_is_refused() -> None:
+def test_after_the_end_every_move_is_rejected() -> None:
     short = GAME._replace(moves_cap=1)
     state = games.replay(short, games.read_moves(short, "c3-c4 d6-d5 g6-f6"))
     with pytest.raises(games.IllegalMove, match=r"^'pass' is not a legal move here: the game is over$"):

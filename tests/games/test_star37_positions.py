@@ -138,12 +138,12 @@ def random_states(count: int, seed: int) -> Iterator[np.ndarray]:
         yield state.copy()
 
 
-def test_the_start_is_that_of_the_thesis() -> None:
+def test_the_start_matches_the_thesis() -> None:
     assert board_of(games.new_state(GAME)) == START
     assert np.array_equal(state_of(START), games.new_state(GAME))
 
 
-def test_everybody_sees_the_start_alike() -> None:
+def test_all_players_see_the_same_start() -> None:
     assert all(view(START, player) == START for player in range(3))
 
 
@@ -199,7 +199,7 @@ def at_ply(state: np.ndarray, plies: int) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 6])
-def test_the_rules_commute_with_turning(seed: int) -> None:
+def test_the_rules_commute_with_rotation(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for given in random_states(5_000, seed):
         if core.is_over(GAME, given):
@@ -221,7 +221,7 @@ def test_the_rules_commute_with_turning(seed: int) -> None:
 
 
 @pytest.mark.parametrize("viewer", range(3))
-def test_planes_turned_back_give_the_board(viewer: int) -> None:
+def test_planes_rotated_back_match_the_board(viewer: int) -> None:
     for state in random_states(60, seed=viewer):
         planes = bits.unpack(games.encode_for(GAME, state, viewer), GAME.spec().planes)
         read_back = dict.fromkeys(START, 0)
@@ -250,7 +250,7 @@ NEAR_A_CORNER = """
 """
 
 
-def test_a_chain_may_go_through_a_foreign_corner_only_with_the_switch() -> None:
+def test_a_chain_may_pass_a_foreign_corner_only_with_corners_passable() -> None:
     state = state_of(read(NEAR_A_CORNER))
     names = {game: set(games.notation.legal_names(game, state)) for game in (DEFAULT, THROUGH_CORNERS)}
     assert names[THROUGH_CORNERS] - names[DEFAULT] == {"c5-e7"}
@@ -270,7 +270,7 @@ CORNERED = """
 """
 
 
-def test_who_cannot_move_passes() -> None:
+def test_a_player_without_a_move_passes() -> None:
     state = state_of(read(CORNERED))
     assert games.legal(DEFAULT, state) == [board.PASS]
     assert board.PASS not in games.legal(UNLOCKED, state)
@@ -292,7 +292,7 @@ ALMOST = """
 """
 
 
-def test_a_full_end_zone_counts_only_once_somebody_is_first() -> None:
+def test_a_full_end_zone_counts_only_after_a_player_is_first() -> None:
     state = state_of(read(ALMOST), plies=41)
     games.advance(GAME, state, GAME.parse_action(state, "d3-e3"))
     assert not core.is_over(GAME, state)
@@ -315,7 +315,7 @@ PARTED = """
 """
 
 
-def test_a_foreign_piece_makes_the_second_place_whoever_moves_it() -> None:
+def test_a_foreign_piece_can_complete_the_second_place_on_any_players_turn() -> None:
     state = state_of(read(PARTED), plies=44, first=0)
     assert standing(state) == (3, 0, 0)
     games.advance(GAME, state, GAME.parse_action(state, "d3-e3"))
@@ -323,7 +323,7 @@ def test_a_foreign_piece_makes_the_second_place_whoever_moves_it() -> None:
     assert standing(state) == (3, 1, 0)
 
 
-def test_who_has_finished_passes_although_pieces_could_move() -> None:
+def test_a_finished_player_passes_although_pieces_could_move() -> None:
     state = state_of(read(PARTED), plies=45, first=0)
     assert len(games.legal(UNLOCKED, state_of(read(PARTED), plies=45))) > 1
     assert games.legal(UNLOCKED, state) == [board.PASS]

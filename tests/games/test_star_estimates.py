@@ -22,20 +22,20 @@ def scored(game: Game, state: np.ndarray) -> np.ndarray:
     return out
 
 
-def test_nobody_is_ahead_at_the_start() -> None:
+def test_estimates_are_zero_at_the_start() -> None:
     star37, star121 = games.make("chinese_checkers_star37"), games.make("chinese_checkers", players=3)
     assert estimated(star37, games.new_state(star37)).tolist() == [0.0] * 3
     assert estimated(star121, games.new_state(star121)).tolist() == [0.0] * 3
 
 
-def test_two_rows_are_a_sixteenth_of_the_way_on_37_fields() -> None:
+def test_a_lead_of_two_rows_is_a_sixteenth_of_the_way_on_37_fields() -> None:
     game = games.make("chinese_checkers_star37")
     state = games.replay(game, games.read_moves(game, "d2-f4"))
     # the first leads two others by 2 of 32 rows; each of them is level with one and 2 behind the other
     np.testing.assert_allclose(estimated(game, state), [0.99 / 16, -0.99 / 32, -0.99 / 32], rtol=1e-6)
 
 
-def test_one_row_is_a_part_of_120_on_121_fields() -> None:
+def test_a_lead_of_one_row_is_one_part_in_120_on_121_fields() -> None:
     game = games.make("chinese_checkers")
     state = games.replay(game, games.read_moves(game, "d1-e5"))
     np.testing.assert_allclose(estimated(game, state), [0.99 / 120, -0.99 / 120], rtol=1e-6)
@@ -50,7 +50,7 @@ def test_one_row_is_a_part_of_120_on_121_fields() -> None:
         ("chinese_checkers", {"players": 2, "places": True}),
     ],
 )
-def test_places_won_count_as_they_are_and_nothing_else_reaches_them(name: str, parameters: dict[str, object]) -> None:
+def test_places_won_keep_their_scores_and_no_estimate_reaches_them(name: str, parameters: dict[str, object]) -> None:
     game, rng = games.make(name, **parameters), np.random.default_rng(3)
     state, places = games.new_state(game), set()
     while not core.is_over(game, state):

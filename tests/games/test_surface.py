@@ -8,7 +8,7 @@ import types
 import games
 
 
-def test_what_is_exported_is_what_is_visible() -> None:
+def test_all_lists_every_public_name_in_order() -> None:
     visible = {
         name for name, value in vars(games).items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
@@ -16,7 +16,7 @@ def test_what_is_exported_is_what_is_visible() -> None:
     assert games.__all__ == sorted(games.__all__)
 
 
-def test_every_exported_function_and_class_is_described() -> None:
+def test_every_exported_function_and_class_has_a_docstring() -> None:
     undescribed = [
         name
         for name in games.__all__

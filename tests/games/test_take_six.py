@@ -208,7 +208,7 @@ def test_the_rules_agree_with_the_slow_version(game: TakeSix) -> None:
 
 @pytest.mark.parametrize("row_choice", ["before", "needed", "after"])
 @pytest.mark.parametrize("encoding", ["rich", "document"])
-def test_the_printed_game_of_61_cards_goes_as_it_was_played(row_choice: str, encoding: str) -> None:
+def test_a_replay_of_the_published_game_of_61_cards_matches_it(row_choice: str, encoding: str) -> None:
     game = REDUCED._replace(row_choice=row_choice, encoding=encoding)
     *rounds, end = lines_of_the_human_game()
     state = game.deal(rows=[row[0] for row in rounds[0][1:4]], hands=[[line[0][seat] for line in rounds] for seat in range(3)])
@@ -227,7 +227,7 @@ def test_the_printed_game_of_61_cards_goes_as_it_was_played(row_choice: str, enc
     assert games.final_scores(game, state) == (0.0, 1.0, -1.0)
 
 
-def test_the_points_of_all_cards() -> None:
+def test_penalty_points_of_the_cards_match_known_values() -> None:
     def points(game: TakeSix) -> list[int]:
         return [table.points(deck_of(game), card) for card in range(game.cards)]
 
@@ -283,7 +283,7 @@ def test_cards_are_conserved_and_the_document_has_its_number_of_ones(seed: int, 
 
 
 @pytest.mark.slow
-def test_the_deal_is_fair() -> None:
+def test_all_cards_are_dealt_with_equal_frequency() -> None:
     game, deals = TakeSix(), 2000
     held = np.zeros((104, 5))
     for seed in range(deals):
@@ -322,7 +322,7 @@ def test_a_row_is_chosen_after_the_reveal_by_the_lowest_card() -> None:
         ((4, 4, 4), (0, 0, 0), (0, 0, 0)),
     ],
 )
-def test_ties(taken: tuple[int, ...], shared: tuple[int, ...], strict: tuple[int, ...]) -> None:
+def test_ties_are_shared_or_strict(taken: tuple[int, ...], shared: tuple[int, ...], strict: tuple[int, ...]) -> None:
     for ties, wanted in (("shared", shared), ("strict", strict)):
         game = TakeSix(ties=ties)
         state = games.new_state(game)

@@ -63,9 +63,7 @@ def determinised(game: TakeSix, state: core.State, viewer: int, seed: int) -> co
 @settings(deadline=None, max_examples=3)
 @given(seed=st.integers(0, 2**31), players=st.integers(2, 5), row_choice=st.sampled_from(ROW_CHOICES))
 @pytest.mark.parametrize("encoding", ["rich", "document"])
-def test_permuted_hidden_hands_change_nothing_that_a_player_sees(
-    encoding: str, seed: int, players: int, row_choice: str
-) -> None:
+def test_permuted_hidden_hands_leave_every_view_unchanged(encoding: str, seed: int, players: int, row_choice: str) -> None:
     game = TakeSix(players=players, row_choice=row_choice, encoding=encoding)
     rng = np.random.default_rng(seed)
     for state in map(np.copy, positions(game, seed)):
@@ -83,7 +81,7 @@ def test_permuted_hidden_hands_change_nothing_that_a_player_sees(
 
 
 @pytest.mark.parametrize("row_choice", ROW_CHOICES)
-def test_a_committed_card_shows_nowhere_until_the_round_ends(row_choice: str) -> None:
+def test_a_committed_card_is_hidden_until_the_round_ends(row_choice: str) -> None:
     game = TakeSix(row_choice=row_choice)
     start = games.new_state(game, 3)
     looks = []
@@ -103,7 +101,7 @@ def test_a_committed_card_shows_nowhere_until_the_round_ends(row_choice: str) ->
 
 
 @pytest.mark.parametrize("row_choice", ROW_CHOICES)
-def test_a_deal_lets_the_viewer_commit_first_and_takes_nothing_seen_away(row_choice: str) -> None:
+def test_determinise_lets_the_viewer_commit_first_and_preserves_seen_cards(row_choice: str) -> None:
     game = TakeSix(players=4, row_choice=row_choice)
     for ply, state in enumerate(positions(game, 11)):
         viewer = core.to_move(game, state)
@@ -116,7 +114,7 @@ def test_a_deal_lets_the_viewer_commit_first_and_takes_nothing_seen_away(row_cho
         assert {*hands} - hand(game, state, viewer) <= {*unseen(game, state, viewer)}
 
 
-def test_every_unseen_card_is_as_likely_in_every_other_hand() -> None:
+def test_every_unseen_card_is_equally_likely_in_every_other_hand() -> None:
     game, deals = TakeSix(cards=61, rows=3, first_card=0), 1500
     state = games.new_state(game, 5)
     for _ in range(12):
@@ -157,7 +155,7 @@ def test_foreseen_plays_are_the_likeliest_unseen_cards_with_their_likeliest_row(
 
 
 @pytest.mark.parametrize("row_choice", ROW_CHOICES)
-def test_a_foreseen_round_lays_just_those_cards_and_loses_none(row_choice: str) -> None:
+def test_a_foreseen_round_plays_exactly_those_cards_and_loses_none(row_choice: str) -> None:
     game = TakeSix(players=4, cards=50, row_choice=row_choice)
     rng = np.random.default_rng(9)
     rows = 1 if row_choice == "after" else 4
@@ -193,7 +191,7 @@ def test_an_opponent_who_must_choose_takes_the_cheapest_row() -> None:
     assert hand(game, state, 1) == {*range(1, 10)}  # for their lowest card, which is 0 from 0
 
 
-def test_the_record_of_a_round_is_its_number() -> None:
+def test_round_of_is_the_number_of_the_round() -> None:
     game = TakeSix()
     rounds = [core.round_of(game, state) for state in positions(game, 1)]
     assert rounds == [number for number in range(10) for _ in range(3)]

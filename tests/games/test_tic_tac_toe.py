@@ -10,7 +10,7 @@ from games import core
 from games.kit import bits
 
 
-def test_it_keeps_the_laws() -> None:
+def test_tic_tac_toe_keeps_the_laws() -> None:
     games.check_game(games.make("tic_tac_toe"), games=5)
 
 
@@ -25,7 +25,7 @@ def test_it_keeps_the_laws() -> None:
         ("a1 a2 b1 b2 b3 c3 c2 a3 c1", (1.0, -1.0)),  # the last cell makes the line
     ],
 )
-def test_the_end_of_a_game(moves: str, scores: tuple[float, float]) -> None:
+def test_each_way_to_end_a_game_has_its_scores(moves: str, scores: tuple[float, float]) -> None:
     game = games.make("tic_tac_toe")
     state = games.replay(game, games.read_moves(game, moves))
     assert core.is_over(game, state)
@@ -48,12 +48,12 @@ def test_the_planes_show_the_viewer_first() -> None:
     assert seen == [[top_left, bottom_right], [bottom_right, top_left]]
 
 
-def test_the_picture() -> None:
+def test_the_picture_shows_the_board() -> None:
     game = games.make("tic_tac_toe")
     state = games.replay(game, games.read_moves(game, "b2 c1"))
     assert game.draw(state).splitlines() == ["3 . . .", "2 . X .", "1 . . O", "  a b c"]
 
 
-def test_another_size_is_refused() -> None:
+def test_another_size_is_rejected() -> None:
     with pytest.raises(games.InvalidParameters, match="size=4 is out of range"):
         games.make("tic_tac_toe", size=4)

@@ -24,7 +24,7 @@ async def guarded(settings_of, inference):
         yield gatekeeper.address
 
 
-async def test_the_operator_alone_promotes_and_rolls_back(guarded, models):
+async def test_only_the_operator_promotes_and_rolls_back(guarded, models):
     version, _ = models.publish()
     for token in (None, "wrong", *(TOKENS[role] for role in ("worker", "trainer", "evaluator"))):
         async with GatekeeperClient(guarded, token=token) as client:
@@ -46,7 +46,7 @@ async def test_the_trainer_submits_and_a_worker_does_not(guarded, models):
         assert (await client.submit(MODEL, version, sha256)).version == version
 
 
-async def test_a_watcher_without_a_token_is_told_instead_of_trying_for_ever(guarded):
+async def test_a_watcher_without_a_token_gets_an_error_instead_of_retrying(guarded):
     async with GatekeeperClient(guarded) as client:
         with pytest.raises(PermissionRefused, match="needs a token"):
             await anext(client.watch(MODEL))
@@ -54,14 +54,14 @@ async def test_a_watcher_without_a_token_is_told_instead_of_trying_for_ever(guar
         assert await client.champion(MODEL) is None
 
 
-def test_tokens_that_make_no_table_are_a_wrong_setting_and_stay_hidden(settings_of, tmp_path):
+def test_invalid_tokens_are_a_setting_error_that_does_not_show_them(settings_of, tmp_path):
     (tmp_path / "tokens").write_text("root: swordfish-swordfish")
-    with pytest.raises(ConfigurationError, match="tokens: line 1 of the tokens names no role") as caught:
+    with pytest.raises(ConfigurationError, match="tokens: line 1 of the tokens has no valid role") as caught:
         read_settings(type(settings_of()), [], {"ZEROFLEET_TOKENS_FILE": str(tmp_path / "tokens")})
     assert "swordfish" not in str(caught.value)
 
 
-async def test_the_operators_call_has_one_name_here_and_at_the_inference_server(guarded, models, inference):
+async def test_gatekeeper_and_inference_server_share_the_name_of_the_operators_calls(guarded, models, inference):
     asked_under = []
     serve = inference.serve
 

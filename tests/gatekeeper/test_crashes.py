@@ -81,7 +81,7 @@ def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(dir
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_it_still_finishes(directory):
+def test_a_gatekeeper_killed_repeatedly_still_finishes_its_work(directory):
     kills = 0
     for games in range(2, 40):
         finished = run(directory, f"gatekeeper_after_result:{games}")
@@ -124,7 +124,7 @@ async def test_sigterm_ends_the_service_cleanly_with_watchers_connected(director
 
 
 @pytest.mark.slow
-async def test_a_second_process_is_refused_with_one_line_and_a_killed_one_is_replaced(directory):
+async def test_a_second_gatekeeper_process_exits_with_one_line_and_a_killed_one_is_replaced(directory):
     first, _ = await start(directory)
     second = await asyncio.to_thread(
         subprocess.run,

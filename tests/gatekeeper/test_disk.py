@@ -8,7 +8,7 @@ from gatekeeper.disk import Disk
 MODEL = "tic_tac_toe"
 
 
-async def test_work_and_its_consequence_happen_both_or_not_at_all():
+async def test_work_and_its_consequence_happen_together_or_not_at_all():
     seen = []
     with Disk() as disk:
         assert await disk.commit(lambda: 7, seen.append) == 7
@@ -49,7 +49,7 @@ async def test_jobs_run_one_after_another_in_their_order():
     assert order == list(range(20))
 
 
-async def test_a_caller_who_leaves_during_a_promotion_does_not_split_disk_and_memory(open_gate, monkeypatch):
+async def test_a_promotion_cancelled_by_its_caller_keeps_disk_and_memory_consistent(open_gate, monkeypatch):
     began, may_end = threading.Event(), threading.Event()
     async with open_gate(mode="off") as gate:
         await gate.offer()

@@ -14,7 +14,7 @@ MODEL = "tic_tac_toe"
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_watchers_beyond_the_bound_are_refused_and_a_place_that_is_given_back_is_taken(settings_of, inference):
+async def test_watchers_beyond_the_bound_are_refused_until_one_disconnects(settings_of, inference):
     async with open_gatekeeper(settings_of(max_watchers=20), evaluator=inference, control=inference) as gatekeeper:
         async with grpc.aio.insecure_channel(gatekeeper.address) as channel:
             stub = gatekeeper_pb2_grpc.GatekeeperStub(channel)
@@ -36,7 +36,7 @@ async def test_watchers_beyond_the_bound_are_refused_and_a_place_that_is_given_b
             assert await client.champion(MODEL) is None
 
 
-async def test_bytes_that_are_no_message_are_refused(settings_of, inference):
+async def test_malformed_bytes_are_refused(settings_of, inference):
     async with (
         open_gatekeeper(settings_of(), evaluator=inference, control=inference) as gatekeeper,
         grpc.aio.insecure_channel(gatekeeper.address) as channel,
@@ -44,4 +44,4 @@ async def test_bytes_that_are_no_message_are_refused(settings_of, inference):
         for method in ("GetChampion", "SubmitCandidate", "Promote"):
             call = channel.unary_unary(f"/zerofleet.v1.Gatekeeper/{method}")(b"\xff\xfe\xfd", timeout=60)
             assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert "no message of" in await call.details()
+            assert "not a message of" in await call.details()

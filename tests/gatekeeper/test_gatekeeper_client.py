@@ -87,7 +87,7 @@ async def test_every_value_survives_the_wire(gate):
 @pytest.mark.parametrize(
     "error", [InvalidRequest("a"), ModelNotFound("b"), CorruptModel("c"), StaleEpoch("d"), Overloaded("e")]
 )
-async def test_a_servers_error_arrives_as_the_same_error_with_its_text(gate, error):
+async def test_an_error_of_the_server_arrives_as_the_same_error_with_its_text(gate, error):
     servicer, _, client, _ = gate
     servicer.error = error
     with pytest.raises(type(error), match=str(error)):
@@ -108,14 +108,14 @@ async def test_the_text_of_an_unexpected_exception_stays_on_the_server(gate):
     assert "secret" not in str(caught.value)
 
 
-async def test_a_server_that_is_gone_is_unavailable_and_named(gate):
+async def test_an_unreachable_server_is_unavailable_and_named(gate):
     _, server, client, port = gate
     await server.stop(None)
     with pytest.raises(Unavailable, match=f"127.0.0.1:{port} does not answer"):
         await client.ladder("tic_tac_toe")
 
 
-async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, monkeypatch):
+async def test_a_watch_continues_after_a_restart_and_yields_each_epoch_once(gate, monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.001)
     servicer, server, client, port = gate
     first, second = Champion("tic_tac_toe", 1, 1, "a", 0, "why"), Champion("tic_tac_toe", 2, 2, "b", 0, "why")
@@ -132,7 +132,7 @@ async def test_watch_goes_on_after_a_restart_and_yields_each_epoch_once(gate, mo
     await replacement.stop(None)
 
 
-async def test_watch_follows_a_stream_that_the_server_ends(gate, monkeypatch):
+async def test_a_watch_reconnects_when_the_server_ends_the_stream(gate, monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.001)
     servicer, _, client, _ = gate
     for item in (Champion("tic_tac_toe", 1, 1, "a", 0, "why"), None, Champion("tic_tac_toe", 2, 2, "b", 0, "why")):
@@ -143,14 +143,14 @@ async def test_watch_follows_a_stream_that_the_server_ends(gate, monkeypatch):
     await watching.aclose()
 
 
-async def test_watch_gives_up_where_trying_again_would_not_help(gate):
+async def test_a_watch_raises_errors_that_a_retry_cannot_repair(gate):
     servicer, _, client, _ = gate
     servicer.error = InvalidRequest("this gatekeeper judges connect_four")
     with pytest.raises(InvalidRequest, match="judges connect_four"):
         await anext(client.watch("tic_tac_toe"))
 
 
-def test_pauses_grow_and_stay_bounded():
+def test_pauses_between_retries_grow_and_stay_bounded():
     channelless = GatekeeperClient.__new__(GatekeeperClient)
     channelless._rng = random.Random(3)
     backoff = channelless._backoff()

@@ -33,17 +33,17 @@ def read(path, model="tic_tac_toe"):
     return EventJournal(path, model=model).read()
 
 
-def test_what_was_appended_is_read_again(journal, path):
+def test_appended_events_are_read_again(journal, path):
     for event in EVENTS:
         journal.append(event)
     assert read(path) == EVENTS
 
 
-def test_no_file_is_no_event(path):
+def test_a_missing_journal_has_no_events(path):
     assert EventJournal(path, model="tic_tac_toe").read() == []
 
 
-def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(journal, path):
+def test_a_line_truncated_by_a_kill_is_dropped_and_overwritten(journal, path):
     for event in EVENTS:
         journal.append(event)
     content = path.read_bytes()
@@ -56,7 +56,7 @@ def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(journal, path):
         assert read(path) == [*EVENTS[:2], EVENTS[0]]
 
 
-def test_a_rewritten_journal_holds_only_what_was_given(journal, path):
+def test_a_rewritten_journal_holds_only_the_given_events(journal, path):
     journal.append(EVENTS[0])
     journal.rewrite([EVENTS[2]])
     journal.append(EVENTS[1])
@@ -78,7 +78,7 @@ def test_the_journal_of_another_model_or_version_is_refused(journal, path):
         read(path)
 
 
-def test_a_disk_that_refuses_leaves_the_journal_as_it_was(journal, path, monkeypatch):
+def test_a_failing_disk_leaves_the_journal_unchanged(journal, path, monkeypatch):
     journal.append(EVENTS[0])
     monkeypatch.setattr("os.fsync", _refuse)
     with pytest.raises(Unavailable, match="not counted"):

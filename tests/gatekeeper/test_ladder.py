@@ -24,7 +24,7 @@ def begun(gate, games):
     return lambda: sum(len(board.results()) for board in gate.ledger.boards("ladder")) >= games
 
 
-async def test_rungs_and_champion_meet_and_are_rated_with_random_at_zero(open_gate):
+async def test_rungs_and_champion_play_and_are_rated_with_random_at_zero(open_gate):
     async with open_gate(ladder_games=6) as gate:
         await gate.offer()
         await gate.until(complete(gate, 1, 6))
@@ -36,7 +36,7 @@ async def test_rungs_and_champion_meet_and_are_rated_with_random_at_zero(open_ga
     assert [rung.games for rung in rungs.values()] == [12, 12, 12]
 
 
-async def test_the_ladder_goes_on_after_a_restart_and_plays_nothing_twice(open_gate):
+async def test_the_ladder_resumes_after_a_restart_and_plays_no_game_twice(open_gate):
     async with open_gate(ladder_games=8) as gate:
         await gate.offer()
         await gate.until(begun(gate, 5))
@@ -91,7 +91,7 @@ async def test_the_ladder_rests_while_a_candidate_waits(open_gate, inference):
 
 
 @pytest.mark.slow
-async def test_no_game_of_the_ladder_is_played_while_a_gate_match_is(open_gate):
+async def test_no_game_of_the_ladder_is_played_during_a_gate_match(open_gate):
     async with open_gate(ladder_games=200, max_pairs=30, elo0=-200.0) as gate:
         await gate.offer()
         await gate.until(begun(gate, 3))
@@ -126,7 +126,7 @@ async def test_the_rungs_of_the_game_are_those_of_the_command_line(open_gate):
     assert all(rung.elo_low < rung.elo < rung.elo_high for name, rung in shown.items() if name != "random")
 
 
-async def test_a_rung_that_cannot_be_ends_the_gatekeeper_at_its_start(open_gate):
+async def test_an_impossible_rung_fails_the_start_of_the_gatekeeper(open_gate):
     with pytest.raises(ConfigurationError, match=r"gate\.rungs: no agent is called 'bob'"):
         async with open_gate(ladder_games=2, rungs=("random", "bob")):
             pass
@@ -147,7 +147,7 @@ async def test_an_inference_server_that_forgot_its_versions_only_delays_the_ladd
         await gate.until(complete(gate, 1, 8))
 
 
-async def test_what_the_gatekeeper_knows_is_in_the_metrics(open_gate, inference):
+async def test_the_state_of_the_gatekeeper_is_in_the_metrics(open_gate, inference):
     inference.stubborn = {1}
     async with open_gate(ladder_games=4) as gate:
         await gate.offer()

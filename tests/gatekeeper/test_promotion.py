@@ -55,7 +55,7 @@ async def test_an_equal_candidate_is_not_promoted(open_gate):
 
 
 @pytest.mark.parametrize(("stubborn", "status"), [(1, CandidateStatus.PROMOTED), (2, CandidateStatus.REJECTED)])
-async def test_a_fixed_share_decides_where_it_is_set(open_gate, inference, stubborn, status):
+async def test_a_fixed_share_of_points_decides_in_mode_share(open_gate, inference, stubborn, status):
     inference.stubborn = {stubborn}
     async with open_gate(mode="share", share=0.55, max_pairs=6) as gate:
         await gate.offer()
@@ -105,7 +105,7 @@ async def test_a_candidate_that_cannot_be_loaded_is_broken(open_gate, inference)
         assert (await gate.offer()).status is CandidateStatus.REJECTED
 
 
-async def test_a_candidate_that_answers_nonsense_is_broken(open_gate, inference):
+async def test_a_candidate_with_invalid_evaluations_is_broken(open_gate, inference):
     inference.nonsense = {2}
     async with open_gate() as gate:
         await gate.offer()
@@ -113,7 +113,7 @@ async def test_a_candidate_that_answers_nonsense_is_broken(open_gate, inference)
         assert (broken.status, broken.reason) == (CandidateStatus.BROKEN, "version 2 answers NaN")
 
 
-async def test_a_champion_that_turns_to_nonsense_crowns_nobody_until_it_is_replaced(open_gate, inference):
+async def test_a_champion_with_invalid_evaluations_blocks_promotion_until_it_is_replaced(open_gate, inference):
     async with open_gate() as gate:
         await gate.offer()
         await gate.offer()
@@ -134,7 +134,7 @@ async def _note(event, version, wanted):
         event.set()
 
 
-async def test_submitting_twice_changes_nothing(open_gate):
+async def test_submitting_a_candidate_twice_has_no_effect(open_gate):
     async with open_gate() as gate:
         first = await gate.offer()
         sha256 = gate.models.store.manifest_sha256(MODEL, 1)
@@ -143,7 +143,7 @@ async def test_submitting_twice_changes_nothing(open_gate):
         assert gate.pointer.epoch == 1
 
 
-async def test_a_version_that_is_not_stored_is_refused(open_gate):
+async def test_submitting_a_version_that_is_not_stored_is_refused(open_gate):
     async with open_gate() as gate:
         with pytest.raises(ModelNotFound, match="no version 9"):
             await gate.client.submit(MODEL, 9, "ab" * 32)
@@ -178,7 +178,7 @@ async def test_another_game_and_impossible_versions_are_refused(open_gate):
                 await gate.client.promote(MODEL, version, reason="")
 
 
-async def test_the_newest_candidate_goes_first_and_older_ones_are_given_up(open_gate, inference):
+async def test_the_newest_candidate_is_decided_first_and_supersedes_older_ones(open_gate, inference):
     async with open_gate() as gate:
         await gate.offer()
         inference.away = True
@@ -208,7 +208,7 @@ async def test_a_candidate_older_than_the_champion_is_not_played(open_gate, infe
         assert "newer" in outrun.reason
 
 
-async def test_the_champion_itself_is_no_candidate(open_gate):
+async def test_the_champion_itself_is_not_played_as_a_candidate(open_gate):
     async with open_gate() as gate:
         await gate.offer()
         version, sha256 = gate.models.publish()
@@ -217,7 +217,7 @@ async def test_the_champion_itself_is_no_candidate(open_gate):
         assert gate.ledger.boards("gate") == []
 
 
-async def test_an_inference_server_that_is_away_changes_no_fate(open_gate, inference):
+async def test_an_outage_of_the_inference_server_does_not_affect_the_verdict(open_gate, inference):
     inference.stubborn = {1}
     async with open_gate() as gate:
         await gate.offer()
@@ -261,7 +261,7 @@ async def test_watchers_see_the_present_champion_and_every_later_one(open_gate):
         await watching.aclose()
 
 
-async def test_watchers_end_when_the_gatekeeper_does(open_gate):
+async def test_watches_end_when_the_gatekeeper_stops(open_gate):
     async with open_gate(mode="off") as gate:
         await gate.offer()
         watching = gate.pointer.watch()
@@ -286,7 +286,7 @@ async def test_rollback_goes_back_one_champion_at_a_time(open_gate):
         assert [c.epoch for c in gate.pointer.history] == [1, 2, 3, 4, 5, 6, 7]
 
 
-async def test_promotion_by_hand_can_be_rolled_back_also_to_an_older_version(open_gate):
+async def test_a_promotion_by_hand_of_an_older_version_can_be_rolled_back(open_gate):
     async with open_gate(mode="off") as gate:
         for _ in range(3):
             await gate.offer()
@@ -294,7 +294,7 @@ async def test_promotion_by_hand_can_be_rolled_back_also_to_an_older_version(ope
         assert (await gate.client.rollback(MODEL, reason="")).version == 3
 
 
-async def test_promoting_the_champion_changes_nothing(open_gate):
+async def test_promoting_the_champion_has_no_effect(open_gate):
     async with open_gate() as gate:
         await gate.offer()
         assert (await gate.client.promote(MODEL, 1, reason="again")).epoch == 1
@@ -351,7 +351,7 @@ async def test_a_candidate_promoted_by_hand_during_its_match_stays_promoted(open
         assert gate.ledger.boards("gate") == []
 
 
-async def test_commands_at_once_are_carried_out_one_after_another(open_gate):
+async def test_concurrent_commands_are_serialised(open_gate):
     async with open_gate(mode="off") as gate:
         versions = [gate.models.publish()[0] for _ in range(6)]
         champions = await asyncio.gather(*(gate.client.promote(MODEL, v, reason="") for v in versions))

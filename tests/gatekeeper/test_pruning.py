@@ -17,7 +17,7 @@ from zerofleet.telemetry import metrics
 MODEL = "tic_tac_toe"
 
 
-def test_the_newest_and_every_nth_and_the_needed_stay():
+def test_the_newest_the_needed_and_every_nth_version_are_kept():
     versions = list(range(1, 13))
     assert superfluous(versions, {2, 5}, ModelSettings(keep=3)) == [1, 3, 4, 6, 7, 8, 9]
     assert superfluous(versions, (), ModelSettings(keep=3, keep_every=4)) == [1, 2, 3, 5, 6, 7, 9]
@@ -26,7 +26,7 @@ def test_the_newest_and_every_nth_and_the_needed_stay():
     assert superfluous(versions, (), ModelSettings(keep=1)) == versions[:-1]
 
 
-def test_with_0_nothing_is_ever_superfluous():
+def test_with_keep_0_no_version_is_superfluous():
     assert superfluous(list(range(1, 1000)), (), ModelSettings(keep=0)) == []
 
 
@@ -35,7 +35,7 @@ def publish(models, count):
         models.publish()
 
 
-async def test_champions_of_all_times_stay_and_others_go(models, open_gate):
+async def test_past_and_present_champions_are_kept_and_others_pruned(models, open_gate):
     publish(models, 7)
     for epoch, version in enumerate((1, 3, 4, 3), start=1):
         models.store.write_champion(MODEL, version, epoch=epoch, reason="again" if epoch == 4 else "promoted")
@@ -46,7 +46,7 @@ async def test_champions_of_all_times_stay_and_others_go(models, open_gate):
         assert (await gate.client.rollback(MODEL, reason="worse")).version == 4
 
 
-async def test_a_rejected_version_is_known_by_its_verdict_after_it_has_gone(models, open_gate):
+async def test_the_verdict_on_a_rejected_version_survives_its_deletion(models, open_gate):
     async with open_gate(mode="off") as gate:
         for _ in range(3):
             await gate.offer()
@@ -62,7 +62,7 @@ def keep(gate, newest, every=0):
     return gate.gatekeeper.pruner
 
 
-async def test_candidates_that_wait_and_versions_that_are_served_stay(models, open_gate, inference):
+async def test_waiting_candidates_and_served_versions_are_kept(models, open_gate, inference):
     publish(models, 6)
     models.store.write_champion(MODEL, 1, epoch=1, reason="first")
     reached, go_on = asyncio.Event(), asyncio.Event()
@@ -88,7 +88,7 @@ async def test_candidates_that_wait_and_versions_that_are_served_stay(models, op
         await gate.settled(4)
 
 
-async def test_a_version_promoted_while_others_are_deleted_stays(models, open_gate):
+async def test_a_version_promoted_during_pruning_is_kept(models, open_gate):
     publish(models, 4)
     models.store.write_champion(MODEL, 1, epoch=1, reason="first")
     async with open_gate() as gate:
@@ -107,7 +107,7 @@ async def test_a_version_promoted_while_others_are_deleted_stays(models, open_ga
         assert gate.pointer.champion.version in versions
 
 
-async def test_a_store_that_refuses_ends_nothing_and_is_tried_again(models, open_gate, monkeypatch):
+async def test_pruning_is_retried_after_an_error_of_the_store(models, open_gate, monkeypatch):
     publish(models, 4)
     models.store.write_champion(MODEL, 4, epoch=1, reason="first")
     delete, refusals, done = (
@@ -145,7 +145,7 @@ DirectoryStore(Path(sys.argv[1])).delete("tic_tac_toe", 3)
 
 
 @pytest.mark.slow
-def test_killed_half_way_through_a_deletion_no_half_version_is_seen_and_the_rest_goes_with_the_next_publication(models):
+def test_a_kill_during_a_deletion_leaves_no_visible_half_version(models):
     publish(models, 3)
     command = [sys.executable, "-c", KILLED_WHILE_DELETING, str(models.store.root)]
     assert subprocess.run(command, timeout=60, check=False).returncode == -9
@@ -158,7 +158,7 @@ def test_killed_half_way_through_a_deletion_no_half_version_is_seen_and_the_rest
 
 
 @pytest.mark.slow
-def test_a_gatekeeper_killed_between_two_deletions_goes_on_with_them(tmp_path, models):
+def test_a_gatekeeper_killed_between_two_deletions_finishes_them_after_a_restart(tmp_path, models):
     publish(models, 6)
     models.store.write_champion(MODEL, 6, epoch=5, reason="first")
     command = [sys.executable, "-m", "gatekeeper", "--run-dir", str(tmp_path), "--game", MODEL, "--preset", "tiny"]

@@ -82,7 +82,7 @@ async def fleet(inference):
         await server.stop(None)
 
 
-async def test_a_candidate_that_one_replica_refuses_is_broken_and_the_champion_stays_everywhere(open_gate, fleet):
+async def test_a_candidate_refused_by_one_replica_is_broken_and_the_champion_stays_on_all(open_gate, fleet):
     async with open_gate(fleet, mode="off") as gate:
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
         fleet.replicas[1].broken.add(2)
@@ -101,7 +101,7 @@ async def test_a_dead_replica_does_not_stop_promotion(open_gate, fleet):
         assert fleet.replicas[1].held == {1, 2}
 
 
-async def test_a_replica_that_comes_during_a_match_is_given_champion_and_candidate(fleet, models, tmp_path):
+async def test_a_replica_added_during_a_match_is_given_champion_and_candidate(fleet, models, tmp_path):
     pointer = _pointer(models, tmp_path)
     serving = Serving(fleet, MODEL, pointer, recheck_s=0.005)
     async with serving.including(2), asyncio.TaskGroup() as group:

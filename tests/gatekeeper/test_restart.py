@@ -19,7 +19,7 @@ def stop_after(gate, games, version):
     )
 
 
-async def test_a_match_goes_on_where_it_stopped_and_ends_as_if_it_never_had(tmp_path, models, inference, run_gate):
+async def test_a_match_resumes_after_a_restart_with_the_same_result(tmp_path, models, inference, run_gate):
     inference.stubborn = {1}
     for _ in range(2):
         models.publish()
@@ -66,7 +66,7 @@ async def test_a_queued_candidate_is_decided_after_a_restart(open_gate, inferenc
         assert (await gate.settled(2)).status is CandidateStatus.REJECTED
 
 
-async def test_the_inference_server_gets_its_versions_again(open_gate, inference):
+async def test_a_restarted_inference_server_gets_its_versions_again(open_gate, inference):
     async with open_gate(mode="off") as gate:
         await gate.offer()
         await gate.offer()
@@ -78,7 +78,7 @@ async def test_the_inference_server_gets_its_versions_again(open_gate, inference
     assert inference.changes[0] == (1, 2)
 
 
-async def test_a_second_gatekeeper_is_refused_and_harms_nobody(open_gate):
+async def test_a_second_gatekeeper_is_refused_without_an_effect_on_the_first(open_gate):
     async with open_gate() as gate:
         await gate.offer()
         with pytest.raises(Unavailable, match="already; stop it"):
@@ -87,7 +87,7 @@ async def test_a_second_gatekeeper_is_refused_and_harms_nobody(open_gate):
         assert (await gate.offer()).status is CandidateStatus.REJECTED
 
 
-async def test_a_gatekeeper_that_was_replaced_in_its_sleep_promotes_nobody_and_ends(tmp_path, models, open_gate):
+async def test_a_gatekeeper_replaced_while_suspended_promotes_no_version_and_stops(tmp_path, models, open_gate):
     async def sleep_and_wake_up():
         async with open_gate(mode="off") as sleeper:
             await sleeper.offer()
@@ -104,7 +104,7 @@ async def test_a_gatekeeper_that_was_replaced_in_its_sleep_promotes_nobody_and_e
     assert models.store.champion(MODEL).version == 2
 
 
-async def test_a_damaged_journal_is_named_at_the_start(tmp_path, open_gate):
+async def test_a_damaged_journal_is_named_in_the_error_at_the_start(tmp_path, open_gate):
     async with open_gate() as gate:
         await gate.offer()
     path = tmp_path / "gatekeeper" / "journal.jsonl"
@@ -122,7 +122,7 @@ async def test_a_port_in_use_is_a_clear_error(tmp_path, models, inference, open_
                 pass
 
 
-async def test_it_listens_on_the_socket_of_its_run_directory(tmp_path, inference):
+async def test_the_gatekeeper_listens_on_the_socket_of_its_run_directory(tmp_path, inference):
     settings = GatekeeperSettings(run_dir=tmp_path, game=MODEL, preset="tiny")
     async with open_gatekeeper(settings, evaluator=inference, control=inference) as gatekeeper:
         assert gatekeeper.address == f"unix:{tmp_path}/sockets/gatekeeper.sock"

@@ -13,7 +13,7 @@ async def test_promotion_by_hand_waits_for_the_inference_server(open_gate, infer
     async with open_gate() as gate:
         inference.away = True
         version, _ = gate.models.publish()
-        with pytest.raises(Unavailable, match=r"version 1 was not self-tested .* --without-self-test"):
+        with pytest.raises(Unavailable, match=r"version 1 was not self-tested: .* --without-self-test"):
             await gate.client.promote(MODEL, version, reason="")
         assert gate.pointer.champion is None
         inference.away = False
@@ -21,7 +21,7 @@ async def test_promotion_by_hand_waits_for_the_inference_server(open_gate, infer
         assert (champion.version, champion.reason) == (version, "by hand")
 
 
-async def test_promotion_without_a_self_test_is_an_operators_word_and_stands_in_the_reason(open_gate, inference):
+async def test_promotion_without_a_self_test_needs_the_operators_flag_and_is_noted_in_the_reason(open_gate, inference):
     async with open_gate() as gate:
         inference.away = True
         version, _ = gate.models.publish()
@@ -30,7 +30,7 @@ async def test_promotion_without_a_self_test_is_an_operators_word_and_stands_in_
         assert gate.models.store.champion(MODEL) == champion
 
 
-async def test_the_flag_passes_over_no_fault_that_is_found(open_gate, inference):
+async def test_the_flag_does_not_override_a_detected_fault(open_gate, inference):
     async with open_gate() as gate:
         version, _ = gate.models.publish()
         inference.broken = {version}
@@ -43,16 +43,16 @@ async def test_the_flag_passes_over_no_fault_that_is_found(open_gate, inference)
         assert gate.pointer.champion is None
 
 
-async def test_a_server_that_fails_to_load_for_unknown_reasons_has_tested_nothing(open_gate, inference):
+async def test_a_load_that_fails_for_unknown_reasons_is_no_self_test(open_gate, inference):
     inference.fault = lambda versions: ZerofleetError("internal error 17")
     async with open_gate() as gate:
         version, _ = gate.models.publish()
-        with pytest.raises(Unavailable, match=r"not self-tested .*internal error 17"):
+        with pytest.raises(Unavailable, match=r"not self-tested: .*internal error 17"):
             await gate.client.promote(MODEL, version, reason="")
         assert gate.pointer.champion is None
 
 
-async def test_a_former_champion_comes_back_also_while_the_inference_server_is_away(open_gate, inference):
+async def test_a_former_champion_is_restored_even_while_the_inference_server_is_away(open_gate, inference):
     async with open_gate(mode="off") as gate:
         await gate.offer()
         await gate.offer()
@@ -100,7 +100,7 @@ async def test_no_candidate_is_promoted_while_the_inference_server_is_away(open_
         assert (await gate.settled(version)).status is CandidateStatus.PROMOTED
 
 
-def test_the_history_tells_who_was_tested():
+def test_the_history_shows_which_champions_were_self_tested():
     history = [Champion(MODEL, 1, 1, "ab", 0, f"by hand {NOT_SELF_TESTED}"), Champion(MODEL, 2, 2, "cd", 0, "won")]
     tested = [was_self_tested(history, *known) for known in ((1, "ab"), (2, "cd"), (2, "ab"), (3, "cd"))]
     assert tested == [False, True, False, False]

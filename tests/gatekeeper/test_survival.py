@@ -53,7 +53,7 @@ async def test_a_candidate_with_a_bad_manifest_is_broken_and_the_next_one_is_dec
         assert [champion.version for champion in gate.pointer.history] == [1, 3]
 
 
-async def test_a_candidate_that_may_not_be_read_is_broken(open_gate, monkeypatch):
+async def test_a_candidate_without_read_permission_is_broken(open_gate, monkeypatch):
     opened = Path.open
 
     def refuse(self, *arguments, **options):
@@ -72,7 +72,7 @@ async def test_a_candidate_that_may_not_be_read_is_broken(open_gate, monkeypatch
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
 
 
-async def test_a_manifest_that_may_not_be_read_is_refused_when_it_is_submitted(open_gate, monkeypatch):
+async def test_a_manifest_without_read_permission_is_refused_on_submission(open_gate, monkeypatch):
     read = Path.read_bytes
 
     def refuse(self):
@@ -110,7 +110,7 @@ async def test_a_load_that_keeps_failing_breaks_the_candidate_while_the_champion
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
 
 
-async def test_a_failure_of_the_server_that_passes_breaks_nobody(open_gate, inference):
+async def test_a_transient_failure_of_the_server_breaks_no_candidate(open_gate, inference):
     async with open_gate(mode="off") as gate:
         await gate.offer()
         failures = iter([ZerofleetError("internal error 1"), ValueError("surprise"), ZerofleetError("internal error 2")])
@@ -139,7 +139,7 @@ async def test_no_candidate_is_broken_while_the_champion_is_not_served_either(op
 
 
 @pytest.mark.parametrize("culprit", [1, 2])
-async def test_an_evaluation_that_keeps_failing_breaks_the_candidate_when_it_is_the_candidates(open_gate, inference, culprit):
+async def test_repeated_failures_break_the_candidate_only_if_its_own_evaluations_fail(open_gate, inference, culprit):
     async with open_gate() as gate:
         await gate.offer()
         attempts, many = [], asyncio.Event()
@@ -175,7 +175,7 @@ async def test_an_evaluation_that_keeps_failing_breaks_the_candidate_when_it_is_
         OSError(28, "No space left on device"),
     ],
 )
-async def test_what_is_no_fault_of_the_candidate_is_tried_again_as_often_as_it_takes(open_gate, monkeypatch, error):
+async def test_failures_that_are_not_the_candidates_fault_are_retried_without_limit(open_gate, monkeypatch, error):
     failures = iter([error] * (2 * arbiter.MOST_FAILURES))
     verify = DirectoryStore.verify
 
@@ -205,7 +205,7 @@ async def test_a_verdict_that_cannot_be_written_waits_for_the_disk(open_gate, mo
         assert next(failures, None) is None
 
 
-async def test_an_evaluation_that_fails_in_the_ladder_ends_nothing(open_gate, inference):
+async def test_a_failing_evaluation_in_the_ladder_does_not_stop_the_gatekeeper(open_gate, inference):
     async with open_gate(mode="off", ladder_games=2) as gate:
         failed = asyncio.Event()
 

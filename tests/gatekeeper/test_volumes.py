@@ -24,7 +24,7 @@ def location(request, models, tmp_path):
     return models.store.location
 
 
-async def test_of_two_gatekeepers_with_a_volume_each_the_one_that_is_behind_ends(location, tmp_path):
+async def test_a_gatekeeper_with_a_separate_volume_stops_when_another_promotes(location, tmp_path):
     store = open_model_store(location, cache=tmp_path / "cache")
     with Disk() as disk, Lease.acquire(tmp_path / "a") as mine, Lease.acquire(tmp_path / "b", above=40) as other:
         first, second = ChampionPointer(store, MODEL, mine, disk), ChampionPointer(store, MODEL, other, disk)
@@ -44,7 +44,7 @@ async def test_of_two_gatekeepers_with_a_volume_each_the_one_that_is_behind_ends
     assert epochs == sorted(set(epochs))
 
 
-def test_the_lease_lies_beside_the_models_or_with_the_services_own_files(settings_of, tmp_path):
+def test_the_lease_is_beside_the_models_or_in_the_state_directory(settings_of, tmp_path):
     near = settings_of(model_store=tmp_path / "models")
     far = settings_of(model_store="s3://bucket/models", state_dir=tmp_path / "state")
     assert near.lease_directory(MODEL) == tmp_path / "models" / MODEL

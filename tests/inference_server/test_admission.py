@@ -11,9 +11,7 @@ from zerofleet.evaluators.control import ModelControl
 from zerofleet.telemetry import metrics
 
 
-async def test_a_full_server_reads_no_request_and_takes_them_again_when_there_is_room(
-    open_wire, publish, loader, positions, monkeypatch
-):
+async def test_a_full_server_refuses_requests_unread_until_there_is_room(open_wire, publish, loader, positions, monkeypatch):
     states, legal = positions[0][:10], positions[1][:10]
     read = []
     tensors = kserve._tensors

@@ -38,7 +38,7 @@ def backend() -> TorchBackend:
     return TorchBackend("cpu", "float32", threads=1)
 
 
-def test_a_loaded_version_answers_as_its_exporter_did(backend, exported):
+def test_a_loaded_version_reproduces_the_output_of_its_exporter(backend, exported):
     path, manifest = exported
     module = backend.load(path, manifest, max_batch=16)
     states, legal, want_policy, want_value = manifest.golden.arrays()
@@ -57,7 +57,7 @@ def no_collections():
 
 
 @pytest.mark.usefixtures("no_collections")
-def test_a_dropped_version_is_gone_at_once_without_a_collection_of_garbage(backend, exported):
+def test_a_dropped_version_is_freed_without_a_garbage_collection(backend, exported):
     module = backend.load(*exported, max_batch=16)
     dropped = weakref.ref(module)
     del module
@@ -65,7 +65,7 @@ def test_a_dropped_version_is_gone_at_once_without_a_collection_of_garbage(backe
 
 
 @pytest.mark.usefixtures("no_collections")
-async def test_a_version_that_is_no_longer_served_is_gone_at_once(backend, store, game):
+async def test_a_version_that_is_no_longer_served_is_freed_at_once(backend, store, game):
     first, second = (
         export_network(store, game, new_network(game.spec(), SMALL, seed=seed), SMALL, lineage=Lineage()) for seed in (3, 4)
     )
@@ -86,7 +86,7 @@ def with_heads(store, game):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_extra_heads_are_answered_with_each_row_its_own(with_heads, game, precision):
+def test_extra_heads_return_the_rows_of_each_request(with_heads, game, precision):
     module = TorchBackend("cpu", precision, threads=1).load(*with_heads, max_batch=64)
     states, legal = sample_positions(game, games=10, seed=11)
     together = module.evaluate([states[:5], states[5:]], [legal[:5], legal[5:]])
@@ -99,14 +99,14 @@ def test_extra_heads_are_answered_with_each_row_its_own(with_heads, game, precis
 
 
 def test_a_network_that_lacks_a_head_of_its_manifest_is_refused(backend, exported, with_heads):
-    with pytest.raises(CorruptModel, match="has 2 extra heads by its manifest, 2 by its golden positions and answers 0"):
+    with pytest.raises(CorruptModel, match="has 2 extra heads in its manifest, 2 in its golden positions and returns 0"):
         backend.load(exported[0], with_heads[1], max_batch=1)
     swapped = dataclasses.replace(with_heads[1], heads=("policy", "value", "plies_left", "opponents"))
-    with pytest.raises(CorruptModel, match="answers head__2 as float16"):
+    with pytest.raises(CorruptModel, match="returns head__2 as float16"):
         backend.load(with_heads[0], swapped, max_batch=1)
 
 
-def test_an_evaluation_does_not_depend_on_its_batch_mates(backend, exported, game):
+def test_an_evaluation_does_not_depend_on_the_rest_of_its_batch(backend, exported, game):
     module = backend.load(*exported, max_batch=64)
     states, legal = sample_positions(game, games=10, seed=11)
     together = module.evaluate([states[:5], states[5:6], states[6:]], [legal[:5], legal[5:6], legal[6:]])
@@ -116,7 +116,7 @@ def test_an_evaluation_does_not_depend_on_its_batch_mates(backend, exported, gam
         np.testing.assert_allclose(value[0], together[1][row], atol=1e-5)
 
 
-def test_a_request_as_it_came_from_the_wire_is_evaluated_without_complaint(backend, exported):
+def test_read_only_arrays_of_a_request_are_evaluated_without_a_warning(backend, exported):
     module = backend.load(*exported, max_batch=1)
     states, legal, _, _ = exported[1].golden.arrays()
     read_only = np.frombuffer(states.tobytes(), np.uint8).reshape(states.shape)
@@ -125,7 +125,7 @@ def test_a_request_as_it_came_from_the_wire_is_evaluated_without_complaint(backe
         module.evaluate([read_only], [np.frombuffer(legal.tobytes(), "<i2").reshape(legal.shape)])
 
 
-def test_reduced_precision_stays_near(exported):
+def test_output_in_reduced_precision_stays_near_the_exact_one(exported):
     backend = TorchBackend("cpu", "bfloat16", threads=1)
     module = backend.load(*exported, max_batch=1)
     states, legal, want_policy, want_value = exported[1].golden.arrays()
@@ -147,7 +147,7 @@ def distorted(monkeypatch):
     monkeypatch.setattr("inference_server.backend.check_golden", check)
 
 
-def test_a_version_a_little_off_in_reduced_precision_is_served_in_it(exported, distorted):
+def test_a_version_with_small_errors_in_reduced_precision_is_served_in_it(exported, distorted):
     path, manifest = exported
     states, legal, _, want_value = manifest.golden.arrays()
     module = TorchBackend("cpu", "bfloat16", threads=1).load(path, manifest, max_batch=1)
@@ -155,7 +155,7 @@ def test_a_version_a_little_off_in_reduced_precision_is_served_in_it(exported, d
     assert 1e-6 < off < 2e-2
 
 
-def test_a_version_that_reduced_precision_distorts_is_served_in_full(exported, distorted, monkeypatch):
+def test_a_version_distorted_by_reduced_precision_is_served_in_full_precision(exported, distorted, monkeypatch):
     path, manifest = exported
     monkeypatch.setattr("inference_server.backend.REDUCED_VALUE_TOLERANCE", 1e-6)
     states, legal, _, want_value = manifest.golden.arrays()
@@ -207,9 +207,9 @@ def test_a_file_of_a_newer_torch_is_a_version_skew_that_names_both(backend, expo
         backend.load(tmp_path / "newer.pt", manifest, max_batch=1)
 
 
-def test_a_device_or_precision_that_is_not_there_is_named():
+def test_an_unavailable_device_or_precision_is_named_in_the_error():
     if not torch.cuda.is_available():
-        with pytest.raises(ConfigurationError, match="torch finds no GPU here"):
+        with pytest.raises(ConfigurationError, match="torch finds no GPU; use device=cpu"):
             TorchBackend("cuda:0")
     with pytest.raises(ConfigurationError, match="float16 needs a GPU"):
         TorchBackend("cpu", "float16")

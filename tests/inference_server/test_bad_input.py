@@ -151,7 +151,7 @@ ROWS = [
     (both_contents, "contents beside raw_input_contents"),
     (shared_memory, "shared memory is not supported"),
     (unknown_output, "unknown output 'logits'; this version has policy__0, value__1"),
-    (unequal_rows, "3 rows and legal__1 has 2"),
+    (unequal_rows, "3 rows, legal__1 has 2; want equal numbers"),
     (stray_bits, "row 0: bits beyond the 18"),
     (with_legal([0], [], [1]), "row 1 lists no action"),
     (with_legal([0], [1], [-1, 3]), "row 2 lists no action"),
@@ -192,7 +192,7 @@ async def test_a_malformed_request_is_refused_and_named(wire, positions, good, s
         "_az",
     ],
 )
-async def test_a_name_that_is_no_model_name_never_reaches_a_path(wire, positions, good, name):
+async def test_an_invalid_model_name_never_reaches_a_path(wire, positions, good, name):
     good.model_name = name
     assert (await refusal(wire.stub.ModelInfer(good, timeout=60)))[0] is INVALID
     load = messages.RepositoryModelLoadRequest(model_name=name)
@@ -203,14 +203,14 @@ async def test_a_name_that_is_no_model_name_never_reaches_a_path(wire, positions
     await expect_still_serving(wire, positions)
 
 
-async def test_a_model_nobody_serves_is_not_found(wire, good):
+async def test_an_unserved_model_is_not_found(wire, good):
     good.model_name = "go"
     code, details = await refusal(wire.stub.ModelInfer(good, timeout=60))
     assert (code, details) == (NOT_FOUND, "model go is not served; served models: tic_tac_toe")
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "01", "1e3", "1.0", " 1", "\uff11", "9" * 40, str(2**64), str(2**63)])
-async def test_what_is_no_version_is_invalid(wire, good, version):
+async def test_an_invalid_version_is_refused(wire, good, version):
     good.model_version = version
     code, details = await refusal(wire.stub.ModelInfer(good, timeout=60))
     assert code is INVALID
@@ -221,7 +221,7 @@ async def test_what_is_no_version_is_invalid(wire, good, version):
 
 
 @pytest.mark.parametrize("version", ["2", str(2**63 - 1)])
-async def test_a_version_that_is_not_served_is_not_found(wire, good, version):
+async def test_an_unserved_version_is_not_found(wire, good, version):
     good.model_version = version
     code, details = await refusal(wire.stub.ModelInfer(good, timeout=60))
     assert (code, details) == (NOT_FOUND, f"version {version} of {MODEL} is not served; served versions: 1")
@@ -239,7 +239,7 @@ async def test_typed_contents_are_taken_and_checked(wire, positions):
     )
     request.inputs[0].contents.uint_contents[0] = 256
     code, details = await refusal(wire.stub.ModelInfer(request, timeout=60))
-    assert (code, details) == (INVALID, "'state__0' has a number that is no UINT8")
+    assert (code, details) == (INVALID, "'state__0' has a number out of range for UINT8")
 
 
 async def test_a_message_over_the_limit_is_refused_by_both_ends(wire, positions, good):
@@ -254,7 +254,7 @@ async def test_a_message_over_the_limit_is_refused_by_both_ends(wire, positions,
     await expect_still_serving(wire, positions)
 
 
-async def test_a_compressed_bomb_is_not_unpacked(wire, positions, good):
+async def test_a_decompression_bomb_is_not_unpacked(wire, positions, good):
     good.raw_input_contents[0] = b"\0" * (8 * MAX_MESSAGE_BYTES)
     options = [("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(wire.server.address, options=options, compression=grpc.Compression.Gzip) as channel:
@@ -264,10 +264,10 @@ async def test_a_compressed_bomb_is_not_unpacked(wire, positions, good):
     await expect_still_serving(wire, positions)
 
 
-async def test_bytes_that_are_no_message_are_refused(wire, positions):
+async def test_malformed_bytes_are_refused(wire, positions):
     send = wire.channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
     code, details = await refusal(send(b"\xff\xfe\xfd not a protobuf", timeout=60))
-    assert (code, details) == (INVALID, "the bytes of the request are no inference.ModelInferRequest")
+    assert (code, details) == (INVALID, "the request is not a valid inference.ModelInferRequest message")
     await expect_still_serving(wire, positions)
 
 
@@ -277,7 +277,7 @@ async def test_headers_of_a_megabyte_are_refused(wire, positions, good):
     await expect_still_serving(wire, positions)
 
 
-async def test_a_deadline_that_has_passed_costs_nothing(wire, loader, positions):
+async def test_a_request_with_an_expired_deadline_is_not_evaluated(wire, loader, positions):
     plane = wire.server.plane
     states, legal = positions[0][:2], positions[1][:2]
     with pytest.raises(Unavailable, match="deadline passed"):
@@ -292,7 +292,7 @@ async def test_unknown_calls_are_unimplemented(wire):
         assert (await refusal(call(b"", timeout=60)))[0] is grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_an_unexpected_error_tells_the_caller_a_number_and_nothing_else(wire, loader, positions, good):
+async def test_an_unexpected_error_reaches_the_caller_as_a_number_only(wire, loader, positions, good):
     loader.networks[1].fault = lambda states: ValueError("secret path /etc/shadow")
     code, details = await refusal(wire.stub.ModelInfer(good, timeout=60))
     assert code is grpc.StatusCode.INTERNAL
@@ -303,7 +303,7 @@ async def test_an_unexpected_error_tells_the_caller_a_number_and_nothing_else(wi
     await expect_still_serving(wire, positions)
 
 
-async def test_a_flood_is_refused_quickly_and_everyone_else_is_answered(open_wire, publish, loader, positions):
+async def test_a_flood_is_refused_quickly_and_other_clients_are_answered(open_wire, publish, loader, positions):
     states, legal = positions[0][:10], positions[1][:10]
     async with open_wire(max_queue_positions=50) as wire:
         await wire.server.plane.registry.serve(MODEL, [publish()])
@@ -355,7 +355,7 @@ async def test_an_expired_or_cancelled_call_leaves_the_queue(wire, loader, posit
     assert loader.networks[1].batches == [[4], [4]]
 
 
-async def test_connections_that_say_nothing_or_nonsense_do_not_hold_up_others(wire, positions):
+async def test_silent_and_malformed_connections_do_not_delay_others(wire, positions):
     host, _, port = wire.server.address.rpartition(":")
     idle = [await asyncio.open_connection(host, int(port)) for _ in range(30)]
     for number, (_, writer) in enumerate(idle):

@@ -79,7 +79,7 @@ async def test_each_caller_gets_its_own_rows(batcher, echo):
     assert echo.batches == [[2], [1, 2, 3, 4, 5, 6, 7, 8]]
 
 
-async def test_cancelled_caller_does_not_hang_its_batch_mates(batcher, echo):
+async def test_a_cancelled_caller_does_not_block_the_rest_of_its_batch(batcher, echo):
     async with asyncio.TaskGroup() as group:
         await occupy(batcher, echo, group)
         tasks = [group.create_task(ask(batcher, echo, mark)) for mark in range(4)]
@@ -93,7 +93,7 @@ async def test_cancelled_caller_does_not_hang_its_batch_mates(batcher, echo):
     assert echo.batches == [[2], [2, 2, 2]]
 
 
-async def test_caller_cancelled_while_its_batch_runs_does_not_hurt_the_others(batcher, echo):
+async def test_a_caller_cancelled_during_its_batch_does_not_affect_the_others(batcher, echo):
     async with asyncio.TaskGroup() as group:
         blocked = await occupy(batcher, echo, group)
         other = group.create_task(ask(batcher, echo, 5))
@@ -104,7 +104,7 @@ async def test_caller_cancelled_while_its_batch_runs_does_not_hurt_the_others(ba
     assert other.result().output[1][0, 0] == 5
 
 
-async def test_request_whose_deadline_has_passed_is_dropped(batcher, echo):
+async def test_a_request_whose_deadline_has_passed_is_dropped(batcher, echo):
     async with asyncio.TaskGroup() as group:
         await occupy(batcher, echo, group)
         late = group.create_task(_outcome(ask(batcher, echo, 1, expires_s=time.monotonic())))
@@ -152,7 +152,7 @@ async def test_two_versions_interleave(batcher, echo):
     assert other.batches == [[9, 9, 9]]
 
 
-async def test_closing_answers_what_waits_and_refuses_the_rest(echo):
+async def test_closing_answers_queued_requests_and_refuses_new_ones(echo):
     batcher = Batcher(RequestQueue(max_batch=64, max_delay_s=60.0, max_rows=100))
     async with batcher, asyncio.TaskGroup() as group:
         await occupy_slow(batcher, echo, group)
@@ -174,7 +174,7 @@ async def occupy_slow(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) ->
     assert await asyncio.to_thread(echo.entered.wait, 60)
 
 
-async def test_the_report_counts_what_the_device_did(batcher, echo):
+async def test_the_report_counts_requests_and_rows_of_a_batch(batcher, echo):
     await ask(batcher, echo, 1, rows=5)
     (report,) = echo.reports
     assert (report.rows, len(report.queue_s)) == (5, 1)

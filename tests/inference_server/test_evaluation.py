@@ -18,7 +18,7 @@ async def client(wire):
         yield opened
 
 
-async def test_the_network_alone_gives_priors_and_a_value_in_seat_order(client):
+async def test_without_simulations_the_network_gives_priors_and_a_value_in_seat_order(client):
     opinion = await client.evaluate(MODEL, ["b2"])
     assert (opinion.model_version, opinion.to_move, opinion.is_over) == (1, 1, False)
     assert sorted(move.move for move in opinion.moves) == ["a1", "a2", "a3", "b1", "b3", "c1", "c2", "c3"]
@@ -46,7 +46,7 @@ async def test_the_same_question_has_the_same_answer(client):
     assert first == await client.evaluate(MODEL, ["b2"], simulations=60, seed=9)
 
 
-async def test_a_finished_game_has_its_scores_and_no_moves(client):
+async def test_the_analysis_of_a_finished_game_has_its_scores_and_no_moves(client):
     opinion = await client.evaluate(MODEL, ["a3", "a1", "b3", "b1", "c3"], simulations=50)
     assert (opinion.is_over, opinion.value, opinion.moves) == (True, (1.0, -1.0), ())
 
@@ -66,12 +66,12 @@ async def test_a_finished_game_has_its_scores_and_no_moves(client):
         ("connect_four", [], {}, ModelNotFound, "model connect_four is not served"),
     ],
 )
-async def test_a_question_without_sense_is_refused(client, name, moves, settings, error, says):
+async def test_an_invalid_question_is_refused(client, name, moves, settings, error, says):
     with pytest.raises(error, match=says):
         await client.evaluate(name, moves, **settings)
 
 
-async def test_a_search_outlives_the_retirement_of_its_version(client, wire, publish, loader):
+async def test_a_search_survives_the_retirement_of_its_version(client, wire, publish, loader):
     publish()
     loader.gate.clear()
     async with asyncio.TaskGroup() as group:
@@ -96,7 +96,7 @@ async def test_more_searches_than_allowed_are_refused(open_wire, publish, loader
         assert len((await client.evaluate(MODEL, [], simulations=20)).moves) == 9
 
 
-async def test_a_caller_who_goes_away_ends_the_search(open_wire, publish, loader):
+async def test_cancelling_the_call_ends_the_search(open_wire, publish, loader):
     async with open_wire(max_searches=1) as wire, EvaluationClient(wire.server.address) as client:
         await wire.server.plane.registry.serve(MODEL, [publish()])
         loader.gate.clear()

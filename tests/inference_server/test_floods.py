@@ -41,7 +41,7 @@ def refused(reason: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("calls", "most_mib"), [(1_000, 100), (10_000, 512)])
-async def test_of_many_calls_at_once_those_beyond_the_bounds_are_refused_and_the_rest_answered(
+async def test_concurrent_calls_beyond_the_bounds_are_refused_and_the_rest_are_answered(
     open_wire, publish, loader, positions, calls, most_mib
 ):
     """Calls of 20 connections on a server that takes 128 calls and 300 waiting positions, while the device stands.
@@ -88,7 +88,7 @@ async def test_of_many_calls_at_once_those_beyond_the_bounds_are_refused_and_the
         await expect_service(wire, positions)
 
 
-async def test_a_caller_that_leaves_while_the_device_works_on_its_batch_harms_no_batch_mate(wire, loader, positions):
+async def test_a_caller_that_cancels_during_its_batch_does_not_affect_the_rest_of_it(wire, loader, positions):
     states, legal = positions[0][:4], positions[1][:4]
     loader.gate.clear()
     async with asyncio.TaskGroup() as group:
@@ -111,7 +111,7 @@ async def test_calls_whose_deadline_has_passed_are_not_evaluated(wire, loader, p
     assert loader.networks[1].batches == []
 
 
-async def test_a_deadline_of_the_past_in_the_header_is_not_evaluated(wire, loader, positions):
+async def test_a_call_with_a_past_deadline_in_its_header_is_not_evaluated(wire, loader, positions):
     """A client of ours would not send it; this one does."""
     async with RawConnection.open(wire.server.address) as connection:
         request = infer_request(positions[0][:4], positions[1][:4]).SerializeToString()
@@ -121,7 +121,7 @@ async def test_a_deadline_of_the_past_in_the_header_is_not_evaluated(wire, loade
         assert sum(sum(batch) for batch in loader.networks[1].batches) == 5
 
 
-async def test_a_reader_that_takes_no_answer_delays_nobody(wire, positions):
+async def test_a_client_that_does_not_read_its_reply_delays_no_other(wire, positions):
     """Its window is shut: the server may not send it one byte of 200 answers."""
     request = infer_request(positions[0][:10], positions[1][:10]).SerializeToString()
     async with RawConnection.open(wire.server.address, window=0) as slow:
@@ -134,7 +134,7 @@ async def test_a_reader_that_takes_no_answer_delays_nobody(wire, positions):
         await expect_service(wire, positions)
 
 
-async def test_a_connection_cut_in_the_middle_of_its_calls_leaves_nothing_behind(wire, loader, positions):
+async def test_a_connection_lost_during_its_calls_leaves_no_state_behind(wire, loader, positions):
     request = infer_request(positions[0][:10], positions[1][:10]).SerializeToString()
     loader.gate.clear()
     async with RawConnection.open(wire.server.address) as cut:
@@ -148,7 +148,7 @@ async def test_a_connection_cut_in_the_middle_of_its_calls_leaves_nothing_behind
         await expect_service(wire, positions)
 
 
-async def test_calls_whose_body_never_comes_take_no_place_from_those_who_have_a_token(open_wire, publish, positions):
+async def test_calls_whose_body_never_arrives_do_not_displace_authorised_calls(open_wire, publish, positions):
     """Half-open calls, without a token, more than the server takes at once."""
     publish()
     async with open_wire(max_concurrent_calls=32, tokens=f"operator: {OPERATOR}") as wire:
@@ -181,7 +181,7 @@ async def test_a_flood_of_health_checks_and_watches_is_bounded_and_others_are_se
     await until(lambda: wire.server.health.watches == 0)
 
 
-async def test_a_watcher_that_does_not_read_holds_up_no_change_of_status(wire, publish):
+async def test_a_health_watcher_that_does_not_read_delays_no_change_of_status(wire, publish):
     """grpc's own servicer waits for the slowest watcher before it notes a change; a shut window would stop a swap."""
     async with RawConnection.open(wire.server.address, window=0) as deaf:
         for number in range(20):
@@ -193,7 +193,7 @@ async def test_a_watcher_that_does_not_read_holds_up_no_change_of_status(wire, p
             await wire.server.drain(0.1)
 
 
-async def test_a_watcher_that_leaves_does_not_deafen_the_others(wire):
+async def test_a_health_watcher_that_disconnects_does_not_affect_the_others(wire):
     stub = health_pb2_grpc.HealthStub(wire.channel)
     watches = [stub.Watch(health_pb2.HealthCheckRequest(service=MODEL), timeout=60) for _ in range(3)]
     for watch in watches:
@@ -205,7 +205,7 @@ async def test_a_watcher_that_leaves_does_not_deafen_the_others(wire):
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-async def test_a_flood_of_reflection_meets_a_server_that_has_none(wire, positions):
+async def test_a_flood_of_reflection_calls_is_unimplemented_by_default(wire, positions):
     stub = reflection_pb2_grpc.ServerReflectionStub(wire.channel)
     question = reflection_pb2.ServerReflectionRequest(list_services="")
 
@@ -219,7 +219,7 @@ async def test_a_flood_of_reflection_meets_a_server_that_has_none(wire, position
     await expect_service(wire, positions)
 
 
-async def test_a_flood_of_operators_calls_without_the_key_is_refused_and_counted(open_wire, publish, positions):
+async def test_a_flood_of_operators_calls_without_the_token_is_refused_and_counted(open_wire, publish, positions):
     publish()
     async with open_wire(token=OPERATOR) as wire:
         await wire.server.plane.registry.serve(MODEL, [1])

@@ -53,7 +53,7 @@ async def running(*arguments: str):
         await process.communicate()
 
 
-async def test_it_serves_the_champion_and_ends_cleanly_when_asked(tmp_path, store, game):
+async def test_the_server_serves_the_champion_and_exits_cleanly_on_sigterm(tmp_path, store, game):
     network = new_network(game.spec(), SMALL, seed=1)
     version = export_network(store, game, network, SMALL, lineage=Lineage())
     store.write_champion(MODEL, version, epoch=1, reason="test")
@@ -72,7 +72,7 @@ async def test_it_serves_the_champion_and_ends_cleanly_when_asked(tmp_path, stor
         assert b"Traceback" not in log
 
 
-async def test_models_are_loaded_over_tcp_with_the_token_of_a_file(tmp_path, store, game, monkeypatch):
+async def test_models_are_loaded_over_tcp_with_a_token_from_a_file(tmp_path, store, game, monkeypatch):
     export_network(store, game, new_network(game.spec(), SMALL, seed=1), SMALL, lineage=Lineage())
     (tmp_path / "token").write_text("s3cret\n")
     monkeypatch.setenv("ZEROFLEET_TOKEN_FILE", str(tmp_path / "token"))
@@ -84,7 +84,7 @@ async def test_models_are_loaded_over_tcp_with_the_token_of_a_file(tmp_path, sto
         assert await control.loaded() == {MODEL: [1]}
 
 
-async def test_a_taken_port_ends_the_start_with_one_line(tmp_path):
+async def test_a_port_in_use_fails_the_start_with_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

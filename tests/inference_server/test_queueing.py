@@ -60,7 +60,7 @@ async def test_a_batch_holds_one_version():
     assert sizes(first) == [10, 10]
 
 
-async def test_versions_take_turns_however_much_one_is_asked_for():
+async def test_versions_take_turns_whatever_the_load_of_one():
     waiting = queue(max_batch=64)
     for _ in range(5):
         waiting.put(ticket(64, A))
@@ -76,7 +76,7 @@ async def test_a_small_request_waits_for_one_block_at_most():
     assert [sizes(waiting.take(0.0)) for _ in range(3)] == [[64], [1], [64]]
 
 
-async def test_small_requests_ride_along_where_there_is_room():
+async def test_small_requests_fill_up_a_batch_of_large_ones():
     waiting = queue(max_batch=64)
     for rows in (40, 1, 2):
         waiting.put(ticket(rows))
@@ -91,14 +91,14 @@ async def test_the_oldest_block_is_not_passed_over_by_smaller_ones():
     assert sizes(waiting.take(0.0)) == [30, 30]
 
 
-async def test_a_request_larger_than_a_batch_goes_alone():
+async def test_a_request_larger_than_a_batch_is_evaluated_alone():
     waiting = queue(max_batch=64)
     waiting.put(ticket(200))
     waiting.put(ticket(1))
     assert sizes(waiting.take(0.0)) == [200]
 
 
-async def test_few_rows_wait_for_company_and_no_longer_than_the_delay():
+async def test_few_rows_wait_for_more_but_no_longer_than_the_delay():
     waiting = queue(max_batch=64, max_delay_s=0.5)
     waiting.put(ticket(2, arrived_s=10.0))
     assert waiting.take(10.4) == []
@@ -141,7 +141,7 @@ async def test_once_a_request_did_not_fit_the_queue_refuses_until_an_eighth_of_i
     assert not waiting.refusing
 
 
-async def test_an_empty_queue_takes_even_what_exceeds_its_bound():
+async def test_an_empty_queue_accepts_a_request_beyond_its_bound():
     waiting = queue(max_rows=10)
     waiting.put(ticket(64))
     assert sizes(waiting.take(0.0)) == [64]
@@ -160,7 +160,7 @@ async def test_a_discarded_request_leaves_no_trace():
     assert waiting.rows == 0
 
 
-async def test_closing_takes_what_is_there_without_delay():
+async def test_closing_takes_the_queued_requests_without_delay():
     waiting = queue(max_delay_s=100.0)
     waiting.put(ticket(1))
     assert sizes(waiting.take_any()) == [1]

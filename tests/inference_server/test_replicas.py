@@ -88,7 +88,7 @@ async def test_a_list_of_addresses_names_replicas_too(fleet, store):
     assert fleet.held() == [[2]] * 3
 
 
-async def test_a_replica_that_comes_later_is_found_lacking_and_given_what_the_others_have(fleet):
+async def test_a_replica_added_later_is_given_the_versions_of_the_others(fleet):
     async with fleet.control() as control:
         await control.serve(MODEL, [1])
         await fleet.add()
@@ -98,7 +98,7 @@ async def test_a_replica_that_comes_later_is_found_lacking_and_given_what_the_ot
         assert await control.ready(MODEL, 1)
 
 
-async def test_a_replica_that_left_the_name_is_forgotten(fleet):
+async def test_a_replica_removed_from_the_name_is_dropped(fleet):
     async with fleet.control() as control:
         await control.serve(MODEL, [1])
         gone = fleet.name.pop()
@@ -107,18 +107,18 @@ async def test_a_replica_that_left_the_name_is_forgotten(fleet):
         assert fleet.held() == [[2]] * 2
 
 
-async def test_a_dead_replica_is_waited_for_while_the_living_are_served(fleet):
+async def test_a_load_waits_for_a_dead_replica_while_the_others_are_served(fleet):
     async with fleet.control(absence_s=3600.0) as control:
         await control.serve(MODEL, [1])
         await fleet.kill(fleet.name[1])
-        with pytest.raises(Unavailable, match=f"{fleet.name[1]} does not answer; it is passed over after 3600 s"):
+        with pytest.raises(Unavailable, match=f"{fleet.name[1]} does not answer; it is skipped after 3600 s"):
             await control.serve(MODEL, [2])
         assert fleet.held() == [[2]] * 2
         with pytest.raises(Unavailable):
             await control.ready(MODEL, 2)
 
 
-async def test_a_replica_that_stays_dead_is_passed_over_and_taken_back_when_it_answers(fleet):
+async def test_a_replica_that_stays_dead_is_passed_over_until_it_answers_again(fleet):
     async with fleet.control(absence_s=0.0) as control:
         dead = fleet.name[2]
         await fleet.kill(dead)
@@ -132,7 +132,7 @@ async def test_a_replica_that_stays_dead_is_passed_over_and_taken_back_when_it_a
         assert fleet.held() == [[1]] * 3
 
 
-async def test_when_no_replica_answers_nothing_counts_as_served(fleet):
+async def test_no_version_counts_as_served_when_no_replica_answers(fleet):
     async with fleet.control(absence_s=0.0) as control:
         for address in fleet.name:
             await fleet.kill(address)
@@ -140,7 +140,7 @@ async def test_when_no_replica_answers_nothing_counts_as_served(fleet):
             await control.serve(MODEL, [1])
 
 
-async def test_one_replica_that_refuses_a_version_makes_it_corrupt_and_keeps_what_it_had(fleet):
+async def test_a_version_refused_by_one_replica_is_corrupt_and_the_replica_keeps_its_versions(fleet):
     async with fleet.control() as control:
         await control.serve(MODEL, [1])
         fleet.loaders[fleet.name[1]].broken.add(2)
@@ -153,7 +153,7 @@ async def test_one_replica_that_refuses_a_version_makes_it_corrupt_and_keeps_wha
         assert fleet.held() == [[1]] * 3
 
 
-async def test_a_version_that_only_one_replica_has_is_found_there(fleet, positions):
+async def test_a_version_on_one_replica_only_is_found_there(fleet, positions):
     async with ModelControl(fleet.name[2], token="s3cret-of-this-test") as control:
         await control.serve(MODEL, [3])
     batch = LeafBatch(positions[0][:4], positions[1][:4])
@@ -164,7 +164,7 @@ async def test_a_version_that_only_one_replica_has_is_found_there(fleet, positio
             np.testing.assert_array_equal(answer.value, expected_value(*positions, 3)[:4])
 
 
-async def test_a_version_that_no_replica_has_is_soon_given_up(fleet, positions, monkeypatch):
+async def test_the_search_for_a_version_that_no_replica_has_ends_soon(fleet, positions, monkeypatch):
     monkeypatch.setattr("zerofleet.evaluators.kserve.MISSING_S", 0.05)
     batch = LeafBatch(positions[0][:4], positions[1][:4])
     async with KServeEvaluator(fleet.target(), MODEL, token="s3cret-of-this-test") as evaluator:
@@ -172,7 +172,7 @@ async def test_a_version_that_no_replica_has_is_soon_given_up(fleet, positions, 
             await evaluator.evaluate(batch, version=ModelVersion(3))
 
 
-async def test_evaluations_go_on_while_a_replica_dies(fleet, positions):
+async def test_evaluations_continue_while_a_replica_dies(fleet, positions):
     async with fleet.control() as control:
         await control.serve(MODEL, [1])
     batch = LeafBatch(positions[0][:4], positions[1][:4])
@@ -186,7 +186,7 @@ async def test_evaluations_go_on_while_a_replica_dies(fleet, positions):
     assert min(answered) >= 2  # round robin: every living replica took its share
 
 
-async def test_a_server_is_ready_only_with_its_champions_and_has_the_one_before_for_games_under_way(fleet, store):
+async def test_a_server_is_ready_only_once_it_serves_champion_and_predecessor(fleet, store):
     for epoch, version in enumerate((1, 2, 3), start=1):
         store.write_champion(MODEL, version, epoch=epoch, reason="test")
     registry = fleet.servers[fleet.name[0]].plane.registry
@@ -195,7 +195,7 @@ async def test_a_server_is_ready_only_with_its_champions_and_has_the_one_before_
     assert [each.version for each in registry.versions(MODEL)] == [2, 3]
 
 
-async def test_a_predecessor_that_is_broken_does_not_keep_the_champion_away(fleet, store):
+async def test_a_broken_predecessor_does_not_keep_the_champion_out_of_service(fleet, store):
     for epoch, version in enumerate((1, 2), start=1):
         store.write_champion(MODEL, version, epoch=epoch, reason="test")
     fleet.loaders[fleet.name[0]].broken.add(1)

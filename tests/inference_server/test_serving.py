@@ -97,7 +97,7 @@ async def test_changed_files_are_refused_before_they_are_loaded(wire, publish, s
     assert broken not in loader.networks
 
 
-async def test_a_retired_version_answers_what_was_queued_and_nothing_more(wire, publish, loader, positions):
+async def test_a_retired_version_answers_queued_requests_and_no_new_ones(wire, publish, loader, positions):
     states, legal = positions[0][:4], positions[1][:4]
     publish()
     loader.gate.clear()
@@ -117,7 +117,7 @@ async def test_a_retired_version_answers_what_was_queued_and_nothing_more(wire, 
     np.testing.assert_array_equal(queued.result()[1], expected_value(states, legal, 1))
 
 
-async def test_several_versions_answer_side_by_side_each_for_itself(wire, publish, positions):
+async def test_several_versions_are_served_side_by_side(wire, publish, positions):
     publish()
     async with ModelControl(wire.server.address) as control:
         await control.serve(MODEL, [1, 2])
@@ -143,7 +143,7 @@ async def test_a_load_does_not_hold_up_evaluations(wire, publish, loader, positi
     assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "2"
 
 
-async def test_without_versions_a_load_takes_the_champion_or_else_the_newest(wire, publish, store):
+async def test_a_load_without_versions_selects_the_champion_or_else_the_newest(wire, publish, store):
     newest = [publish(), publish()][-1]
     load = messages.RepositoryModelLoadRequest(model_name=MODEL)
     await wire.stub.RepositoryModelLoad(load, timeout=60)
@@ -157,15 +157,15 @@ async def test_without_versions_a_load_takes_the_champion_or_else_the_newest(wir
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"config": "{"}, "not the configuration"),
-        ({"config": "[]"}, "not the configuration"),
-        ({"config": '{"versionPolicy": {"specific": {"versions": 7}}}'}, "not the configuration"),
+        ({"config": "{"}, "is not a model configuration"),
+        ({"config": "[]"}, "is not a model configuration"),
+        ({"config": '{"versionPolicy": {"specific": {"versions": 7}}}'}, "is not a model configuration"),
         ({"config": '{"versionPolicy": {"specific": {"versions": ["../1"]}}}'}, "is not a version"),
-        ({"file:1/model.py": "import os"}, "files are not taken over the wire"),
-        ({"priority": "9"}, "unknown parameter 'priority'"),
+        ({"file:1/model.py": "import os"}, "files are not accepted over gRPC"),
+        ({"priority": "9"}, "unknown load parameter 'priority'; want config"),
     ],
 )
-async def test_a_load_that_asks_for_something_else_is_refused(wire, parameters, says):
+async def test_a_load_with_unsupported_parameters_is_refused(wire, parameters, says):
     request = messages.RepositoryModelLoadRequest(model_name=MODEL)
     for name, text in parameters.items():
         request.parameters[name].string_param = text
@@ -186,7 +186,7 @@ async def test_unknown_versions_and_too_many_are_refused(wire):
             await control.unload("go")
 
 
-async def test_unloading_ends_a_model_and_its_health(wire, positions):
+async def test_unloading_a_model_ends_its_health_too(wire, positions):
     assert await health_of(wire, MODEL) == SERVING
     async with ModelControl(wire.server.address) as control:
         await control.unload(MODEL)
@@ -206,7 +206,7 @@ async def test_a_server_without_models_is_alive_and_not_ready(open_wire):
         assert code is grpc.StatusCode.NOT_FOUND
 
 
-async def test_health_is_watched(wire, open_wire):
+async def test_a_health_watch_reports_loading_and_unloading(wire, open_wire):
     watch = health_pb2_grpc.HealthStub(wire.channel).Watch(health_pb2.HealthCheckRequest(service=MODEL))
     assert (await watch.read()).status == SERVING
     async with ModelControl(wire.server.address) as control:
@@ -225,7 +225,7 @@ async def test_the_champions_of_the_store_are_served_from_the_start(open_wire, p
         assert (await wire.stub.ServerReady(messages.ServerReadyRequest())).ready
 
 
-async def test_a_champion_that_is_broken_does_not_keep_the_server_from_starting(open_wire, publish, store, loader):
+async def test_a_broken_champion_does_not_keep_the_server_from_starting(open_wire, publish, store, loader):
     store.write_champion(MODEL, publish(), epoch=1, reason="test")
     loader.broken.add(1)
     async with open_wire() as wire:
@@ -233,7 +233,7 @@ async def test_a_champion_that_is_broken_does_not_keep_the_server_from_starting(
         assert wire.server.plane.registry.models() == []
 
 
-async def test_the_start_does_not_overrule_whoever_has_said_what_to_serve(wire, publish):
+async def test_the_start_does_not_overrule_an_earlier_load_request(wire, publish):
     publish(), publish()
     registry = wire.server.plane.registry
     registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
@@ -243,7 +243,7 @@ async def test_the_start_does_not_overrule_whoever_has_said_what_to_serve(wire, 
         assert [version.version for version in registry.versions(MODEL)] == [2, 3]
 
 
-async def test_the_model_describes_itself(wire, publish):
+async def test_model_metadata_and_configuration_describe_the_tensors(wire, publish):
     publish()
     await wire.server.plane.registry.serve(MODEL, [1, 2])
     about = await wire.stub.ModelMetadata(messages.ModelMetadataRequest(name=MODEL))
@@ -260,7 +260,7 @@ async def test_the_model_describes_itself(wire, publish):
     assert (await wire.stub.ServerMetadata(messages.ServerMetadataRequest())).name == "zerofleet"
 
 
-async def test_outputs_are_sent_as_asked(wire, positions):
+async def test_only_requested_outputs_are_sent(wire, positions):
     request = infer_request(positions[0][:2], positions[1][:2])
     request.id = "mine"
     request.outputs.add(name="value__1")
@@ -268,7 +268,7 @@ async def test_outputs_are_sent_as_asked(wire, positions):
     assert ([output.name for output in reply.outputs], len(reply.raw_output_contents), reply.id) == (["value__1"], 1, "mine")
 
 
-async def test_extra_heads_are_described_and_sent_to_those_who_ask(wire, publish, positions):
+async def test_extra_heads_are_described_and_sent_on_request(wire, publish, positions):
     publish("plies_left", "opponents")
     await wire.server.plane.registry.serve(MODEL, [1, 2])
     about = await wire.stub.ModelMetadata(messages.ModelMetadataRequest(name=MODEL, version="2"))
@@ -293,7 +293,7 @@ async def test_extra_heads_are_described_and_sent_to_those_who_ask(wire, publish
     assert says == "unknown output 'head__2'; this version has policy__0, value__1"
 
 
-async def test_a_model_with_heads_nobody_knows_is_not_served(wire, publish):
+async def test_a_model_with_unknown_heads_is_not_served(wire, publish):
     for heads in (("mood",), ("plies_left", "plies_left")):
         with pytest.raises(CorruptModel, match="want policy, value, then some of opponents, plies_left, once each"):
             await wire.server.plane.registry.serve(MODEL, [publish(*heads)])
@@ -332,7 +332,7 @@ async def test_calls_are_counted_by_code(wire, positions):
     assert (handled("OK"), handled("INVALID_ARGUMENT")) == (before[0] + 1, before[1] + 1)
 
 
-async def test_models_are_changed_by_holders_of_the_token_alone(open_wire, publish):
+async def test_only_holders_of_the_token_change_models(open_wire, publish):
     publish()
     async with open_wire(token="s3cret") as wire:
         for token in (None, "s3cre", "s3crets", "wrong", "S3CRET"):
@@ -347,7 +347,7 @@ async def test_models_are_changed_by_holders_of_the_token_alone(open_wire, publi
             assert await control.ready(MODEL, 1)
 
 
-async def test_with_tokens_every_call_asks_for_a_role_that_may_make_it(open_wire, publish, positions):
+async def test_with_tokens_every_call_requires_a_role_that_may_make_it(open_wire, publish, positions):
     publish()
     tokens = {role: role.ljust(24, "x") for role in ("worker", "trainer", "evaluator", "operator")}
     batch = LeafBatch(positions[0][:4], positions[1][:4])
@@ -401,7 +401,7 @@ async def test_a_missing_token_is_unauthenticated(open_wire):
         ("", False),
     ],
 )
-def test_only_this_machine_is_local(peer, local):
+def test_only_addresses_of_this_machine_are_local(peer, local):
     from zerofleet.rpc.security.interceptors import is_local  # noqa: PLC0415
 
     assert is_local(peer) is local
@@ -422,7 +422,7 @@ async def _listed_services(wire) -> list[str]:
     return [service.name for service in replies[0].list_services_response.service]
 
 
-async def test_a_draining_server_answers_what_it_took_and_turns_away_the_rest(wire, loader, positions):
+async def test_a_draining_server_completes_accepted_calls_and_refuses_new_ones(wire, loader, positions):
     states, legal = positions[0][:4], positions[1][:4]
     loader.gate.clear()
     async with asyncio.TaskGroup() as group:
@@ -437,14 +437,14 @@ async def test_a_draining_server_answers_what_it_took_and_turns_away_the_rest(wi
     assert (await refusal(wire.infer(states, legal)))[0] is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_port_in_use_is_named(wire, store, loader):
+async def test_a_port_in_use_is_named_in_the_error(wire, store, loader):
     settings = ServerSettings(address=wire.server.address, model_store=store.root)
     with pytest.raises(ConfigurationError, match=f"cannot listen on {wire.server.address}"):
         async with open_server(settings, loader):
             raise AssertionError("it listens on a taken port")
 
 
-async def test_a_socket_in_use_is_named_and_a_stale_one_is_replaced(tmp_path, store, loader):
+async def test_a_socket_in_use_is_named_in_the_error_and_a_stale_one_is_replaced(tmp_path, store, loader):
     settings = ServerSettings(address=f"unix:{tmp_path}/s.sock", model_store=store.root)
     with closing(socket.socket(socket.AF_UNIX)) as stale:
         stale.bind(str(tmp_path / "s.sock"))
@@ -455,7 +455,7 @@ async def test_a_socket_in_use_is_named_and_a_stale_one_is_replaced(tmp_path, st
                 raise AssertionError("it took the socket over")
 
 
-async def test_an_answer_and_a_refusal_name_the_request(wire, positions):
+async def test_replies_and_errors_carry_the_request_id(wire, positions):
     request = infer_request(*positions)
     call = wire.stub.ModelInfer(request, metadata=(("x-request-id", "job-1"),), timeout=60)
     await call

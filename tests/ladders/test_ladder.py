@@ -60,7 +60,7 @@ def elos(plan, book):
     return {rating.name: rating for rating in book.ratings(matches)}
 
 
-def test_champions_meet_every_rung_and_the_one_before_and_rungs_two_above():
+def test_champions_play_every_rung_and_the_previous_champion_and_rungs_the_two_above():
     rungs = replace(PLAN, rungs=("a", "b", "c", "d")).rung_matches()
     assert [m.first + m.second for m in rungs] == ["ab", "bc", "cd", "ac", "bd"]
     assert [(m.first, m.second) for m in PLAN.matches()] == [
@@ -71,7 +71,7 @@ def test_champions_meet_every_rung_and_the_one_before_and_rungs_two_above():
     ]
 
 
-def test_shares_hold_no_more_versions_than_a_server_and_every_match_once():
+def test_shares_fit_the_versions_of_a_server_and_hold_every_match_once():
     plan = replace(PLAN, versions=tuple(range(1, 26)))
     rounds = list(plan.rounds(6))
     assert [versions[0] for versions, _ in rounds] == [25, 19, 13, 7, 1]
@@ -82,19 +82,19 @@ def test_shares_hold_no_more_versions_than_a_server_and_every_match_once():
         assert named <= {f"model:{version}" for version in versions}
 
 
-def test_without_champions_the_rungs_meet():
+def test_a_ladder_without_champions_plays_the_rungs():
     ((versions, matches),) = replace(PLAN, versions=()).rounds(6)
     assert (versions, len(matches)) == ((), 1)
 
 
-def test_every_so_manieth_champion_keeps_the_first_and_the_last():
+def test_every_nth_champion_includes_the_first_and_the_last():
     assert spaced(list(range(10)), 4) == [0, 1, 5, 9]
     assert spaced([1, 2, 3], 1) == [1, 2, 3]
     assert spaced([], 3) == []
 
 
 @pytest.mark.slow
-async def test_what_is_missing_is_played_once_and_rated(tmp_path):
+async def test_missing_games_are_played_once_and_rated(tmp_path):
     with open_book(tmp_path) as book:
         ended, lend = await play(PLAN, book)
         assert len(ended) == 9 * 4
@@ -108,7 +108,7 @@ async def test_what_is_missing_is_played_once_and_rated(tmp_path):
         assert elos(PLAN, book) == rated
 
 
-async def test_more_games_and_another_champion_play_only_the_rest(tmp_path):
+async def test_only_the_missing_games_are_played_for_more_games_or_another_champion(tmp_path):
     with open_book(tmp_path) as book:
         await play(PLAN, book)
     wider = replace(PLAN, games=6, versions=(2, 5, 9, 10))
@@ -117,13 +117,13 @@ async def test_more_games_and_another_champion_play_only_the_rest(tmp_path):
     assert len(ended) == 9 * 2 + 3 * 6
 
 
-async def test_fewer_games_than_were_played_play_nothing(tmp_path):
+async def test_a_plan_of_fewer_games_than_played_plays_nothing(tmp_path):
     with open_book(tmp_path) as book:
         await play(PLAN, book)
         assert (await play(replace(PLAN, games=2), book))[0] == []
 
 
-async def test_an_interrupted_ladder_goes_on_with_what_ended(tmp_path):
+async def test_an_interrupted_ladder_resumes_with_its_finished_games(tmp_path):
     with open_book(tmp_path) as book, pytest.raises(Unavailable):
         await play(PLAN, book, Lender(answers=60))
     with (tmp_path / "ladder" / "games.jsonl").open("ab") as file:
@@ -138,7 +138,7 @@ async def test_an_interrupted_ladder_goes_on_with_what_ended(tmp_path):
         assert elos(PLAN, book) == whole
 
 
-async def test_models_that_searched_more_are_other_players(tmp_path):
+async def test_models_with_other_simulations_are_different_players(tmp_path):
     with open_book(tmp_path) as book:
         await play(PLAN, book)
         deeper = replace(PLAN, simulations=3)
@@ -184,12 +184,12 @@ async def test_games_of_two_are_rated_by_points(tmp_path):
     assert (found.first, found.second, found.games) == ("random", "alpha_beta:1", 4)
 
 
-def test_one_process_has_the_book(tmp_path):
+def test_only_one_process_can_open_the_book(tmp_path):
     with open_book(tmp_path), pytest.raises(RunDirectoryError, match="in use"):
         open_book(tmp_path)
 
 
-def test_a_foreign_or_damaged_book_is_refused(tmp_path):
+def test_a_damaged_book_or_one_of_another_model_is_rejected(tmp_path):
     open_book(tmp_path).close()
     with pytest.raises(RunDirectoryError, match="is the ladder of tic_tac_toe"):
         open_book(tmp_path, model="connect_four")

@@ -67,7 +67,7 @@ async def test_sigterm_drains_in_order_while_readiness_is_off() -> None:
     assert events == ["intake 503 draining", "batches 503 draining", "flush 503 draining"]
 
 
-async def test_a_failing_drain_does_not_stop_the_next() -> None:
+async def test_a_failing_drain_does_not_prevent_the_next() -> None:
     events: list[str] = []
 
     async def main(service: Service) -> None:
@@ -84,7 +84,7 @@ async def test_a_failing_drain_does_not_stop_the_next() -> None:
     assert events == ["flush"]
 
 
-async def test_work_that_outlives_the_grace_time_is_cancelled_and_the_exit_code_says_so() -> None:
+async def test_work_beyond_the_grace_time_is_cancelled_and_changes_the_exit_code() -> None:
     cancelled = asyncio.Event()
 
     async def main(service: Service) -> None:
@@ -110,7 +110,7 @@ async def test_a_second_signal_cancels_at_once() -> None:
     assert await serve(main, grace_s=60) == 1
 
 
-async def test_until_stopping_cancels_the_work_and_raises_its_errors() -> None:
+async def test_stopping_cancels_the_work_and_raises_its_errors() -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
@@ -126,7 +126,7 @@ async def test_until_stopping_cancels_the_work_and_raises_its_errors() -> None:
     assert await serve(main) == 0
 
 
-async def test_the_announce_file_lives_as_long_as_the_service(tmp_path: Path) -> None:
+async def test_the_announce_file_exists_while_the_service_runs(tmp_path: Path) -> None:
     announce = tmp_path / "services" / "trainer.json"
 
     async def main(service: Service) -> None:
@@ -153,14 +153,14 @@ async def test_the_announce_file_lives_as_long_as_the_service(tmp_path: Path) ->
         (b"GET /metrics?x=1 HTTP/1.1\r\n\r\n", 200),
     ],
 )
-async def test_the_http_port_answers_odd_requests_plainly(request_bytes: bytes, status: int) -> None:
+async def test_the_http_port_rejects_odd_requests_with_plain_statuses(request_bytes: bytes, status: int) -> None:
     async def main(service: Service) -> None:
         assert (await get(service.metrics_port, "", request_bytes))[0] == status
 
     assert await serve(main) == 0
 
 
-async def test_a_taken_metrics_port_is_a_clear_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_metrics_port_in_use_is_refused_with_a_clear_message(capsys: pytest.CaptureFixture[str]) -> None:
     async def main(service: Service) -> None:
         await service.stopping.wait()
 
@@ -214,7 +214,7 @@ async def test_a_signal_ends_the_process_with_0_after_its_drains(number: signal.
         ("ends", 0, "service.ended"),
     ],
 )
-async def test_the_exit_code_says_how_the_service_ended(mode: str, code: int, text: str) -> None:
+async def test_the_exit_code_reports_how_the_service_ended(mode: str, code: int, text: str) -> None:
     async with process("--mode", mode) as child:
         _, err = await child.communicate()
     assert child.returncode == code
@@ -232,7 +232,7 @@ async def test_a_hanging_drain_is_given_up_after_the_grace_time() -> None:
 
 
 @pytest.mark.slow
-async def test_a_service_whose_parent_is_gone_does_not_start() -> None:
+async def test_a_service_without_its_parent_does_not_start() -> None:
     async with process("--parent-pid", "1") as child:
         await child.communicate()
     assert child.returncode == 1

@@ -20,7 +20,7 @@ def _restored() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def test_json_lines_carry_event_fields_service_and_utc_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_log_lines_contain_event_fields_service_and_utc_time(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json", "trainer")
     structlog.get_logger().info("game.finished", plies=42)
     line = json.loads(capsys.readouterr().err)
@@ -28,27 +28,27 @@ def test_json_lines_carry_event_fields_service_and_utc_time(capsys: pytest.Captu
     assert line["timestamp"].endswith("Z")
 
 
-def test_lines_below_the_level_are_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_below_the_level_are_dropped(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("warning", "json", "trainer")
     structlog.get_logger().info("small")
     structlog.get_logger().warning("big")
     assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["big"]
 
 
-def test_lines_of_other_libraries_have_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_of_other_libraries_have_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json", "trainer")
     logging.getLogger("elsewhere").warning("disk %s", "slow")
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["service"]) == ("disk slow", "trainer")
 
 
-def test_auto_is_json_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_automatic_logs_are_json_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "auto", "trainer")
     structlog.get_logger().info("a")
     assert json.loads(capsys.readouterr().err)["event"] == "a"
 
 
-def test_an_exception_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_is_logged_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json", "trainer")
     try:
         raise ValueError("inside")
@@ -58,7 +58,7 @@ def test_an_exception_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ValueError: inside" in line["exception"]
 
 
-def test_console_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_log_format_is_readable_text(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "console", "trainer")
     structlog.get_logger().info("game.finished", plies=42)
     text = capsys.readouterr().err

@@ -38,12 +38,12 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("service", sorted(GOLDEN))
-def test_the_names_a_service_exposes_are_those_dashboards_know(service: str) -> None:
+def test_the_exposed_metric_names_equal_the_golden_list(service: str) -> None:
     assert metrics.names(service) == tuple(sorted(GOLDEN[service].split()))
 
 
 @pytest.mark.parametrize("service", sorted(GOLDEN))
-def test_the_page_holds_the_declared_names_and_the_process(service: str) -> None:
+def test_the_metrics_page_contains_the_declared_names_and_the_process(service: str) -> None:
     page = metrics.exposition(service).decode()
     for name in metrics.names(service):
         assert f"# TYPE {name} " in page
@@ -88,14 +88,14 @@ AGREED = """
 
 
 @pytest.mark.parametrize("line", AGREED.strip().splitlines(), ids=lambda line: " ".join(line.split()))
-def test_a_service_has_the_metric_that_was_agreed_on(line: str) -> None:
+def test_a_service_exposes_the_agreed_metrics(line: str) -> None:
     service, kind, text = line.split()
     name, _, labels = text.rstrip("}").partition("{")
     assert (kind, tuple(labels.split(",")) if labels else ()) == metrics.declared(service)[name]
 
 
 @pytest.mark.parametrize("service", sorted(GOLDEN))
-def test_names_say_their_unit_and_labels_no_single_game(service: str) -> None:
+def test_counters_alone_end_in_total_and_no_label_identifies_a_game(service: str) -> None:
     for name, (kind, labels) in metrics.declared(service).items():
         assert name.endswith("_total") == (kind == "counter")
         assert not {"uid", "game_uid", "request_id", "trace_id", "worker", "worker_id"} & set(labels)

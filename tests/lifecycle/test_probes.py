@@ -55,7 +55,7 @@ async def cut_off(reader: asyncio.StreamReader) -> bool:
             return True
 
 
-async def test_readiness_is_answered_while_slow_clients_hold_every_connection(server):
+async def test_readiness_is_reported_while_slow_clients_hold_every_connection(server):
     slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3 * MAX_CONNECTIONS)]
     for _, writer in slow:
         writer.write(b"GET /readyz HTTP/1.1\r\nX-Slow: ")  # and the rest of the header never comes
@@ -67,7 +67,7 @@ async def test_readiness_is_answered_while_slow_clients_hold_every_connection(se
         writer.transport.abort()
 
 
-async def test_a_request_that_is_not_finished_in_time_is_cut_off(server, monkeypatch):
+async def test_an_unfinished_http_request_is_cut_off_after_its_time(server, monkeypatch):
     monkeypatch.setattr(probes, "REQUEST_TIMEOUT_S", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"GET /readyz HTTP/1.1\r\n")
@@ -76,7 +76,7 @@ async def test_a_request_that_is_not_finished_in_time_is_cut_off(server, monkeyp
     writer.close()
 
 
-async def test_a_reader_that_does_not_read_its_answer_is_cut_off(server, monkeypatch):
+async def test_a_client_that_does_not_read_its_reply_is_cut_off(server, monkeypatch):
     monkeypatch.setattr(probes, "REQUEST_TIMEOUT_S", 0.2)
     with socket.create_connection(("127.0.0.1", server.port)) as lazy:
         lazy.sendall(b"GET /big HTTP/1.1\r\n\r\n")
@@ -87,7 +87,7 @@ async def test_a_reader_that_does_not_read_its_answer_is_cut_off(server, monkeyp
                 await asyncio.sleep(0.01)
 
 
-async def test_a_large_answer_arrives_whole(server):
+async def test_a_large_reply_arrives_complete(server):
     answer = await ask(server, b"GET /big HTTP/1.1\r\n\r\n")
     assert answer.endswith(BIG)
 
@@ -107,7 +107,7 @@ async def test_a_large_answer_arrives_whole(server):
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
     ],
 )
-async def test_what_is_not_served_is_refused(server, request_bytes, wanted):
+async def test_http_requests_outside_the_probes_are_refused(server, request_bytes, wanted):
     assert await status(server, request_bytes) == wanted
     assert await status(server, b"GET /readyz HTTP/1.1\r\n\r\n") == 200
 
@@ -116,7 +116,7 @@ async def test_what_is_not_served_is_refused(server, request_bytes, wanted):
     "header",
     [b"", b"Authorization: Bearer wrong\r\n", b"Authorization: Basic " + TOKEN.encode() + b"\r\n", b"Authorization\r\n"],
 )
-async def test_metrics_with_a_token_are_shown_to_its_holders_alone(server, header):
+async def test_metrics_with_a_token_are_shown_only_to_its_holders(server, header):
     answer = await ask(server, b"GET /metrics HTTP/1.1\r\n" + header + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 401 Unauthorized\r\n")
     assert b"WWW-Authenticate: Bearer" in answer
@@ -125,14 +125,14 @@ async def test_metrics_with_a_token_are_shown_to_its_holders_alone(server, heade
     assert (await ask(server, right)).endswith(b"\r\n\r\nx_total 1\n")
 
 
-async def test_a_failing_page_shows_no_details_and_the_others_stay(server):
+async def test_a_failing_page_shows_no_details_and_the_others_still_work(server):
     answer = await ask(server, b"GET /broken HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert b"secret" not in answer
     assert await status(server, b"GET /readyz HTTP/1.1\r\n\r\n") == 200
 
 
-async def test_closing_cuts_off_who_is_connected():
+async def test_closing_the_probes_closes_open_connections():
     server = await ProbeServer({}).start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     async with asyncio.timeout(20):

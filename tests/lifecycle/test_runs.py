@@ -15,7 +15,7 @@ def make_run(root: Path) -> None:
     RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=5).close()
 
 
-def test_a_new_run_has_its_rooms_and_says_what_it_is(tmp_path: Path) -> None:
+def test_a_new_run_has_its_directories_and_its_header(tmp_path: Path) -> None:
     with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5) as run:
         assert run.is_new
         assert run.paths.models.is_dir()
@@ -24,7 +24,7 @@ def test_a_new_run_has_its_rooms_and_says_what_it_is(tmp_path: Path) -> None:
     assert (header.game, header.preset, header.seed) == ("tic_tac_toe", "tiny", 5)
 
 
-def test_a_run_is_opened_again_with_its_own_seed_and_preset(tmp_path: Path) -> None:
+def test_a_reopened_run_keeps_its_seed_and_preset(tmp_path: Path) -> None:
     make_run(tmp_path)
     with RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, seed=9) as run:
         assert not run.is_new
@@ -48,12 +48,12 @@ def test_a_run_in_use_names_the_process_that_uses_it(tmp_path: Path) -> None:
         ({"rules_version": 77}, "rules version 77"),
         ({"game": "connect_four"}, "is a run of connect_four, not of tic_tac_toe"),
         ({"parameters": {"rows": "9"}}, "is a run of tic_tac_toe rows=9, not of tic_tac_toe"),
-        ({"preset": "gpu"}, "begun with --preset gpu, not tiny"),
+        ({"preset": "gpu"}, "started with --preset gpu, not tiny"),
         ({"seed": "soon"}, "run.json: seed: "),
         ({"seed": -1}, "run.json: seed: Input should be greater than or equal to 0"),
     ],
 )
-def test_a_run_of_something_else_is_refused(tmp_path: Path, change: dict[str, object], text: str) -> None:
+def test_a_run_of_another_game_or_preset_is_refused(tmp_path: Path, change: dict[str, object], text: str) -> None:
     make_run(tmp_path)
     header = tmp_path / "run.json"
     header.write_text(json.dumps(json.loads(header.read_text()) | change))
@@ -62,13 +62,13 @@ def test_a_run_of_something_else_is_refused(tmp_path: Path, change: dict[str, ob
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 63])
-def test_a_run_with_a_seed_out_of_range_is_refused_and_leaves_nothing_behind(tmp_path: Path, seed: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"a seed of {seed} is out of range"):
+def test_a_run_with_a_seed_out_of_range_is_refused_and_leaves_no_files(tmp_path: Path, seed: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"seed {seed} is out of range"):
         RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, seed=seed)
     assert not (tmp_path / "run").exists()
 
 
-def test_the_largest_seed_is_kept(tmp_path: Path) -> None:
+def test_the_largest_seed_is_stored_exactly(tmp_path: Path) -> None:
     RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, seed=(1 << 63) - 1).close()
     assert read_header(tmp_path).seed == (1 << 63) - 1
 
@@ -86,27 +86,27 @@ def test_empty_folders_are_no_obstacle_to_a_new_run(tmp_path: Path) -> None:
     assert read_header(tmp_path).game == "tic_tac_toe"
 
 
-def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_foreign_files_is_not_modified(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(RunDirectoryError, match="not empty and is no run directory"):
+    with pytest.raises(RunDirectoryError, match="not empty and not a run directory"):
         make_run(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_run_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(RunDirectoryError, match="is a file"):
         make_run(tmp_path / "x")
 
 
-def test_a_truncated_header_is_not_taken_for_a_new_run(tmp_path: Path) -> None:
+def test_a_truncated_run_header_is_not_mistaken_for_a_new_run(tmp_path: Path) -> None:
     make_run(tmp_path)
     (tmp_path / "run.json").write_text('{"schema": 1, "ga')
     with pytest.raises(RunDirectoryError, match="cannot be read"):
         make_run(tmp_path)
 
 
-def test_reading_the_header_of_no_run_says_so(tmp_path: Path) -> None:
+def test_reading_a_missing_run_header_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="is not a run directory"):
         read_header(tmp_path)
 
@@ -127,7 +127,7 @@ def test_sockets_of_a_deep_run_directory_stay_short_enough(tmp_path: Path) -> No
     assert RunPaths(tmp_path / "r").sockets == tmp_path / "r" / "sockets"
 
 
-def test_a_service_with_a_volume_of_its_own_says_there_which_run_it_is_of(tmp_path: Path) -> None:
+def test_a_service_with_a_separate_volume_writes_the_run_header_there(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     header = require_run(tmp_path, "tic_tac_toe", {}, preset="tiny")
     assert require_run(tmp_path, "tic_tac_toe", {}, preset="laptop") == header == read_header(tmp_path)
@@ -135,7 +135,7 @@ def test_a_service_with_a_volume_of_its_own_says_there_which_run_it_is_of(tmp_pa
         require_run(tmp_path, "connect_four", {}, preset="tiny")
 
 
-def test_a_new_volume_is_an_empty_directory(tmp_path: Path) -> None:
+def test_a_volume_with_lost_and_found_alone_counts_as_empty(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     make_run(tmp_path)
     assert read_header(tmp_path).seed == 5

@@ -25,7 +25,7 @@ class ProbeSettings(ServiceSettings):
     rooms: list[str] = Field(default_factory=list)
 
 
-def test_command_line_beats_environment_beats_preset_beats_default() -> None:
+def test_the_command_line_overrides_the_environment_the_preset_and_the_default() -> None:
     environment = {"ZEROFLEET_SEARCH__SIMULATIONS": "31", "ZEROFLEET_SEARCH__FAST_SIMULATIONS": "7"}
     settings, origins = read_settings(
         ProbeSettings, ["--game", "tic_tac_toe", "--preset=tiny", "--search.simulations", "44"], environment
@@ -59,7 +59,7 @@ def test_a_secret_comes_from_a_file_and_is_masked(tmp_path: Path) -> None:
     assert origins["token"] == "secret file"
 
 
-def test_a_missing_secret_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"ZEROFLEET_TOKEN_FILE=.*/absent cannot be read: No such file"):
         read_settings(ProbeSettings, [], {"ZEROFLEET_TOKEN_FILE": str(tmp_path / "absent")})
 
@@ -67,28 +67,28 @@ def test_a_missing_secret_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
-        (["--search.simulation", "3"], {}, "no setting is called --search.simulation; did you mean --search.simulations?"),
+        (["--search.simulation", "3"], {}, "unknown setting --search.simulation; did you mean --search.simulations?"),
         (["--search.simulations", "many"], {}, "setting search.simulations: .*got 'many' .from the command line."),
         ([], {"ZEROFLEET_METRICS_PORT": "70000"}, "setting metrics_port: .*65535, got '70000' .from the environment."),
         (["--metrics-port"], {}, "--metrics-port needs a value"),
         (["tic_tac_toe"], {}, "unexpected argument 'tic_tac_toe'"),
         (["--rooms", "a,b"], {}, "written as JSON"),
         ([], {"ZEROFLEET_SEARCH__SIMS": "1"}, "setting search.sims: Extra inputs"),
-        (["--preset", "huge"], {}, "no preset is called 'huge'; there are tiny, laptop, gpu"),
-        (["--search.fast-simulations", "500"], {}, "a fast search must be the smaller one"),
+        (["--preset", "huge"], {}, "unknown preset 'huge'; want one of tiny, laptop, gpu"),
+        (["--search.fast-simulations", "500"], {}, "fast_simulations=500 exceeds simulations="),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_was_got(arguments: list[str], environment: dict[str, str], text: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_value(arguments: list[str], environment: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         read_settings(ProbeSettings, arguments, environment)
 
 
-def test_an_unknown_game_is_told_the_known_ones() -> None:
-    with pytest.raises((ConfigurationError, GameError), match=r"no game is called 'chess'; there are .*tic_tac_toe"):
+def test_an_unknown_game_is_reported_with_the_known_ones() -> None:
+    with pytest.raises((ConfigurationError, GameError), match=r"no game is called 'chess'; available: .*tic_tac_toe"):
         read_settings(ProbeSettings, ["--game", "chess"], {})
 
 
-def test_a_wrong_secret_is_not_quoted() -> None:
+def test_the_value_of_an_invalid_secret_is_not_reported() -> None:
     class Strict(ProbeSettings):
         token: SecretStr = Field(default=SecretStr(""), max_length=3)
 
@@ -97,7 +97,7 @@ def test_a_wrong_secret_is_not_quoted() -> None:
     assert "swordfish" not in str(caught.value)
 
 
-def test_variables_of_other_services_are_passed_over() -> None:
+def test_environment_variables_of_other_services_are_ignored() -> None:
     assert read_settings(ProbeSettings, [], {"ZEROFLEET_TRAIN__BATCH_SIZE": "8", "HOME": "/"})[0].preset == "laptop"
 
 
@@ -109,7 +109,7 @@ def test_settings_are_frozen_and_read_no_environment_when_built_directly(monkeyp
         settings.game = "connect_four"  # type: ignore[misc]
 
 
-def test_print_config_prints_the_table_and_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_config_prints_the_table_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         load_settings(ProbeSettings, ["--print-config", "--game", "tic_tac_toe"])
     assert ended.value.code == 0
@@ -118,7 +118,7 @@ def test_print_config_prints_the_table_and_ends_with_0(capsys: pytest.CaptureFix
     assert any(line.split() == ["search.simulations", "50", "preset", "laptop"] for line in lines)
 
 
-def test_help_explains_each_setting_and_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_each_setting_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         load_settings(ProbeSettings, ["--help"])
     assert ended.value.code == 0
@@ -128,8 +128,8 @@ def test_help_explains_each_setting_and_ends_with_0(capsys: pytest.CaptureFixtur
     assert "fast_simulations" in text
 
 
-def test_a_wrong_command_line_is_one_line_and_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_command_line_prints_one_line_and_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         load_settings(ProbeSettings, ["--gmae", "x"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "probe: no setting is called --gmae; did you mean --game?\n"
+    assert capsys.readouterr().err == "probe: unknown setting --gmae; did you mean --game?\n"

@@ -34,7 +34,7 @@ def question(slot, game, moves=(), name="a"):
     return Question(slot, Player(name), positions.replay(game, moves), np.random.default_rng(slot))
 
 
-async def test_a_long_thought_keeps_no_other_game_waiting(game):
+async def test_a_slow_agent_delays_no_other_game(game):
     agent = Gated()
     async with AgentPool(game, lambda text, game, evaluate=None: agent, None, threads=2) as pool:
         pool.ask([question(1, game, [4])])
@@ -50,7 +50,7 @@ async def test_a_long_thought_keeps_no_other_game_waiting(game):
     assert last.effort.time_s > 0
 
 
-async def test_every_question_is_answered_once_whatever_the_number_of_threads(game):
+async def test_every_question_is_answered_once_for_any_number_of_threads(game):
     for threads in (1, 4):
         async with AgentPool(game, make_agent, None, threads=threads) as pool:
             answers = []
@@ -62,14 +62,14 @@ async def test_every_question_is_answered_once_whatever_the_number_of_threads(ga
         assert sorted(answer.slot for answer in answers) == list(range(200))
 
 
-async def test_the_error_of_an_agent_reaches_whoever_waits(game):
+async def test_the_error_of_an_agent_is_raised_by_answers(game):
     async with AgentPool(game, make_agent, None, threads=2) as pool:
         pool.ask([question(0, game, name="nobody")])
         with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
             await pool.answers(at_least=1)
 
 
-async def test_leaving_waits_for_thoughts_under_way_and_forgets_the_others(game):
+async def test_leaving_the_pool_waits_for_running_searches_and_drops_queued_questions(game):
     agent = Gated()
     async with AgentPool(game, lambda text, game, evaluate=None: agent, None, threads=1) as pool:
         pool.ask([question(slot, game) for slot in range(3)])
@@ -105,7 +105,7 @@ class AsksAModel:
         return Choice(own[int(policy[: len(own)].argmax())], 1)
 
 
-async def test_agents_that_ask_a_model_wait_for_each_other_at_the_server(terms, settings, game):
+async def test_agents_that_use_a_model_share_batches_at_the_server(terms, settings, game):
     """Eight of them ask before one is answered, though one thread is all that agents may use to think."""
     inner, here, all_here = UniformEvaluator(2), 0, asyncio.Event()
 

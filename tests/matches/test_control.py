@@ -21,13 +21,13 @@ def test_a_twin_is_the_same_player_under_another_name():
     assert agent.twin() != agent
 
 
-def test_more_players_than_seats_cannot_meet(game):
+def test_a_match_of_more_players_than_seats_is_rejected(game):
     with pytest.raises(InvalidRequest, match="3 players cannot share the 2 seats of tic_tac_toe"):
         MatchTerms("m", game, (Player("a"), Player("b"), Player("c")), seed=0, opening_plies=0, max_groups=1)
 
 
 @pytest.mark.slow
-async def test_equal_players_are_told_apart_no_more_often_than_the_test_says(game, settings):
+async def test_the_test_decides_between_equal_players_no_more_often_than_its_error_rate(game, settings):
     """Of 60 matches, luck takes one player for 150 Elo stronger in 6 at most on average; 13 would be three deviations more."""
     player = Player("random")
     rule = SequentialTest(Sprt(0.0, 150.0, alpha=ALPHA, beta=ALPHA))

@@ -39,7 +39,7 @@ def play(match, make_agent, simulations):
     return board
 
 
-def test_a_group_has_one_deal_and_every_group_another():
+def test_games_of_a_group_share_a_deal_and_groups_differ():
     openings = list(terms(CARDS).openings())
     assert [opening.moves for opening in openings] == [()] * 4
     assert len({position_key(CARDS, opening) for opening in openings}) == 4
@@ -48,7 +48,7 @@ def test_a_group_has_one_deal_and_every_group_another():
     assert {pairing.opening.seed for pairing in pairings} == {openings[0].seed}
 
 
-def test_players_without_luck_differ_by_the_deal_alone():
+def test_games_of_deterministic_players_differ_by_the_deal_alone():
     board = play(
         terms(CARDS, players=(Player("a"), Player("b"))), lambda name, game, evaluate=None: FirstAgent(), simulations=0
     )
@@ -59,7 +59,7 @@ def test_players_without_luck_differ_by_the_deal_alone():
     assert len(set.union(*games.values())) == 4
 
 
-def test_an_agent_is_shown_its_own_hand_and_not_what_others_hold():
+def test_an_agent_sees_its_own_hand_and_no_other():
     truth = positions.new_state(CARDS, seed=5)
     shown = [seen_by_mover(CARDS, truth, np.random.default_rng(seed)) for seed in range(8)]
     mover = core.to_move(CARDS, truth)
@@ -79,6 +79,6 @@ def test_an_agent_does_not_see_the_secret_choice_of_the_round():
     assert states[0] == states[1] == states[2]
 
 
-def test_models_draw_their_secret_moves_so_that_every_group_is_another_game():
+def test_models_sample_secret_moves_so_that_groups_differ():
     board = play(terms(DUEL, max_groups=8), None, simulations=0)
     assert len({result.moves for result in board.results()}) == 8  # by the seed of the group

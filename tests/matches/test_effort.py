@@ -22,7 +22,7 @@ async def played(terms, evaluator, settings):
     return board, outcome
 
 
-async def test_models_and_agents_say_what_their_moves_cost(terms, evaluator, settings):
+async def test_results_hold_the_cost_of_moves_of_models_and_agents(terms, evaluator, settings):
     board, outcome = await played(terms(second="alpha_beta:2"), evaluator, settings)
     moves = sum(len(result.moves) - 2 for result in board.results())
     model, agent = board.efforts()
@@ -36,7 +36,7 @@ async def test_models_and_agents_say_what_their_moves_cost(terms, evaluator, set
     assert summary.mean_plies == pytest.approx(moves / 16 + 2)
 
 
-async def test_two_models_and_twins_are_told_apart_by_their_seats(terms, evaluator, settings):
+async def test_the_efforts_of_two_models_and_of_twins_are_assigned_by_seat(terms, evaluator, settings):
     board, _ = await played(terms(), evaluator, settings)
     first, second = board.efforts()
     assert first.moves + second.moves == sum(len(result.moves) - 2 for result in board.results())
@@ -46,7 +46,7 @@ async def test_two_models_and_twins_are_told_apart_by_their_seats(terms, evaluat
     assert first.moves == second.moves > 0
 
 
-async def test_the_cost_of_a_game_is_no_part_of_what_the_game_was(terms, evaluator, settings):
+async def test_results_that_differ_in_cost_alone_are_equal(terms, evaluator, settings):
     board, _ = await played(terms(max_groups=1), evaluator, settings)
     result = board.results()[0]
     again = replace(result, efforts=())
@@ -57,7 +57,7 @@ async def test_the_cost_of_a_game_is_no_part_of_what_the_game_was(terms, evaluat
     assert fresh.efforts() == (Effort(), Effort())
 
 
-def test_full_wins_are_counted_beside_partial_ones():
+def test_full_wins_are_counted_separately_from_partial_wins():
     tally = SeatTally()
     for share, full in ((1.0, 1), (0.75, 0), (0.5, 0), (0.25, 0), (0.0, -1)):
         tally.add(share, full)

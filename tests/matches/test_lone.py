@@ -16,7 +16,7 @@ def result(group, seating, scores):
     return GameResult("m", group, seating, players, (), scores)
 
 
-def test_points_of_3_1_and_0_are_shared_as_they_are_handed_out():
+def test_the_share_of_points_holds_for_games_of_3_1_and_0_points():
     results = [
         result(0, (0, 1, 1), (1.0, SECOND, -1.0)),  # 3 of 4 points
         result(0, (1, 0, 1), (1.0, SECOND, -1.0)),  # 1 of 4
@@ -33,7 +33,7 @@ def test_points_of_3_1_and_0_are_shared_as_they_are_handed_out():
     assert (other.player, other.against, other.games, other.share) == ("b", "a", 1, 1.0)
 
 
-def test_equal_players_share_equally_whatever_the_seats_are_worth():
+def test_equal_players_have_equal_shares_whatever_the_seat_advantage():
     """Seat 1 always wins, and nobody plays better than anybody: a third each, as every seat is taken equally often."""
     results = [result(g, seating, (1.0, SECOND, -1.0)) for g in range(4) for seating in seatings(3)]
     for lone in (0, 1):
@@ -43,7 +43,7 @@ def test_equal_players_share_equally_whatever_the_seats_are_worth():
         assert [seat.first for seat in tally.seats] == [1.0, 0.0, 0.0]
 
 
-def test_the_interval_holds_a_third_for_about_95_in_100_matches_of_equal_players():
+def test_the_interval_contains_one_third_in_about_95_of_100_matches_of_equal_players():
     rng = np.random.default_rng(1)
     orders = [tuple(np.array([1.0, SECOND, -1.0])[list(order)]) for order in itertools.permutations(range(3))]
     held = 0
@@ -54,7 +54,7 @@ def test_the_interval_holds_a_third_for_about_95_in_100_matches_of_equal_players
     assert held >= 88
 
 
-def test_the_net_score_counts_the_best_and_the_worst_with_ties_on_their_side():
+def test_the_net_score_counts_ties_for_best_and_worst():
     scores = [(1.0, 0.0, -1.0), (1.0, 1.0, -1.0), (0.0, 1.0, -1.0), (-1.0, -1.0, 1.0), (0.0, 0.0, 0.0)]
     tally = lone_tally([result(g, (0, 1, 1), values) for g, values in enumerate(scores)], NAMES, 0)
     assert tally.net == pytest.approx(100 * (2 - 1) / 5)
@@ -62,6 +62,6 @@ def test_the_net_score_counts_the_best_and_the_worst_with_ties_on_their_side():
     assert tally.seats[0].placings == (3, 2, 0)  # equal scores share the better placing
 
 
-def test_a_game_that_hands_out_nothing_is_shared_equally():
+def test_games_without_points_are_shared_equally():
     tally = lone_tally([result(0, (0, 1, 1), (-1.0, -1.0, -1.0))], NAMES, 0)
     assert (tally.share, tally.share_low, tally.share_high) == (pytest.approx(1 / 3), 0.0, 1.0)

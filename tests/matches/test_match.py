@@ -28,7 +28,7 @@ async def run(terms, evaluator, settings, make_agent, rule=None, board=None, rec
     return await play_match(board, rule, evaluator, settings=settings, make_agent=make_agent, record=record), board
 
 
-async def test_the_sensible_player_beats_the_stubborn_one(terms, evaluator, settings, make_agent):
+async def test_a_sensible_player_beats_a_stubborn_one(terms, evaluator, settings, make_agent):
     outcome, board = await run(terms(), evaluator, settings, make_agent)
     assert outcome.decision.first_wins
     assert outcome.standing.share > 0.7
@@ -36,7 +36,7 @@ async def test_the_sensible_player_beats_the_stubborn_one(terms, evaluator, sett
     assert board.closed
 
 
-async def test_equal_terms_give_equal_games(terms, evaluator, settings, make_agent):
+async def test_equal_match_terms_give_equal_games(terms, evaluator, settings, make_agent):
     games = []
     for slots in (3, 8):
         _, board = await run(terms(), evaluator, replace(settings, slots=slots), make_agent)
@@ -44,18 +44,18 @@ async def test_equal_terms_give_equal_games(terms, evaluator, settings, make_age
     assert games[0] == games[1]
 
 
-async def test_agents_and_models_meet_in_one_block(terms, evaluator, settings, make_agent):
+async def test_agents_and_models_play_in_one_search_block(terms, evaluator, settings, make_agent):
     outcome, board = await run(terms(second="random"), evaluator, settings, make_agent)
     assert outcome.standing.share > 0.5
     assert {r.players for r in board.results()} == {("model:1", "random"), ("random", "model:1")}
 
 
-async def test_agents_meet_without_any_evaluation(terms, settings, make_agent):
+async def test_a_match_of_agents_needs_no_evaluation(terms, settings, make_agent):
     outcome, _ = await run(terms("random", "other"), FailsAfter(None, 0), settings, make_agent)
     assert outcome.standing.games == 16
 
 
-async def test_the_luck_of_agents_comes_from_the_seed(terms, evaluator, settings, make_agent):
+async def test_the_random_choices_of_agents_follow_from_the_seed(terms, evaluator, settings, make_agent):
     boards = [(await run(terms("random", "other", seed=s), evaluator, settings, make_agent))[1] for s in (1, 1, 2)]
     moves = [sorted(r.moves for r in board.results()) for board in boards]
     assert moves[0] == moves[1] != moves[2]
@@ -69,7 +69,7 @@ async def test_the_sequential_test_stops_before_the_last_game(terms, evaluator, 
     assert outcome.standing.groups < 40
 
 
-async def test_the_outcome_does_not_depend_on_how_many_games_are_played_at_once(terms, evaluator, settings, make_agent):
+async def test_the_outcome_does_not_depend_on_the_number_of_concurrent_games(terms, evaluator, settings, make_agent):
     rule = SequentialTest(Sprt(elo0=0.0, elo1=200.0))
     outcomes = [
         (await run(terms(max_groups=40), evaluator, replace(settings, slots=slots), make_agent, rule))[0]
@@ -85,7 +85,7 @@ async def test_identical_players_are_not_promoted(terms, evaluator, settings, ma
     assert not outcome.decision.first_wins
 
 
-async def test_a_match_goes_on_after_its_evaluator_was_gone(terms, evaluator, settings, make_agent):
+async def test_a_match_resumes_after_its_evaluator_failed(terms, evaluator, settings, make_agent):
     whole, _ = await run(terms(), evaluator, settings, make_agent)
     board = Scoreboard(terms())
     failures = 0
@@ -100,7 +100,7 @@ async def test_a_match_goes_on_after_its_evaluator_was_gone(terms, evaluator, se
     assert outcome == whole
 
 
-async def test_a_match_whose_results_are_known_needs_no_game(terms, evaluator, settings, make_agent):
+async def test_a_match_with_all_results_plays_no_game(terms, evaluator, settings, make_agent):
     outcome, board = await run(terms(), evaluator, settings, make_agent)
     again = Scoreboard(board.terms)
     for result in board.results():
@@ -109,7 +109,7 @@ async def test_a_match_whose_results_are_known_needs_no_game(terms, evaluator, s
     assert repeated == outcome
 
 
-async def test_a_result_can_be_put_on_record_before_it_counts(terms, evaluator, settings, make_agent):
+async def test_a_result_can_be_stored_before_it_counts(terms, evaluator, settings, make_agent):
     board = Scoreboard(terms())
     counted = []
 
@@ -121,7 +121,7 @@ async def test_a_result_can_be_put_on_record_before_it_counts(terms, evaluator, 
     assert counted == list(range(16))
 
 
-async def test_a_result_that_cannot_be_noted_does_not_count(terms, evaluator, settings, make_agent):
+async def test_a_result_that_cannot_be_stored_does_not_count(terms, evaluator, settings, make_agent):
     board = Scoreboard(terms())
 
     async def refuse(result):
@@ -152,7 +152,7 @@ async def test_a_cancelled_match_keeps_its_results(terms, evaluator, settings, m
     assert outcome.standing.games == 16
 
 
-async def test_others_may_go_first_at_every_step(terms, evaluator, settings, make_agent):
+async def test_before_step_is_awaited_before_every_step(terms, evaluator, settings, make_agent):
     steps = []
 
     async def count():
@@ -163,12 +163,12 @@ async def test_others_may_go_first_at_every_step(terms, evaluator, settings, mak
     assert len(steps) > 10
 
 
-async def test_an_undecided_share_plays_every_group(terms, evaluator, settings, make_agent):
+async def test_a_match_with_an_undecided_share_plays_every_group(terms, evaluator, settings, make_agent):
     outcome, _ = await run(terms(second=3), evaluator, settings, make_agent, ShareOfPoints(0.55, 8))
     assert not outcome.decision.first_wins
 
 
-async def test_no_game_is_begun_that_nobody_reads(game, terms, settings, make_agent):
+async def test_no_game_is_started_after_the_caller_stops_reading(game, terms, settings, make_agent):
     taken = []
 
     def pairings():

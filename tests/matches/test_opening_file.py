@@ -22,7 +22,7 @@ def test_openings_are_read_in_order_with_comments_commas_and_the_start(written):
     assert read_openings(make("tic_tac_toe"), path) == (Opening(0, (4, 6)), Opening(1, (4, 5)), Opening(2, ()))
 
 
-def test_a_deal_stands_before_the_moves(written):
+def test_the_seed_of_a_deal_precedes_the_moves(written):
     game = make("take_six", players=2)
     drawn = tuple(itertools.islice(draw_openings(game, plies=2, seed=5), 4))
     lines = [opening_line(game, opening) for opening in drawn]
@@ -31,7 +31,7 @@ def test_a_deal_stands_before_the_moves(written):
 
 
 @pytest.mark.parametrize("name", ["connect_four", "abalone", "chinese_checkers_star37", "rock_paper_scissors"])
-def test_what_was_drawn_is_read_again(written, name):
+def test_written_openings_are_read_back_unchanged(written, name):
     game = make(name)
     drawn = list(itertools.islice(draw_openings(game, plies=4, seed=1), 6))
     read = read_openings(game, written("\n".join(opening_line(game, opening) for opening in drawn)))
@@ -46,17 +46,17 @@ def test_what_was_drawn_is_read_again(written, name):
         ("b2 a1\n\n# so\na1 b2\nb2 b2\n", "line 5: move 2: 'b2' is not a legal move"),
         ("a1 b1 a2 b2 a3\n", "line 1: the opening ends the game"),
         ("a1 b1 c1\n\nc1 b1 a1 # again\n", "line 3 leads to the same position as line 1"),
-        ("@x a1\n", "line 1: '@x' is no seed"),
-        (f"@{1 << 63} a1\n", "is no seed"),
-        ("# nothing\n", "holds no opening"),
+        ("@x a1\n", "line 1: '@x' is not a seed"),
+        (f"@{1 << 63} a1\n", "is not a seed"),
+        ("# nothing\n", "has no opening"),
     ],
 )
-def test_a_bad_line_is_named_with_its_number(written, text, said):
+def test_the_error_for_an_invalid_opening_has_its_line_number(written, text, said):
     with pytest.raises(InvalidRequest, match=said):
         read_openings(make("tic_tac_toe"), written(text))
 
 
-def test_a_file_that_cannot_be_read_is_said_so(tmp_path):
+def test_an_unreadable_opening_file_is_rejected(tmp_path):
     with pytest.raises(InvalidRequest, match="openings cannot be read from"):
         read_openings(make("tic_tac_toe"), tmp_path / "none.txt")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\xff")

@@ -12,7 +12,7 @@ GAME = make("tic_tac_toe")
 
 @settings(max_examples=20, deadline=None)
 @given(plies=st.integers(0, 4), seed=st.integers(0, 1 << 40))
-def test_openings_are_legal_open_and_all_different(plies, seed):
+def test_openings_are_legal_unfinished_and_distinct(plies, seed):
     openings = list(zip(range(30), draw_openings(GAME, plies=plies, seed=seed), strict=False))
     keys = {position_key(GAME, opening) for _, opening in openings}
     assert len(keys) == len(openings) == min(30, {0: 1, 1: 9}.get(plies, 30))
@@ -22,11 +22,11 @@ def test_openings_are_legal_open_and_all_different(plies, seed):
 
 
 @pytest.mark.parametrize(("plies", "supply"), [(0, 1), (1, 9), (2, 72)])
-def test_the_supply_ends_when_the_game_offers_no_other_position(plies, supply):
+def test_the_supply_of_openings_ends_with_the_last_new_position(plies, supply):
     assert len(list(draw_openings(GAME, plies=plies, seed=5))) == supply
 
 
-def test_the_seed_decides():
+def test_equal_seeds_draw_equal_openings():
     def first_five(seed):
         return [opening.moves for _, opening in zip(range(5), draw_openings(GAME, plies=3, seed=seed), strict=False)]
 
@@ -37,6 +37,6 @@ def test_openings_that_end_the_game_are_never_drawn():
     assert list(draw_openings(GAME, plies=9, seed=0)) == []
 
 
-def test_an_opening_that_is_not_legal_has_no_position():
+def test_an_illegal_opening_has_no_position_key():
     with pytest.raises(IllegalMove):
         position_key(GAME, Opening(0, (4, 4)))

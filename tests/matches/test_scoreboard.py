@@ -112,7 +112,7 @@ def refuse(board, result, reason):
 
 
 def test_a_player_cannot_meet_itself(terms):
-    with pytest.raises(InvalidRequest, match="cannot meet itself"):
+    with pytest.raises(InvalidRequest, match="cannot play itself"):
         terms(first=3, second=3)
 
 
@@ -134,8 +134,8 @@ def test_deterministic_players_run_out_of_openings_and_others_do_not(terms):
     assert len(list(terms(second="random", opening_plies=1, max_groups=50).openings())) == 50
 
 
-def test_openings_that_leave_nothing_to_play_are_refused(terms):
-    with pytest.raises(InvalidRequest, match="take fewer"):
+def test_openings_that_all_end_the_game_are_rejected(terms):
+    with pytest.raises(InvalidRequest, match="use fewer plies"):
         list(terms(second="random", opening_plies=9).openings())
 
 
@@ -149,7 +149,7 @@ def test_groups_count_in_the_order_they_began(board, results):
     assert board.standing().groups == 8
 
 
-def test_results_can_be_put_on_a_fresh_board(board, results):
+def test_results_can_be_recorded_on_a_new_board(board, results):
     for result in results[:5]:
         board.record(result)
     fresh = Scoreboard(board.terms)
@@ -187,7 +187,7 @@ def four_groups():
     return terms, results
 
 
-def test_three_seats_are_shared_out_in_six_ways_and_points_balance():
+def test_two_players_have_six_seatings_of_three_seats_with_balanced_points():
     assert seatings(3) == ((0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0))
     scores = (1.0, -0.5, -0.5)
     total = sum(points(seating, scores) for seating in seatings(3))
@@ -197,6 +197,6 @@ def test_three_seats_are_shared_out_in_six_ways_and_points_balance():
     assert points((1, 0), (0.0, 0.0)) == 0.5
 
 
-def test_an_empty_standing_says_nothing():
+def test_an_empty_standing_has_a_share_of_one_half():
     standing = Standing(())
     assert (standing.share, standing.interval, standing.games) == (0.5, (0.0, 1.0), 0)

@@ -23,26 +23,26 @@ def test_a_share_is_not_looked_at_before_the_last_game():
     assert rule.decide(standing(), is_last=False) is None
 
 
-def test_a_share_that_can_no_longer_change_ends_the_match():
+def test_a_match_ends_when_its_decision_can_no_longer_change():
     rule = ShareOfPoints(0.55, 10)
     assert rule.decide(standing(*[1.0] * 5, 0.5), is_last=False).first_wins
     assert not rule.decide(standing(*[0.0] * 4, 0.25), is_last=False).first_wins
     assert rule.decide(standing(*[0.0] * 4, 0.5), is_last=False) is None
 
 
-def test_exactly_the_wanted_share_passes():
+def test_exactly_the_required_share_passes():
     rule = ShareOfPoints(0.55, 10)
     exact = [1.0] * 5 + [0.5] + [0.0] * 4
     assert rule.decide(standing(*exact), is_last=True).first_wins
     assert not rule.decide(standing(*[1.0] * 5, 0.25, *[0.0] * 4), is_last=True).first_wins
 
 
-def test_a_share_of_fewer_groups_than_planned_counts_the_played_ones():
+def test_the_share_of_a_match_that_ran_out_of_openings_counts_the_played_groups():
     assert ShareOfPoints(0.55, 100).decide(standing(1.0, 0.5), is_last=True).first_wins
     assert not ShareOfPoints(0.55, 100).decide(standing(0.5, 0.5), is_last=True).first_wins
 
 
-def test_the_sequential_test_ends_at_its_bounds_and_says_so():
+def test_the_sequential_test_ends_at_its_bounds_and_states_the_reason():
     rule = SequentialTest(Sprt(elo0=-10.0, elo1=60.0))
     assert rule.decide(standing(), is_last=False) is None
     assert rule.decide(standing(1.0, 1.0), is_last=False) is None

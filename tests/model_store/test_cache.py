@@ -26,7 +26,7 @@ def test_a_copy_is_made_once(tmp_path):
     assert len(made) == 1
 
 
-def test_what_fails_leaves_nothing_behind(tmp_path):
+def test_a_failed_copy_leaves_no_files_behind(tmp_path):
     def fail(directory):
         fill(directory)
         raise CorruptModel("no good")
@@ -36,7 +36,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_several_that_make_the_same_copy_at_once_end_with_one(tmp_path):
+def test_concurrent_makers_of_a_copy_end_with_one(tmp_path):
     start = Barrier(4)
 
     def fill_together(directory):
@@ -48,7 +48,7 @@ def test_several_that_make_the_same_copy_at_once_end_with_one(tmp_path):
     assert found == set(tmp_path.iterdir()) == {tmp_path / "go-1"}
 
 
-def test_the_copies_used_longest_ago_go_when_there_are_too_many(tmp_path):
+def test_the_least_recently_used_copies_are_evicted(tmp_path):
     cache = ModelCache(tmp_path, max_bytes=250)
     for version in (1, 2):
         cache.directory(f"go-{version}", fill)
@@ -60,14 +60,14 @@ def test_the_copies_used_longest_ago_go_when_there_are_too_many(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["go-1", "go-3"]
 
 
-def test_a_copy_that_may_be_in_use_stays_above_the_bound(tmp_path):
+def test_a_recently_used_copy_is_kept_even_above_the_capacity(tmp_path):
     cache = ModelCache(tmp_path, max_bytes=1)
     for version in (1, 2):
         assert cache.directory(f"go-{version}", fill).is_dir()
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_a_killed_process_left_half_way_is_swept_when_it_is_old(tmp_path):
+def test_old_partial_copies_of_a_killed_process_are_removed(tmp_path):
     for name, age_s in ((".go-1.7-ab.tmp", 2 * cache_module.ABANDONED_S), (".go-2.8-cd.tmp", 0.0)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (time.time() - age_s,) * 2)
@@ -82,7 +82,7 @@ def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
         ModelCache(tmp_path).directory("go-1", fill)
 
 
-def test_a_disk_that_refuses_is_unavailable(tmp_path):
+def test_a_failing_disk_makes_the_cache_unavailable(tmp_path):
     (tmp_path / "cache").write_text("a file in its place")
-    with pytest.raises(Unavailable, match="cannot keep a copy"):
+    with pytest.raises(Unavailable, match="cannot store a copy"):
         ModelCache(tmp_path / "cache").directory("go-1", fill)

@@ -21,13 +21,13 @@ def store(store, files, manifest):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"model": "tic_tac_toe"}'])
-def test_a_damaged_pointer_is_an_error_and_not_no_champion(store, place, text):
+def test_a_damaged_pointer_is_an_error_and_not_an_absent_champion(store, place, text):
     place.write("champion.json", text.encode())
     with pytest.raises(CorruptModel):
         store.champion(MODEL)
 
 
-def test_a_line_of_history_cut_short_is_repaired_by_the_next_write(store, place):
+def test_a_truncated_line_of_history_is_repaired_by_the_next_write(store, place):
     first = store.write_champion(MODEL, 1, epoch=1, reason="first")
     second = store.write_champion(MODEL, 2, epoch=2, reason="won")
     place.write("champion_history.jsonl", place.read("champion_history.jsonl")[:-20])

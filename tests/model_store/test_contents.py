@@ -115,7 +115,7 @@ def test_golden_positions_that_fit_no_model_are_refused(store, files, manifest, 
 
 
 @pytest.mark.parametrize("positions", [0, -1, 7, 10**18, 10**30])
-def test_another_number_of_golden_positions_than_there_are_is_refused(store, files, manifest, positions):
+def test_a_wrong_number_of_golden_positions_is_refused(store, files, manifest, positions):
     golden = Golden(0, "", "", "", "") if positions == 0 else replace(manifest.golden, positions=positions)
     store.publish(MODEL, files(), replace(manifest, golden=golden))
     with pytest.raises(CorruptModel, match="golden"):

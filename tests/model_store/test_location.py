@@ -39,7 +39,7 @@ def test_a_url_names_bucket_and_prefix(url, parts):
         ("gs://bucket/models", "gs://… is not known; want a directory or s3://bucket/prefix"),
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused_with_what_is_wanted(url, says):
+def test_an_unusable_url_is_refused_with_the_wanted_form(url, says):
     with pytest.raises(ConfigurationError, match=says):
         open_model_store(url)
 
@@ -51,14 +51,14 @@ def test_a_path_is_a_directory(tmp_path):
         assert store.root == tmp_path
 
 
-def test_the_setting_takes_both_and_the_cache_lies_in_the_run_directory():
+def test_the_setting_accepts_path_and_url_and_the_cache_is_in_the_run_directory():
     settings, origins = read_settings(ServerSettings, ["--run-dir", "/r"], {"ZEROFLEET_MODEL_STORE": "s3://bucket/models/"})
     assert (settings.model_store, settings.model_cache) == ("s3://bucket/models", Path("/r/model_cache"))
     assert (origins["model_store"], origins["model_cache"]) == ("environment", "run directory")
     assert read_settings(ServerSettings, ["--model-store", "x/y"], {})[0].model_store == Path("x/y")
 
 
-def test_a_setting_that_cannot_be_used_names_itself():
+def test_the_error_for_an_unusable_setting_names_the_setting():
     with pytest.raises(ConfigurationError, match=r"setting model_store.*want a directory or s3"):
         read_settings(ServerSettings, ["--model-store", "ftp://bucket/models"], {})
 

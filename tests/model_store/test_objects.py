@@ -45,7 +45,7 @@ def answers(store, status, code):
     on_requests(store, "before-send.s3", lambda request, **_: AWSResponse(request.url, status, {}, Raw()))
 
 
-def test_what_triton_reads_lies_where_it_looks(published, files, manifest):
+def test_the_files_of_triton_are_in_its_layout(published, files, manifest):
     published.store.publish(MODEL, files(4.0), manifest, config="name: 'tic_tac_toe'\n")
     names = published.names()
     assert {"config.pbtxt", "4/model.pt", "4/model.py"} < names
@@ -54,7 +54,7 @@ def test_what_triton_reads_lies_where_it_looks(published, files, manifest):
     assert published.client.list_objects_v2(Bucket=published.bucket, Delimiter="/", Prefix="models/")["KeyCount"] == 1
 
 
-def test_of_two_gatekeepers_that_write_at_once_one_wins_and_the_other_is_told(published, monkeypatch):
+def test_of_two_concurrent_writers_of_the_pointer_one_wins_and_the_other_gets_an_error(published, monkeypatch):
     first, second = published.reopened(), published.reopened()
     first.write_champion(MODEL, 1, epoch=1, reason="first", after=0)
     replace = bucket.Bucket.replace
@@ -70,7 +70,7 @@ def test_of_two_gatekeepers_that_write_at_once_one_wins_and_the_other_is_told(pu
     assert [(champion.version, champion.epoch) for champion in published.store.history(MODEL)] == [(1, 1), (2, 2)]
 
 
-def test_many_gatekeepers_that_know_the_same_champion_promote_once(published):
+def test_concurrent_gatekeepers_with_the_same_champion_promote_once(published):
     stores = [published.reopened() for _ in range(4)]
     for store in stores:
         store.verify(MODEL, 2)
@@ -103,7 +103,7 @@ def test_a_history_line_that_a_successor_has_added_already_is_not_missed(publish
     assert [champion.epoch for champion in first.history(MODEL)] == [1, 2]
 
 
-def test_a_version_without_its_manifest_is_not_there_and_goes_when_it_is_old(published, files, manifest, monkeypatch):
+def test_a_version_without_its_manifest_is_invisible_and_removed_when_it_is_old(published, files, manifest, monkeypatch):
     published.remove("2/manifest.json")
     assert published.store.versions(MODEL) == [1, 3]
     with pytest.raises(ModelNotFound):
@@ -142,7 +142,7 @@ def test_a_corrupt_object_is_fetched_once_more_and_then_refused_without_a_copy(p
     assert published.copies() == []
 
 
-def test_a_download_damaged_on_its_way_is_mended_by_the_second(published, monkeypatch):
+def test_a_damaged_download_is_repaired_by_a_second_one(published, monkeypatch):
     download, damaged = bucket.Bucket.download, []
 
     def damage_once(self, one, path):
@@ -155,7 +155,7 @@ def test_a_download_damaged_on_its_way_is_mended_by_the_second(published, monkey
     assert damaged
 
 
-def test_a_copy_damaged_here_is_fetched_anew(published):
+def test_a_damaged_local_copy_is_fetched_again(published):
     (published.store.directory(MODEL, 1) / "model.pt").write_bytes(b"")
     assert published.store.verify(MODEL, 1).version == 1
     assert len(published.copies()) == 1
@@ -168,7 +168,7 @@ def test_a_version_that_changes_in_the_store_is_not_taken_from_an_old_copy(publi
         published.store.verify(MODEL, 1)
 
 
-def test_a_server_that_is_away_is_unavailable_and_all_goes_on_when_it_is_back(
+def test_an_unreachable_server_is_unavailable_and_calls_succeed_when_it_is_back(
     published, object_server, files, manifest, monkeypatch
 ):
     monkeypatch.setattr(bucket, "ATTEMPTS", 1)
@@ -190,7 +190,7 @@ def test_a_server_that_is_away_is_unavailable_and_all_goes_on_when_it_is_back(
     assert store.write_champion(MODEL, 4, epoch=1, reason="back").version == 4
 
 
-def test_a_write_whose_answer_was_lost_knows_itself_when_it_is_repeated(place, files, manifest):
+def test_a_write_whose_reply_was_lost_is_recognised_by_its_retry(place, files, manifest):
     lost, session = [], URLLib3Session()
 
     def lose_the_answer(request, **_):
@@ -207,9 +207,9 @@ def test_a_write_whose_answer_was_lost_knows_itself_when_it_is_repeated(place, f
 
 
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
-def test_a_server_that_heeds_no_conditions_is_refused_before_anything_is_written(place, files, manifest, header):
+def test_a_server_that_ignores_conditions_is_refused_before_the_first_write(place, files, manifest, header):
     on_requests(place.store, "before-sign.s3.PutObject", lambda request, **_: request.headers.__delitem__(header))
-    with pytest.raises(ConfigurationError, match="does not heed If-None-Match and If-Match"):
+    with pytest.raises(ConfigurationError, match="ignores If-None-Match and If-Match"):
         place.store.publish(MODEL, files(), manifest)
     assert place.names() == {".conditions"}
 
@@ -217,15 +217,15 @@ def test_a_server_that_heeds_no_conditions_is_refused_before_anything_is_written
 @pytest.mark.parametrize(
     ("status", "code", "kind_of_error", "says"),
     [
-        (403, "AccessDenied", ConfigurationError, "what the key may do"),
+        (403, "AccessDenied", ConfigurationError, "rights of the key"),
         (403, "InvalidAccessKeyId", ConfigurationError, "AWS_ACCESS_KEY_ID"),
         (403, "SignatureDoesNotMatch", ConfigurationError, "AWS_SECRET_ACCESS_KEY"),
         (404, "NoSuchBucket", ConfigurationError, "create the bucket"),
-        (501, "NotImplemented", ConfigurationError, "lacks something"),
+        (501, "NotImplemented", ConfigurationError, "lacks a feature"),
         (400, "ExpiredToken", Unavailable, "as it was told"),
     ],
 )
-def test_a_refusal_says_what_to_do_and_no_secret(place, files, manifest, status, code, kind_of_error, says):
+def test_an_access_error_states_the_remedy_and_no_secret(place, files, manifest, status, code, kind_of_error, says):
     answers(place.store, status, code)
     for call in (lambda: place.store.versions(MODEL), lambda: place.store.champion(MODEL)):
         with pytest.raises(kind_of_error, match=rf"{place.location}.*{code}.*{says}") as failure:
@@ -233,7 +233,7 @@ def test_a_refusal_says_what_to_do_and_no_secret(place, files, manifest, status,
         assert SECRET not in str(failure.value)
 
 
-def test_a_server_that_is_overloaded_is_asked_again_and_then_unavailable(place, monkeypatch):
+def test_an_overloaded_server_is_retried_and_then_unavailable(place, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     asked = []
     answers(place.store, 503, "SlowDown")
@@ -243,12 +243,12 @@ def test_a_server_that_is_overloaded_is_asked_again_and_then_unavailable(place, 
     assert len(asked) == bucket.ATTEMPTS
 
 
-def test_a_bucket_that_is_not_there_is_named(object_server, tmp_path):
+def test_a_missing_bucket_is_named_in_the_error(object_server, tmp_path):
     with pytest.raises(ConfigurationError, match=r"NoSuchBucket; create the bucket no-such-bucket"):
         open_model_store("s3://no-such-bucket/models", cache=tmp_path).models()
 
 
-def test_missing_credentials_are_named(place, tmp_path, monkeypatch):
+def test_missing_credentials_are_named_in_the_error(place, tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -257,7 +257,7 @@ def test_missing_credentials_are_named(place, tmp_path, monkeypatch):
         open_model_store(place.location, cache=tmp_path).models()
 
 
-def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
+def test_without_the_extra_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
     monkeypatch.delitem(sys.modules, "zerofleet.storage.model_store.bucket")
     with pytest.raises(ConfigurationError, match=r"boto3 is not installed; pip install zerofleet\[s3\]"):

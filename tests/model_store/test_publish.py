@@ -39,7 +39,7 @@ def test_a_lost_or_damaged_counter_does_not_take_numbers_back(store, place, file
 
 @directory_only
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
-def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store, files, manifest, monkeypatch, code):
+def test_a_failing_disk_changes_nothing_and_the_call_can_be_retried(store, files, manifest, monkeypatch, code):
     store.publish(MODEL, files(1.0), manifest)
 
     def refuse(descriptor: int) -> None:
@@ -55,7 +55,7 @@ def test_a_disk_that_refuses_changes_nothing_and_the_call_can_be_repeated(store,
 
 
 @directory_only
-def test_readers_pass_over_what_is_not_a_version(store, files, manifest):
+def test_readers_ignore_entries_that_are_not_versions(store, files, manifest):
     store.publish(MODEL, files(), manifest)
     home = store.root / MODEL
     for name in (".7.tmp", "8.tmp", "01", "notes", "٣"):
@@ -102,7 +102,7 @@ def test_a_publisher_killed_at_a_named_point_leaves_all_or_nothing(store, place,
 
 
 @directory_only
-def test_a_version_that_another_process_finishes_during_the_sweep_is_no_fault(store, files, manifest, monkeypatch):
+def test_a_version_completed_by_another_process_during_the_sweep_is_no_error(store, files, manifest, monkeypatch):
     store.publish(MODEL, files(1.0), manifest)
     real = os.open
 

@@ -111,7 +111,7 @@ def test_secrets_of_services_are_not_written():
     }
     text = commented(Experiment("tic_tac_toe", "tiny", settings=secrets))
     assert "hush" not in text
-    assert "# token: a secret, not kept here" in text
+    assert "# token: a secret, not stored here" in text
     assert set(tomllib.loads(text)) >= set(SERVICES) - {"inference_server"}
 
 
@@ -119,21 +119,21 @@ def test_secrets_of_services_are_not_written():
     ("text", "message"),
     [
         ("game = ", "is not TOML: Invalid value"),
-        ('gam = "othello"', "gam: there is no such key; did you mean game"),
+        ('gam = "othello"', "gam: no such key; did you mean game"),
         ('preset = "tiny"', "game is missing; add a line such as game ="),
         ('game = "chess"', "game: no game is called 'chess'"),
-        ("game = 3", "game = 3 is a whole number; it must be text in quotes"),
+        ("game = 3", "game = 3 is an integer; want a string"),
         ('game = "othello"\npreset = "huge"', "preset = 'huge' does not exist; choose one of tiny, laptop, gpu"),
-        ('game = "othello"\nseed = -1', "a seed of -1 is out of range"),
-        ('game = "othello"\nseed = true', "seed = true is true or false; it must be a whole number"),
-        ('game = "othello"\nsimulations = 3', "simulations: there is no such key; did you mean search.simulations"),
-        ('game = "othello"\nsearch = 3', "search = 3 is a whole number; it must be a table"),
-        ('game = "othello"\n[trainr]', "trainr: there is no such key; did you mean train"),
+        ('game = "othello"\nseed = -1', "seed -1 is out of range"),
+        ('game = "othello"\nseed = true', "seed = true is a boolean; want an integer"),
+        ('game = "othello"\nsimulations = 3', "simulations: no such key; did you mean search.simulations"),
+        ('game = "othello"\nsearch = 3', "search = 3 is an integer; want a table"),
+        ('game = "othello"\n[trainr]', "trainr: no such key; did you mean train"),
         ('game = "othello"\n[parameters]\nsiz = 6', "parameters.siz: othello has no such parameter; did you mean size"),
-        ('game = "othello"\n[parameters]\nsize = "6"', 'parameters.size = "6" is text in quotes; it must be a whole number'),
+        ('game = "othello"\n[parameters]\nsize = "6"', 'parameters.size = "6" is a string; want an integer'),
         ('game = "othello"\n[parameters]\nsize = 5', "parameters: othello: size=5"),
-        ('game = "othello"\n[search]\nsimulation = 5', "search.simulation: there is no such setting; did you mean search.sim"),
-        ('game = "othello"\n[train]\nlanes = 5', "train.lanes: there is no such setting; did you mean selfplay.lanes"),
+        ('game = "othello"\n[search]\nsimulation = 5', "search.simulation: no such setting; did you mean search.sim"),
+        ('game = "othello"\n[train]\nlanes = 5', "train.lanes: no such setting; did you mean selfplay.lanes"),
         (
             'game = "othello"\n[search]\nsimulations = "5"',
             'search.simulations: Input should be a valid integer, got "5"; correct it',

@@ -63,7 +63,7 @@ def test_a_larger_machine_searches_more_and_trains_more(name):
 
 
 def test_a_size_that_does_not_exist_is_refused_with_those_that_do():
-    with pytest.raises(ConfigurationError, match="no preset is called 'huge'; there are tiny, laptop, gpu"):
+    with pytest.raises(ConfigurationError, match="unknown preset 'huge'; want one of tiny, laptop, gpu"):
         preset(games.make("tic_tac_toe"), "huge")
 
 

@@ -43,7 +43,7 @@ async def games_in(paths: RunPaths) -> set[str]:
         await stream.aclose()
 
 
-async def test_a_run_that_was_backed_up_while_it_went_on_is_restored_and_goes_on(
+async def test_a_run_backed_up_while_running_is_restored_and_resumed(
     start_run: Callable[..., AbstractAsyncContextManager[Any]],
     check_promises: Callable[..., Any],
     published: Callable[[RunPaths], set[str]],

@@ -25,13 +25,13 @@ POINTS = [
 
 
 @pytest.mark.parametrize("points", POINTS, ids=[points[1].partition(":")[0] for points in POINTS])
-async def test_services_that_are_killed_between_two_effects_lose_nothing(
+async def test_services_killed_between_two_effects_lose_nothing(
     start_run: StartRun, check_promises: CheckPromises, points: tuple[str, ...]
 ) -> None:
     async with start_run(crash_at=",".join(points)) as run:
         missing = {"worker-0", "trainer", "gatekeeper"}
         while missing:
-            line = await run.until(r"was killed by SIGKILL; it is started again")
+            line = await run.until(r"was killed by SIGKILL; restarting")
             missing -= {name for name in missing if name in line}
         await run.until(r"candidate \d+ (promoted|rejected) against", times=2)
         text = await run.end()
@@ -49,14 +49,14 @@ async def test_killing_each_service_at_random_moments_loses_nothing(start_run: S
         for victim in victims:
             await asyncio.sleep(rng.uniform(0.0, 1.5))  # the moment is what is tested
             os.kill(await run.pid_once_announced(victim), signal.SIGKILL)
-            await run.until(f"{victim} was killed by SIGKILL; it is started again")
+            await run.until(f"{victim} was killed by SIGKILL; restarting")
         await run.until(r"candidate \d+ (promoted|rejected) against", times=2)
         text = await run.end()
     assert run.process.returncode == 0, text
     await check_promises(run.paths)
 
 
-async def test_a_killed_supervisor_takes_its_services_along_and_the_next_goes_on(
+async def test_the_services_of_a_killed_supervisor_end_and_the_next_run_resumes(
     start_run: StartRun, check_promises: CheckPromises
 ) -> None:
     async with start_run() as run:

@@ -20,7 +20,7 @@ StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 CheckPromises = Callable[..., Any]
 
 
-async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
+async def test_a_run_promotes_candidates_stops_on_request_and_resumes(
     start_run: StartRun, check_promises: CheckPromises, tmp_path: Path
 ) -> None:
     root = tmp_path / "run"
@@ -31,7 +31,7 @@ async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
         await run.until(r"candidate \d+ promoted against")
         text = await run.end()
     assert run.process.returncode == 0, text
-    assert "SIGINT: finishing the games in hand" in text
+    assert "SIGINT: stopping the services" in text
     assert f"zerofleet play tic_tac_toe --run-dir {root}" in text
     assert "zerofleet run tic_tac_toe --preset tiny --set gate.mode=share" in text
     assert not list((root / "services").iterdir())
@@ -51,7 +51,7 @@ async def test_a_run_promotes_candidates_ends_when_asked_and_goes_on(
     assert (later.version, later.epoch) >= (champion.version, champion.epoch)
 
 
-async def test_a_run_of_an_experiment_file_with_a_time_keeps_the_experiment_and_ends_by_itself(
+async def test_a_run_of_an_experiment_file_with_a_duration_stores_the_experiment_and_ends(
     start_run: StartRun, tmp_path: Path
 ) -> None:
     file = tmp_path / "my.toml"
@@ -71,7 +71,9 @@ async def test_a_run_of_an_experiment_file_with_a_time_keeps_the_experiment_and_
     assert "--for 3s" in text
 
 
-async def test_a_run_in_use_is_refused_and_the_first_goes_on(start_run: StartRun, check_promises: CheckPromises) -> None:
+async def test_a_second_start_of_a_run_in_use_is_refused_and_the_first_continues(
+    start_run: StartRun, check_promises: CheckPromises
+) -> None:
     async with start_run() as run:
         await run.until("candidate 1 promoted")
         async with start_run() as second:
@@ -93,16 +95,16 @@ def refused(*arguments: str) -> str:
     return done.stderr
 
 
-def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> None:
+def test_invalid_run_commands_are_refused_and_leave_no_files(tmp_path: Path) -> None:
     where = ("--run-dir", str(tmp_path / "r"))
     assert "'soon' is not a duration" in refused("tic_tac_toe", "--for", "soon", *where)
     assert "no game is called 'chess'" in refused("chess", *where)
     assert "did you mean search.simulations" in refused("tic_tac_toe", "--set", "search.simulation=3", *where)
-    assert "a seed of -1 is out of range" in refused("tic_tac_toe", "--seed", "-1", *where)
+    assert "seed -1 is out of range" in refused("tic_tac_toe", "--seed", "-1", *where)
     assert not (tmp_path / "r").exists()
 
 
-async def test_a_service_that_refuses_to_start_ends_the_run_with_its_words(start_run: StartRun) -> None:
+async def test_a_service_that_refuses_to_start_ends_the_run_with_its_message(start_run: StartRun) -> None:
     async with start_run("--set", "trainer.device=moon") as run:
         text = await run.rest()
     assert run.process.returncode == 1

@@ -120,7 +120,7 @@ def redis_url() -> Iterator[str]:
     pytest.fail("redis-server did not start:\n" + "".join(said))
 
 
-async def test_a_sampled_game_leads_to_the_champion_it_taught_and_no_log_names_a_secret(
+async def test_the_trace_of_a_sampled_game_leads_to_its_champion_and_no_log_contains_a_secret(
     start_run: StartRun, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with collecting() as collector:

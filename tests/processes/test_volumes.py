@@ -82,7 +82,7 @@ def open_cluster(tmp_path: Path) -> Callable[[], object]:
     return start
 
 
-async def test_a_fleet_begins_on_empty_volumes_and_its_models_can_be_looked_at(open_cluster) -> None:
+async def test_a_fleet_starts_on_empty_volumes_and_lists_its_models(open_cluster) -> None:
     async with open_cluster() as cluster:
         for service in ("trainer", "gatekeeper", "inference_server"):
             await cluster.start(service)

@@ -162,7 +162,7 @@ def spoiled(content: bytes) -> bytes:
     return b"".join(line + b"\n" for line in [*lines, *(EVENTS.dump_json(event) for event in extra)])
 
 
-async def test_p6_exactly_one_gatekeeper_can_promote_also_when_another_sleeps_through_its_replacement(tmp_path):
+async def test_p6_at_most_one_gatekeeper_can_promote_even_if_another_is_suspended_during_its_replacement(tmp_path):
     models = gatekeeper_tests.Models(tmp_path / "models")
     version, _ = models.publish()
     models.store.write_champion(MODEL, version, epoch=1, reason="first")

@@ -38,7 +38,7 @@ def test_ratings_equal_those_of_choix(games):
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_true_ratings_about_as_often_as_they_say():
+def test_rating_intervals_have_about_their_nominal_coverage():
     rng = np.random.default_rng(11)
     truth = np.array([0.0, 150.0, 320.0, 500.0])
     covered = 0
@@ -53,7 +53,7 @@ def test_intervals_hold_the_true_ratings_about_as_often_as_they_say():
     assert 0.92 <= covered / 900 <= 0.98
 
 
-def test_the_anchor_is_zero_without_doubt_and_the_strongest_comes_first():
+def test_the_anchor_is_exactly_zero_and_the_strongest_player_comes_first():
     ratings = rate(FIELD, anchor="random")
     anchor = by_name(ratings)["random"]
     assert (anchor.elo, anchor.low, anchor.high) == (0.0, 0.0, 0.0)
@@ -67,12 +67,12 @@ def test_a_player_who_won_everything_has_a_finite_rating_that_more_wins_raise():
     assert few.low < few.elo < few.high
 
 
-def test_more_games_make_the_interval_tighter():
+def test_more_games_narrow_the_rating_interval():
     wide, tight = (rate([Tally("a", "random", n / 2, n)], anchor="random")[0] for n in (10, 1_000))
     assert tight.high - tight.low < 0.2 * (wide.high - wide.low)
 
 
-def test_splitting_a_tally_or_turning_it_round_changes_nothing():
+def test_splitting_or_swapping_a_tally_does_not_change_the_ratings():
     whole = rate([Tally("a", "b", 7.0, 10)], anchor="b")
     parts = rate([Tally("a", "b", 4.0, 5), Tally("b", "a", 2.0, 5)], anchor="b")
     assert [(r.name, r.games) for r in whole] == [(r.name, r.games) for r in parts]
@@ -83,12 +83,12 @@ def test_without_games_only_the_anchor_is_rated():
     assert [(r.name, r.elo, r.games) for r in rate([], anchor="random")] == [("random", 0.0, 0)]
 
 
-def test_extreme_results_still_converge():
+def test_ratings_converge_for_extreme_results():
     ratings = rate([Tally("a", "b", 5_000, 5_000), Tally("b", "random", 5_000, 5_000)], anchor="random")
     assert all(np.isfinite([r.elo, r.low, r.high]).all() for r in ratings)
 
 
 @pytest.mark.parametrize("tally", [Tally("a", "a", 1, 2), Tally("a", "b", 3, 2), Tally("a", "b", -1, 2)])
-def test_impossible_tallies_are_refused(tally):
+def test_impossible_tallies_are_rejected(tally):
     with pytest.raises(ConfigurationError):
         rate([tally], anchor="a")

@@ -8,29 +8,29 @@ from hypothesis import strategies as st
 from zerofleet.strength.ratings import elo_from_share, share_from_elo, share_interval, wilson
 
 
-def test_wilson_equals_the_published_example():
+def test_the_wilson_interval_equals_the_published_example():
     # Newcombe 1998, table I: 81 of 263 gives 0.2553 to 0.3662.
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
 
 
-def test_no_games_say_nothing():
+def test_the_interval_without_games_is_the_whole_range():
     assert wilson(0, 0) == (0.0, 1.0)
     assert share_interval(np.array([])) == (0.0, 1.0)
 
 
-def test_groups_all_won_leave_room_for_doubt():
+def test_the_interval_of_groups_all_won_has_positive_width():
     low, high = share_interval(np.ones(100))
     assert low == pytest.approx(math.exp(-1.9207 / 100), abs=1e-3)
     assert high == 1.0
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=80))
-def test_the_interval_holds_the_observed_share_and_stays_inside_the_range(scores):
+def test_the_interval_contains_the_observed_share_and_stays_in_range(scores):
     low, high = share_interval(np.array(scores))
     assert 0.0 <= low <= np.mean(scores) <= high <= 1.0
 
 
-def test_pairs_that_cancel_give_a_tighter_interval_than_wilson():
+def test_balanced_pairs_give_a_narrower_interval_than_wilson():
     # Every opening is won by whoever has the better side: 100 pairs of a win and a loss, and a few exceptions.
     low, high = share_interval(np.array([0.5] * 95 + [1.0] * 3 + [0.0] * 2))
     wide_low, wide_high = wilson(101, 200)
@@ -38,7 +38,7 @@ def test_pairs_that_cancel_give_a_tighter_interval_than_wilson():
 
 
 @pytest.mark.slow
-def test_the_interval_covers_the_true_share_about_as_often_as_it_says():
+def test_the_share_interval_has_about_its_nominal_coverage():
     rng = np.random.default_rng(7)
     probabilities = np.array([0.05, 0.1, 0.4, 0.25, 0.2])
     truth = probabilities @ np.linspace(0.0, 1.0, 5)
@@ -54,7 +54,7 @@ def test_elo_and_share_are_inverse(elo):
     assert elo_from_share(share_from_elo(elo)) == pytest.approx(elo, abs=1e-6)
 
 
-def test_a_clean_sheet_is_infinitely_strong():
+def test_the_elo_of_a_perfect_share_is_infinite():
     assert elo_from_share(1.0) == math.inf
     assert elo_from_share(0.0) == -math.inf
     assert share_from_elo(400.0) == pytest.approx(10.0 / 11.0)

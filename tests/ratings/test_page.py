@@ -11,10 +11,10 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_an_example_runs(block, capsys):
+def test_an_example_of_the_ratings_page_runs(block, capsys):
     exec(compile(block, str(PAGE), "exec"), {})
     assert capsys.readouterr().out
 
 
-def test_there_are_examples():
+def test_the_ratings_page_has_two_examples():
     assert len(BLOCKS) == 2

@@ -54,7 +54,7 @@ def test_without_a_prior_ratings_equal_the_maximum_likelihood_of_choix():
 @pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=6))
-def test_ties_count_as_the_mean_of_all_orders_among_those_who_tie(games):
+def test_ties_count_as_the_mean_of_all_orders_of_the_tied_players(games):
     data = [order for places in games for order in orders(places) for _ in range(6 // len(orders(places)))]
     expected = choix.opt_rankings(3, data, alpha=6 * (ELO_PER_NAT / 800.0) ** 2 / 2.0, tol=1e-12)
     ours = elos([Placement(PLAYERS[:3], places) for places in games], prior_sd_elo=800.0)
@@ -75,7 +75,7 @@ def test_tallies_and_placements_are_rated_together():
     assert together["a"] > together["b"] > together["c"] == pytest.approx(together["d"])
 
 
-def test_who_sits_on_several_seats_is_not_thereby_stronger():
+def test_a_player_on_several_seats_is_not_rated_stronger_for_it():
     # All seats alike: alone against two equals one comes first in a third of the games.
     placements = [Placement.of(("a", "b", "b"), scores) for scores in itertools.permutations((1.0, 0.0, -1.0))]
     rated = {r.name: r for r in rate(placements, anchor="a")}
@@ -83,13 +83,13 @@ def test_who_sits_on_several_seats_is_not_thereby_stronger():
     assert rated["b"].games == 6
 
 
-def test_seats_of_one_player_that_tie_say_nothing_of_each_other():
+def test_ties_between_seats_of_one_player_do_not_affect_the_ratings():
     apart = elos([Placement.of(("a", "b", "b"), (1.0, 0.0, -1.0))] * 5)
     tied = elos([Placement.of(("a", "b", "b"), (1.0, -0.5, -0.5))] * 5)
     assert apart["b"] == pytest.approx(tied["b"])
 
 
-def test_placements_come_from_scores_whatever_the_seats():
+def test_placements_follow_from_scores_in_any_order_of_seats():
     first = Placement.of(("x", "y", "z"), (-1.0 / 3.0, 1.0, -1.0 / 3.0 + 1e-9))
     assert first == Placement(("y", "x", "z"), (0, 1, 1))
     assert first == Placement.of(("z", "x", "y"), (-1.0 / 3.0, -1.0 / 3.0, 1.0))
@@ -99,12 +99,12 @@ def test_placements_come_from_scores_whatever_the_seats():
     ("players", "places", "games"),
     [(("a",), (0,), 1), (("a", "a"), (0, 1), 1), (("a", "b"), (0,), 1), (("a", "b"), (0, 1), -1)],
 )
-def test_impossible_placements_are_refused(players, places, games):
+def test_impossible_placements_are_rejected(players, places, games):
     with pytest.raises(ConfigurationError):
         Placement(players, places, games)
 
 
-def test_many_players_who_all_tie_are_equal_and_quick_to_rate():
+def test_many_tied_players_have_equal_ratings_and_are_rated_quickly():
     names = tuple(f"p{i}" for i in range(10))
     ratings = rate([Placement(names, (0,) * 10, 7)], anchor="p0")
     assert max(abs(r.elo) for r in ratings) < 1e-6
@@ -128,7 +128,7 @@ def coverage(seed, *, seats, runs, games):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seats", [3, 5])
-def test_intervals_hold_the_true_ratings_about_as_often_as_they_say(seats):
+def test_intervals_of_placements_have_about_their_nominal_coverage(seats):
     runs = 150
     # Four ratings of a run hang together, as far as one observation at worst.
     slack = 3.0 * math.sqrt(0.05 * 0.95 / runs)

@@ -36,7 +36,7 @@ def test_error_rates_stay_below_alpha_and_beta(field):
 
 
 @pytest.mark.slow
-def test_unequal_error_rates_are_kept_each():
+def test_unequal_error_rates_are_both_kept():
     test, runs = Sprt(elo0=0.0, elo1=80.0, alpha=0.01, beta=0.2), 3_000
     null = simulate(test, DRAWISH, runs=runs, max_pairs=2_000, seed=3)
     alternative = simulate(test, tilted(DRAWISH, share_from_elo(80.0)), runs=runs, max_pairs=2_000, seed=4)
@@ -58,7 +58,7 @@ def test_a_worse_candidate_passes_less_often_than_an_equal_one():
     assert worse.stronger <= 2
 
 
-def test_the_ratio_agrees_with_the_normal_approximation_where_that_holds():
+def test_the_log_likelihood_ratio_agrees_with_the_normal_approximation_where_valid():
     # LLR ~ N (s1 - s0) (2 mean - s0 - s1) / (2 variance), Van den Bergh's approximation for close hypotheses.
     counts = np.array([90.0, 210.0, 520.0, 260.0, 120.0])
     test = Sprt(elo0=0.0, elo1=5.0)
@@ -70,14 +70,14 @@ def test_the_ratio_agrees_with_the_normal_approximation_where_that_holds():
     assert test.log_likelihood_ratio(counts, PENTANOMIAL_SCORES) == pytest.approx(approximate, rel=0.02)
 
 
-def test_one_lucky_pair_decides_nothing():
+def test_a_single_won_pair_does_not_decide_the_test():
     test = Sprt(elo0=-10.0, elo1=25.0)
     ratio = float(test.log_likelihood_ratio(np.array([0, 0, 0, 0, 1]), PENTANOMIAL_SCORES))
     assert 0.0 < ratio < 0.2
     assert test.verdict(ratio) is Verdict.CONTINUE
 
 
-def test_bounds_are_walds_and_name_the_verdicts():
+def test_the_bounds_are_those_of_wald_and_give_the_verdicts():
     test = Sprt(elo0=0.0, elo1=10.0, alpha=0.05, beta=0.05)
     assert (test.lower, test.upper) == pytest.approx((-2.9444389, 2.9444389))
     assert test.verdict(test.upper) is Verdict.STRONGER
@@ -86,7 +86,7 @@ def test_bounds_are_walds_and_name_the_verdicts():
 
 
 @pytest.mark.parametrize("numbers", [(10.0, 10.0, 0.05, 0.05), (0.0, 10.0, 0.0, 0.05), (0.0, 10.0, 0.05, 0.5)])
-def test_impossible_tests_are_refused(numbers):
+def test_impossible_sequential_tests_are_rejected(numbers):
     with pytest.raises(ConfigurationError):
         Sprt(*numbers)
 
@@ -105,14 +105,14 @@ def test_misfit_is_the_smallest_loss_over_all_distributions_with_that_mean(count
 
 
 @given(st.lists(st.integers(0, 40), min_size=5, max_size=5).filter(any))
-def test_swapping_the_players_mirrors_the_ratio(counts):
+def test_swapping_the_players_mirrors_the_log_likelihood_ratio(counts):
     test, mirrored = Sprt(elo0=-10.0, elo1=25.0), Sprt(elo0=-25.0, elo1=10.0)
     forward = test.log_likelihood_ratio(np.array(counts), PENTANOMIAL_SCORES)
     backward = mirrored.log_likelihood_ratio(np.array(counts[::-1]), PENTANOMIAL_SCORES)
     assert forward == pytest.approx(-backward, abs=1e-6)
 
 
-def test_scores_between_the_five_get_a_place_of_their_own():
+def test_scores_outside_the_pentanomial_five_extend_the_support():
     counts, scores = histogram(np.array([0.5, 1.0 / 3.0, 1.0 / 3.0, 1.0]))
     assert scores == pytest.approx([0.0, 0.25, 1.0 / 3.0, 0.5, 0.75, 1.0])
     assert counts.tolist() == [0, 0, 2, 1, 0, 1]

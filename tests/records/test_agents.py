@@ -38,17 +38,17 @@ def test_moves_of_agents_are_read_without_version_and_root_value() -> None:
     assert len(read.search.ply) == len(read.record.moves)
 
 
-def test_agents_and_models_may_meet() -> None:
+def test_a_record_may_have_seats_of_agents_and_models() -> None:
     read = validate(decode_record(encode_record(half_game(), worker_id="w", uid=UID, agents=("random", ""))))
     assert [int(version) for version in read.search.model_version] == [0 if ply % 2 == 0 else 4 for ply in read.search.ply]
 
 
-def test_moves_of_an_agent_that_is_not_named_are_refused() -> None:
+def test_moves_of_an_unnamed_agent_are_refused() -> None:
     with pytest.raises(RecordRejected, match="want a positive number"):
         validate(decode_record(encode_record(game_of_agents(), worker_id="w", uid=UID)))
 
 
-def test_values_of_agents_moves_come_from_the_score_alone() -> None:
+def test_value_targets_of_agents_moves_come_from_the_score_alone() -> None:
     read = validate(decode_record(encode_record(half_game(), worker_id="w", uid=UID, agents=("random", ""))))
     samples = extract(read, search_value_share=0.5)
     for n, ply in enumerate(read.search.ply):
@@ -57,7 +57,7 @@ def test_values_of_agents_moves_come_from_the_score_alone() -> None:
         assert samples.value[n, 0] == pytest.approx(own)
 
 
-def test_how_long_agents_take_is_not_learnt() -> None:
+def test_games_of_agents_have_no_plies_left_target() -> None:
     agents = validate(decode_record(encode_record(game_of_agents(), worker_id="w", uid=UID, agents=("random", "random"))))
     models = validate(decode_record(encode_record(random_game(GAME, 3), worker_id="w", uid=UID)))
     assert np.array_equal(extract(agents, search_value_share=0.0).plies_left, np.full(len(agents.search.ply), -1, np.float32))

@@ -14,7 +14,7 @@ from zerofleet.storage.crash_points import VARIABLE
 from zerofleet.storage.files import atomic_publish
 
 
-def test_published_file_holds_exactly_the_new_content(tmp_path: Path) -> None:
+def test_a_published_file_contains_exactly_the_new_content(tmp_path: Path) -> None:
     path = tmp_path / "champion.json"
     atomic_publish(path, b"a long first content")
     atomic_publish(path, "zwölf")
@@ -22,7 +22,7 @@ def test_published_file_holds_exactly_the_new_content(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["champion.json"]
 
 
-def test_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_content_and_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "champion.json"
     atomic_publish(path, b"old")
 
@@ -36,7 +36,7 @@ def test_failed_write_leaves_the_old_content_and_no_litter(tmp_path: Path, monke
     assert [p.name for p in tmp_path.iterdir()] == ["champion.json"]
 
 
-def test_file_is_synced_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "champion.json"
     named_at_sync = []
     real = os.fsync
@@ -69,7 +69,7 @@ for i in range(3):
         ("", "0\n1\n2\n", 0),
     ],
 )
-def test_process_dies_at_the_named_point_only(armed: str, printed: str, status: int) -> None:
+def test_a_process_dies_only_at_the_named_crash_point(armed: str, printed: str, status: int) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, VARIABLE: armed}, capture_output=True, text=True, check=False
     )

@@ -23,7 +23,7 @@ GAMES = [games.make("tic_tac_toe"), games.make("connect_four"), games.make("conn
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(game=st.sampled_from(GAMES), seed=st.integers(0, 2**63 - 1), with_targets=st.booleans())
-def test_written_game_is_read_as_it_was_played(game: games.Game, seed: int, with_targets: bool) -> None:
+def test_a_written_game_is_read_as_it_was_played(game: games.Game, seed: int, with_targets: bool) -> None:
     played = random_game(game, seed, version=3, with_targets=with_targets)
     data = encode_record(played, worker_id="worker-0", uid=UID)
     read = validate(decode_record(data))
@@ -47,7 +47,7 @@ def test_written_game_is_read_as_it_was_played(game: games.Game, seed: int, with
 @pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(game=st.sampled_from(GAMES), seed=st.integers(0, 2**63 - 1))
-def test_states_are_those_of_the_rules(game: games.Game, seed: int) -> None:
+def test_replayed_states_equal_those_of_the_rules(game: games.Game, seed: int) -> None:
     played = random_game(game, seed)
     read = validate(decode_record(encode_record(played, worker_id="w", uid=UID)))
     state = games.new_state(game, seed)
@@ -59,7 +59,7 @@ def test_states_are_those_of_the_rules(game: games.Game, seed: int) -> None:
     assert len(read.states) == len(read.movers) + 1 == len(played.moves) + 1
 
 
-def test_what_was_validated_cannot_be_changed() -> None:
+def test_a_validated_game_is_immutable() -> None:
     read = validate(decode_record(encode_record(random_game(GAMES[0], 1), worker_id="w", uid=UID)))
     with pytest.raises(ValueError, match="read-only"):
         read.states[0] = 1
@@ -84,14 +84,14 @@ def test_resigned_and_control_games_are_read() -> None:
     assert validate(decode_record(encode_record(control, worker_id="w", uid=UID))).record.resignation_control
 
 
-def test_seat_played_from_outside_is_version_0_and_has_no_search() -> None:
+def test_a_seat_played_from_outside_has_version_0_and_no_search() -> None:
     played = random_game(GAMES[0], 5, version=4)
     one_sided = replace(played, versions=(4, EXTERNAL), searched=tuple(move for move in played.searched if move.ply % 2 == 0))
     read = validate(decode_record(encode_record(one_sided, worker_id="w", uid=UID)))
     assert list(read.record.seat_versions) == [4, 0]
 
 
-def test_target_rounded_entry_by_entry_is_accepted() -> None:
+def test_a_policy_target_rounded_entry_by_entry_is_accepted() -> None:
     """Rounding k entries to the nearest unit leaves the sum within k / 2 of one."""
     played = random_game(GAMES[1], 8)
     rng = np.random.default_rng(0)
@@ -116,7 +116,7 @@ def accepted_or_refused(data: bytes) -> None:
 @given(st.binary(max_size=400))
 @example(b"")
 @example(b"\x0a" + b"\xff" * 8)  # a length of 2^63
-def test_random_bytes_are_only_refused(data: bytes) -> None:
+def test_random_bytes_are_refused_without_another_error(data: bytes) -> None:
     with pytest.raises(RecordRejected):
         validate(decode_record(data))
 
@@ -132,7 +132,9 @@ HONEST = [encode_record(random_game(game, 2), worker_id="w", uid=UID) for game i
         st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.sampled_from("xid")), min_size=1, max_size=4
     ),
 )
-def test_mutated_record_is_accepted_or_refused_and_nothing_else(base: bytes, edits: list[tuple[float, int, str]]) -> None:
+def test_a_mutated_record_is_accepted_or_refused_without_another_error(
+    base: bytes, edits: list[tuple[float, int, str]]
+) -> None:
     data = bytearray(base)
     for where, byte, kind in edits:
         position = int(where * len(data))
@@ -151,7 +153,7 @@ NUMBERS = [0, 1, 2, 5, 8, 41, 42, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1]
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(data=st.data())
-def test_mutated_fields_are_accepted_or_refused_and_nothing_else(data: st.DataObject) -> None:
+def test_mutated_fields_are_accepted_or_refused_without_another_error(data: st.DataObject) -> None:
     record = decode_record(data.draw(st.sampled_from(HONEST)))
     row = record.searched[data.draw(st.integers(0, len(record.searched) - 1))]
     field = data.draw(

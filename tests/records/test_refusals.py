@@ -50,7 +50,7 @@ def resigned_game() -> GameRecord:
     return record
 
 
-def test_the_honest_records_are_accepted() -> None:
+def test_honest_records_are_accepted() -> None:
     assert validate(won_game()).scores.tolist() == [1.0, -1.0]
     assert validate(resigned_game()).scores.tolist() == [1.0, -1.0]
 
@@ -116,9 +116,9 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("more moves than the game has", "moves", set_fields(moves=list(range(10))), "10 moves"),
     ("game cut short", "moves", set_fields(moves=MOVES[:4]), "not over after 4"),
     ("no moves at all", "search", set_fields(moves=[]), "2 searched moves in a game of 0"),
-    ("result turned round", "result", set_fields(scores=[-1.0, 1.0]), "the board says \\[1.0, -1.0\\]"),
-    ("result made a draw", "result", set_fields(scores=[0.0, 0.0]), "the board says"),
-    ("result nearly right", "result", set_fields(scores=[0.99, -0.99]), "the board says"),
+    ("result turned round", "result", set_fields(scores=[-1.0, 1.0]), "the rules give \\[1.0, -1.0\\]"),
+    ("result made a draw", "result", set_fields(scores=[0.0, 0.0]), "the rules give"),
+    ("result nearly right", "result", set_fields(scores=[0.99, -0.99]), "the rules give"),
     ("score of nan", "result", set_fields(scores=[NAN, -1.0]), "nan"),
     ("score of infinity", "result", set_fields(scores=[INF, -INF]), "inf"),
     ("score of 2", "result", set_fields(scores=[2.0, -2.0]), "not all in"),
@@ -150,7 +150,7 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("searched by version 2^64 - 1", "search", set_row(0, model_version=2**64 - 1), "version"),
     ("unknown flag", "search", set_row(0, flags=4), "flags 4"),
     ("searched by a seat without a model", "search", set_fields(seat_versions=[0, 7]), "without a model"),
-    ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 names of agents"),
+    ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 agent names"),
     ("an agent where a model sat", "seats", set_fields(seat_agents=["random", ""]), "'random' and model version 7"),
     ("an agent of many words", "seats", set_fields(seat_versions=[0, 7], seat_agents=["a\nb", ""]), "seat 0 must match"),
     ("a model behind an agent's move", "search", set_fields(seat_versions=[0, 7], seat_agents=["random", ""]), "named agent"),
@@ -159,7 +159,7 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
 
 
 @pytest.mark.parametrize(("reason", "change", "text"), [row[1:] for row in LIES], ids=[row[0] for row in LIES])
-def test_lie_is_refused_under_its_reason(reason: str, change: Callable[[GameRecord], object], text: str) -> None:
+def test_a_false_record_is_refused_with_its_reason(reason: str, change: Callable[[GameRecord], object], text: str) -> None:
     record = won_game()
     change(record)
     with pytest.raises(RecordRejected, match=text) as refused:
@@ -171,14 +171,14 @@ def test_lie_is_refused_under_its_reason(reason: str, change: Callable[[GameReco
 
 RESIGNATION_LIES = [
     ("the winner resigned", set_fields(resigned_seat=1), "seat 0 resigned when seat 1 was to move"),
-    ("the resigning seat won", set_fields(scores=[-1.0, 1.0]), "its own must be -1"),
-    ("a resignation for a draw", set_fields(scores=[0.0, 0.0]), "its own must be -1"),
-    ("both lost", set_fields(scores=[-1.0, -1.0]), "a sole opponent's 1"),
+    ("the resigning seat won", set_fields(scores=[-1.0, 1.0]), "want -1 for it"),
+    ("a resignation for a draw", set_fields(scores=[0.0, 0.0]), "want -1 for it"),
+    ("both lost", set_fields(scores=[-1.0, -1.0]), "1 for a sole opponent"),
 ]
 
 
 @pytest.mark.parametrize(("change", "text"), [row[1:] for row in RESIGNATION_LIES], ids=[row[0] for row in RESIGNATION_LIES])
-def test_lie_about_a_resignation_is_refused(change: Callable[[GameRecord], object], text: str) -> None:
+def test_a_false_resignation_is_refused(change: Callable[[GameRecord], object], text: str) -> None:
     record = resigned_game()
     change(record)
     with pytest.raises(RecordRejected, match=text) as refused:
@@ -192,7 +192,7 @@ def test_oversized_bytes_are_refused_before_they_are_parsed() -> None:
     assert refused.value.reason == "size"
 
 
-def test_record_at_the_size_limit_full_of_empty_rows_is_refused() -> None:
+def test_a_record_of_empty_rows_at_the_size_limit_is_refused() -> None:
     empty_row = b"\x52\x00"  # field 10, length 0
     data = won_game().SerializeToString()
     data += empty_row * ((MAX_RECORD_BYTES - len(data)) // len(empty_row))
@@ -200,7 +200,7 @@ def test_record_at_the_size_limit_full_of_empty_rows_is_refused() -> None:
         validate(decode_record(data))
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_a_deeply_nested_record_is_refused() -> None:
     groups = b"\x7b" * 10_000 + b"\x7c" * 10_000  # field 15 as a group, in itself, ten thousand times
     with pytest.raises(RecordRejected) as refused:
         decode_record(won_game().SerializeToString() + groups)
@@ -214,14 +214,14 @@ def test_every_truncation_of_a_record_is_refused() -> None:
             validate(decode_record(data[:length]))
 
 
-def test_clock_of_the_worker_is_a_claim_and_no_ground_for_refusal() -> None:
+def test_a_wrong_clock_of_the_worker_is_no_reason_for_refusal() -> None:
     for claim in (-(2**63), 0, 4_102_444_800_000, 2**63 - 1):
         record = won_game()
         record.finished_at_ms = claim
         validate(record)
 
 
-def test_missing_parameter_means_its_default() -> None:
+def test_a_missing_game_parameter_takes_its_default() -> None:
     record = won_game()
     record.parameters.clear()
     assert validate(record).game == games.make("tic_tac_toe")

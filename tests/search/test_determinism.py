@@ -45,7 +45,7 @@ def played_games(settings, seeds, *, game=TIC_TAC_TOE, slots=None):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_games_are_the_same_alone_and_among_others_in_any_slot(kind):
+def test_a_game_is_the_same_alone_and_among_others_in_any_slot(kind):
     settings = SearchSettings(simulations=24, **({"fast_simulations": 8} | KINDS[kind]))
     together = played_games(settings, range(12))
     assert played_games(settings, range(12)) == together
@@ -64,7 +64,7 @@ def test_a_cache_changes_no_game(kind, entries):
     assert played_games(cached, range(12)) == played_games(settings, range(12))
 
 
-def test_a_cache_saves_evaluations_among_games_and_within_one():
+def test_a_cache_saves_evaluations_between_games_and_within_one():
     settings = SearchSettings(simulations=60)
     asked = {}
     for entries in (0, 1 << 14):
@@ -109,14 +109,14 @@ def test_two_versions_do_not_share_cached_evaluations():
     slots=st.integers(1, 4),
 )
 @hypothesis.settings(max_examples=60, deadline=None, derandomize=True, database=None)
-def test_what_a_slot_plays_does_not_depend_on_the_others(seeds, leaves, policy, entries, slots):
+def test_the_game_of_a_slot_does_not_depend_on_the_others(seeds, leaves, policy, entries, slots):
     settings = SearchSettings(simulations=16, leaves_per_game=leaves, root_policy=policy, cache_positions=entries)
     together = played_games(settings, seeds, slots=slots)
     for seed in seeds[:2]:
         assert played_games(settings, [seed])[seed] == together[seed]
 
 
-def test_batches_absorbed_in_other_blocks_do_not_matter():
+def test_batches_absorbed_in_other_blocks_have_no_effect():
     settings = SearchSettings(simulations=20, dirichlet_fraction=0.5)
     games = played_games(settings, range(4), game=CONNECT_FOUR)
     assert played_games(settings, range(4), game=CONNECT_FOUR, slots=1) == games

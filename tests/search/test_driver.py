@@ -45,13 +45,13 @@ def mixed_block():
     return block
 
 
-async def test_versions_of_one_step_are_asked_for_once_each():
+async def test_each_version_of_a_step_is_requested_once():
     block, network = mixed_block(), Network()
     assert await step(block, network) == 6
     assert sorted(network.requests) == [(1, 2), (2, 2), (3, 2)]
 
 
-async def test_answers_reach_the_leaves_they_belong_to():
+async def test_evaluations_reach_their_leaves():
     stepped, driven = mixed_block(), mixed_block()
     network = Network()
     while await step(stepped, network):
@@ -62,7 +62,7 @@ async def test_answers_reach_the_leaves_they_belong_to():
     assert {version for version, _ in network.requests} == {1, 2, 3}
 
 
-async def test_two_seats_of_one_game_keep_to_their_versions():
+async def test_two_seats_of_a_game_use_their_own_versions():
     block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_match(TIC_TAC_TOE.spec(), 15), slots=1)
     block.begin(0, seed=0, versions=[11, 22])
     seen = set()
@@ -76,7 +76,7 @@ async def test_two_seats_of_one_game_keep_to_their_versions():
 
 
 @pytest.mark.parametrize("failing", [(2,), (1, 2, 3)])
-async def test_failures_are_the_evaluators_own_error_and_cost_nothing(failing):
+async def test_errors_of_the_evaluator_propagate_and_change_nothing(failing):
     block, untroubled = mixed_block(), mixed_block()
     with pytest.raises(Overloaded, match="is busy"):
         await step(block, Network(failing=failing))
@@ -86,7 +86,7 @@ async def test_failures_are_the_evaluators_own_error_and_cost_nothing(failing):
     assert [block.take(slot).moves.tolist() for slot in range(6)] == [untroubled.take(slot).moves.tolist() for slot in range(6)]
 
 
-async def test_a_cancelled_step_cancels_its_requests_and_may_be_repeated():
+async def test_a_cancelled_step_cancels_its_requests_and_can_be_retried():
     block, network = mixed_block(), Network(hanging=(1, 2, 3))
     stepping = asyncio.create_task(step(block, network))
     await network.all_hang.wait()
@@ -116,7 +116,7 @@ async def test_a_block_runs_on_the_uniform_evaluator():
     assert block.finished() == list(range(6))
 
 
-def test_advance_gives_the_same_leaves_until_they_are_absorbed():
+def test_advance_returns_the_same_leaves_until_absorb():
     block = mixed_block()
     first = block.advance()
     states, versions = first.batch.states.copy(), first.versions.copy()
@@ -127,7 +127,7 @@ def test_advance_gives_the_same_leaves_until_they_are_absorbed():
     assert not np.array_equal(block.advance().batch.states, states)
 
 
-def test_games_may_begin_while_leaves_of_others_wait():
+def test_games_can_begin_while_leaves_of_others_are_pending():
     settings = SearchSettings(simulations=20)
     block, alone = SearchBlock(TIC_TAC_TOE, settings, slots=2), SearchBlock(TIC_TAC_TOE, settings, slots=1)
     block.begin(0, seed=0, versions=[1, 1], hold=True)

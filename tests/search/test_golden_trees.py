@@ -8,7 +8,7 @@ from golden_trees import CASES, FOLDER, as_text, run
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tree_is_the_stored_one_field_by_field(name):
+def test_the_tree_equals_the_stored_one_in_every_field(name):
     stored = json.loads((FOLDER / f"{name}.json").read_text())
     tree = json.loads(as_text(run(CASES[name])))
     assert tree.keys() == stored.keys()
@@ -25,7 +25,7 @@ def test_every_stored_tree_is_checked():
     assert {path.stem for path in FOLDER.glob("*.json")} == set(CASES)
 
 
-def test_cases_show_what_they_are_for():
+def test_stored_trees_cover_their_special_cases():
     trees = {name: json.loads((FOLDER / f"{name}.json").read_text()) for name in CASES}
     assert sum(trees["connect_four_in_flight"]["edges"]["flight"]) > 6
     assert trees["connect_four_in_flight"]["slot"]["pending"] > 1

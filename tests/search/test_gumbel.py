@@ -34,7 +34,7 @@ def test_visits_follow_the_published_schedule(case):
     assert table[considered].tolist() == schedule
 
 
-def test_rounds_halve_the_actions_until_two_are_left():
+def test_phases_halve_the_actions_until_two_are_left():
     _, _, schedule = SCHEDULES["sixteen in two hundred"]
     block = searched_block(CONNECT_FOUR, SearchSettings(simulations=42, root_policy="gumbel", gumbel_considered=4), [()])
     visits = sorted((edge["visits"] for edge in compiled_tree(block, 0)["edges"]), reverse=True)
@@ -42,7 +42,7 @@ def test_rounds_halve_the_actions_until_two_are_left():
     assert visits == [16, 16, 5, 5, 0, 0, 0]  # 42 = 4 * 5 + 2 * 11
 
 
-def test_target_is_the_improved_policy():
+def test_the_target_is_the_improved_policy():
     settings = SearchSettings(simulations=20, root_policy="gumbel", gumbel_considered=4, gumbel_value_scale=0.05)
     block = searched_block(CONNECT_FOUR, settings, [(3,)])
     tree = compiled_tree(block, 0)
@@ -91,7 +91,7 @@ def test_without_variates_the_search_does_not_depend_on_the_seed():
     assert compiled_tree(block, 0) == compiled_tree(block, 1) == compiled_tree(block, 2)
 
 
-def test_fast_searches_sample_as_well():
+def test_fast_searches_sample_variates():
     settings = SearchSettings(
         simulations=20, fast_simulations=3, full_search_share=0.01, root_policy="gumbel", gumbel_considered=3
     )

@@ -49,7 +49,7 @@ def test_trees_equal_the_reference(mode, game):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("game", TABLES, ids=lambda game: game.row_choice)
-def test_hidden_hands_and_cards_on_their_way_change_nothing(mode, game):
+def test_hidden_hands_and_cards_in_play_change_nothing(mode, game):
     for plies in (game.players, 2 * game.players + 1, 5 * game.players + game.players - 1):
         opening, state = opening_of(game, plies, plies)
         viewer = core.to_move(game, state)
@@ -92,7 +92,7 @@ def test_whole_games_are_played(mode, game):
 
 
 @pytest.mark.slow
-def test_foreseen_cards_are_distinct_and_unseen():
+def test_predicted_cards_are_distinct_and_unseen():
     game = TABLES[0]
     block = searched(game, SearchSettings(simulations=100, information="predict"), [()], seed=2)
     nodes = block._arena.nodes[0, : int(block._arena.slots[0]["nodes"])]
@@ -108,7 +108,7 @@ def test_foreseen_cards_are_distinct_and_unseen():
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("expected", "answer"), [(ROCK, PAPER), (PAPER, SCISSORS), (SCISSORS, ROCK)])
 @pytest.mark.slow
-def test_who_expects_a_choice_plays_what_beats_it(mode, expected, answer):
+def test_a_predicted_choice_is_countered(mode, expected, answer):
     game = games.make("rock_paper_scissors", turns=1)
     settings = SearchSettings(simulations=100, information=mode, dirichlet_fraction=0.0, temperature=0.0)
     block = SearchBlock(game, settings, slots=1)

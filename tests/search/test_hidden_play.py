@@ -44,18 +44,18 @@ class TestDecisionsUnderUncertainty:
         drive(block, network)
         return [block.analysis(slot) for slot in range(len(block))]
 
-    def test_a_dare_that_is_worth_nothing_on_average_is_declined(self):
+    def test_a_dare_without_expected_gain_is_declined(self):
         for analysis in self.chosen(Coin(), "determinise", silent):
             assert analysis.principal_variation == (SAFE,)
             assert analysis.values[DARE] < 0.25
             assert analysis.visits[DARE] > 3
 
-    def test_the_same_search_with_the_coin_in_sight_would_dare(self):
+    def test_an_open_search_that_sees_the_coin_dares(self):
         for analysis in self.chosen(Coin(in_sight=True), "open", silent):
             assert analysis.principal_variation[0] == DARE
             assert analysis.values[DARE] > 0.8
 
-    def test_an_opponent_who_gives_the_coin_away_is_understood(self):
+    def test_an_opponent_whose_policy_reveals_the_coin_is_exploited(self):
         """Their policy sees what they see; the searcher tells worlds apart by what follows from it."""
         for analysis in self.chosen(Coin(), "determinise", telling):
             assert analysis.principal_variation == (DARE,)
@@ -90,7 +90,7 @@ class TestWhomItAsks:
             yield block, leaves
             block.absorb(*answer(leaves, game))
 
-    def test_predict_asks_once_for_each_new_node_with_the_head_and_nobody_else(self):
+    def test_predict_requests_each_new_node_once_with_the_extra_head(self):
         asked = 0
         for block, leaves in self.rows(THREE, "predict", simulations=50, versions=[4, 5, 6]):
             assert leaves.batch.extra_heads == 1
@@ -102,7 +102,7 @@ class TestWhomItAsks:
         assert asked == (~over).sum()
         assert block.counters.simulations == 51 == asked + tree["visits"][over].sum()
 
-    def test_determinise_asks_for_each_choice_of_an_opponent_and_for_each_new_node(self):
+    def test_determinise_requests_each_opponents_choice_and_each_new_node(self):
         """The first simulations each take one round: two opponents choose, then the searcher's view is evaluated."""
         asked = []
         for _, leaves in self.rows(THREE, "determinise", simulations=3, versions=[4, 5, 6]):
@@ -113,7 +113,7 @@ class TestWhomItAsks:
         assert asked[1:4] == [*others, searcher]
         assert len(asked) >= 1 + 3 * 3
 
-    def test_each_choice_is_asked_of_the_model_of_its_seat_from_its_own_view(self):
+    def test_each_choice_is_requested_from_its_seats_model_and_view(self):
         """A row whose hand is the searcher's goes to their version; the others' hands never overlap with it."""
         hand = None
         checked = 0
@@ -130,7 +130,7 @@ class TestWhomItAsks:
                 checked += 1
         assert checked > 80
 
-    def test_a_seat_without_a_model_is_taken_to_play_like_the_searcher(self):
+    def test_a_seat_without_a_model_is_simulated_with_the_searchers(self):
         versions = [EXTERNAL] * 3
         state = SearchBlock(THREE, SearchSettings(information="determinise"), slots=1)
         state.begin(0, seed=2, versions=versions)
@@ -139,7 +139,7 @@ class TestWhomItAsks:
         found = {int(leaves.versions[0]) for _, leaves in self.rows(THREE, "determinise", simulations=20, versions=versions)}
         assert found == {5}
 
-    def test_new_versions_count_from_the_next_search_on(self):
+    def test_new_versions_apply_from_the_next_search(self):
         seen = []
         for block, leaves in self.rows(THREE, "determinise", simulations=10, versions=[1, 1, 1]):
             block.set_versions(0, [2, 2, 2])
@@ -161,7 +161,7 @@ def _flat(evaluation):
 
 class TestPredictions:
     @pytest.mark.parametrize("game", [THREE, TWO])
-    def test_foreseen_plays_are_distinct_and_unseen(self, game):
+    def test_predicted_plays_are_distinct_and_unseen(self, game):
         block = searched(game, SearchSettings(simulations=150, information="predict"), [()], seed=6)
         nodes = block._arena.nodes[0, : int(block._arena.slots[0]["nodes"])]
         viewer = int(nodes["to_move"][0])
@@ -175,7 +175,7 @@ class TestPredictions:
             assert not any(known >> card & 1 for card in plays)
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_values_are_the_searchers_on_every_level(self, mode):
+    def test_values_are_for_the_searcher_at_every_level(self, mode):
         """The network calls every position good for who is asked; nothing is turned over on the way up."""
         game = SealedBids(players=3, cards=60, hand=8)
         seats = np.array([0.5, -0.25, -0.125], dtype=np.float32)  # who is asked, next, next but one
@@ -188,7 +188,7 @@ class TestPredictions:
         np.testing.assert_allclose(analysis.value, np.roll(seats, analysis.to_move), atol=1e-6)
         np.testing.assert_allclose(analysis.values, 0.5, atol=1e-6)
 
-    async def test_heads_come_back_at_the_rows_of_their_version(self):
+    async def test_extra_heads_are_returned_in_the_rows_of_their_version(self):
         block = SearchBlock(THREE, SearchSettings(simulations=4, information="predict"), slots=5)
         for slot in range(5):
             block.begin(slot, seed=slot, versions=[1 + slot % 2] * 3)
@@ -202,7 +202,7 @@ class TestPredictions:
         np.testing.assert_array_equal(found.value, wanted_value)
         np.testing.assert_array_equal(found.extra_heads, wanted_heads)
 
-    async def test_the_driver_hands_the_head_on_also_where_versions_differ(self):
+    async def test_the_driver_passes_extra_heads_for_several_versions(self):
         block = SearchBlock(THREE, SearchSettings(simulations=4, information="predict"), slots=3)
         for slot in range(3):
             block.begin(slot, seed=slot, versions=[1 + slot] * 3)
@@ -213,7 +213,7 @@ class TestPredictions:
 
 class TestSeatsFromOutside:
     @pytest.mark.parametrize("mode", MODES)
-    def test_outside_moves_and_held_searches_take_turns(self, mode):
+    def test_external_moves_and_held_searches_alternate(self, mode):
         block = SearchBlock(THREE, SearchSettings(simulations=12, information=mode), slots=2)
         block.begin(0, seed=1, versions=[1, EXTERNAL, 2])
         block.begin(1, seed=1, versions=[1, EXTERNAL, 2], hold=True)
@@ -232,7 +232,7 @@ class TestSeatsFromOutside:
         assert [move.model_version for move in plain.searched] == [1 + seats[m.ply] // 2 for m in plain.searched]
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_an_analysis_names_one_move_since_others_move_in_between(self, mode):
+    def test_an_analysis_has_a_line_of_one_move(self, mode):
         analysis = searched(THREE, SearchSettings(simulations=100, information=mode), [()]).analysis(0)
         assert len(analysis.principal_variation) == 1
         assert analysis.visits.sum() == 100
@@ -240,12 +240,12 @@ class TestSeatsFromOutside:
 
 
 class TestRefusals:
-    def test_an_open_search_of_secrets_says_what_to_set(self):
+    def test_an_open_search_of_hidden_information_is_refused(self):
         with pytest.raises(ValueError, match=r"game of hidden information.*information=determinise, .*or simulations=0"):
             SearchBlock(THREE, SearchSettings(), slots=1)
 
     @pytest.mark.parametrize("information", ["open", *MODES])
-    def test_without_a_search_every_mode_will_do(self, information):
+    def test_without_a_search_every_mode_is_accepted(self, information):
         settings = SearchSettings(simulations=0, fast_simulations=0, information=information, temperature_end=1.0)
         block = SearchBlock(THREE, settings, slots=1)
         block.begin(0, seed=3, versions=[1, 1, 1])
@@ -255,16 +255,16 @@ class TestRefusals:
         assert len(block.take(0).moves) == 9
 
     @pytest.mark.parametrize("information", MODES)
-    def test_a_game_without_secrets_is_searched_openly(self, information):
-        with pytest.raises(ValueError, match=r"nothing in connect_four is hidden.*information=open"):
+    def test_a_game_of_perfect_information_needs_information_open(self, information):
+        with pytest.raises(ValueError, match=r"connect_four is a game of perfect information.*information=open"):
             SearchBlock(CONNECT_FOUR, SearchSettings(information=information), slots=1)
 
-    def test_predict_needs_a_game_that_foresees(self):
+    def test_predict_needs_a_game_with_the_rules_of_prediction(self):
         with pytest.raises(ValueError, match="coin has no rule foresee, play_foreseen"):
             SearchBlock(Coin(), SearchSettings(information="predict"), slots=1)
 
     @pytest.mark.parametrize("wrong", [{"leaves_per_game": 2}, {"repetition": "path"}])
-    def test_one_leaf_at_a_time_and_no_repetition(self, wrong):
+    def test_hidden_information_needs_one_leaf_per_game_and_no_repetition(self, wrong):
         with pytest.raises(ValueError, match="needs leaves_per_game=1 and repetition=off"):
             SearchSettings(information="predict", **wrong)
 
@@ -277,7 +277,7 @@ class TestRefusals:
             ((np.full((1, 11), -0.1),), "finite numbers from 0 up"),
         ],
     )
-    def test_a_missing_or_unsound_head_is_refused_and_the_leaf_still_waits(self, heads, message):
+    def test_a_missing_or_invalid_head_is_refused_and_the_leaf_still_waits(self, heads, message):
         block = SearchBlock(THREE, SearchSettings(simulations=3, information="predict"), slots=1)
         block.begin(0, seed=3, versions=[1, 1, 1])
         leaves = block.advance()

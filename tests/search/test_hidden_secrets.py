@@ -16,7 +16,7 @@ BUDGET = 60
 
 
 @pytest.mark.parametrize("game", [THREE, TWO, Coin(), Coin(in_sight=True)], ids=str)
-def test_the_toys_keep_the_laws_of_games(game):
+def test_the_toys_conform_to_the_game_contract(game):
     check_game(game, games=15)
 
 
@@ -76,7 +76,7 @@ def test_secret_choices_of_the_same_round_give_the_same_visits_and_the_same_move
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_sampled_moves_do_not_depend_on_hidden_hands_either(mode):
+def test_sampled_moves_do_not_depend_on_hidden_hands(mode):
     moves = []
     settings = SearchSettings(simulations=20, information=mode, temperature_end=1.0)
     for deal in range(3):
@@ -91,7 +91,7 @@ def test_sampled_moves_do_not_depend_on_hidden_hands_either(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_game_depends_on_its_seed_and_not_on_its_neighbours(mode):
+def test_a_game_depends_on_its_seed_and_not_on_other_slots(mode):
     settings = SearchSettings(simulations=16, information=mode, dirichlet_alpha=0.5)
 
     def games(seeds, slots):
@@ -131,7 +131,7 @@ def test_an_abandoned_search_leaves_nothing_behind(mode):
         block.take(1)
 
 
-def test_own_nodes_have_the_same_legal_actions_whatever_was_dealt():
+def test_nodes_of_a_view_have_the_same_legal_actions_in_every_determinisation():
     """The view decides the legal actions, so every visit of a node finds every one of its edges."""
     for seed in range(20):
         state = new_state(THREE, seed=seed)
@@ -146,7 +146,7 @@ def test_own_nodes_have_the_same_legal_actions_whatever_was_dealt():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_visit_of_a_node_goes_on_to_one_of_its_edges(mode):
+def test_the_visits_of_a_node_are_those_of_its_edges(mode):
     block = searched(THREE, SearchSettings(simulations=300, information=mode), [()], seed=5)
 
     def check(node):

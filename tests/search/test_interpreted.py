@@ -42,7 +42,7 @@ for mode in ("predict", "determinise"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [PROGRAM, HIDDEN.format(folder=str(Path(__file__).parent))], ids=["open", "hidden"])
-def test_plain_python_plays_the_games_that_compiled_code_plays(program):
+def test_plain_python_and_compiled_code_play_the_same_games(program):
     outputs = []
     for disabled in ("0", "1"):
         environment = {**os.environ, "NUMBA_DISABLE_JIT": disabled}

@@ -137,13 +137,13 @@ class Driver:
     database=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-def test_trees_stay_within_bounds_and_add_up_whatever_happens(commands, settings, game):
+def test_trees_stay_within_bounds_and_consistent_under_any_commands(commands, settings, game):
     driver = Driver(SearchBlock(game, settings, slots=SLOTS))
     for command, choice in commands:
         driver.step(command, choice)
 
 
-def test_the_largest_subtree_possible_is_kept_and_searched_on():
+def test_the_largest_possible_subtree_is_kept_and_extended():
     """A root with one child that was visited every time: the kept tree has all the memory but one node."""
     settings = SearchSettings(simulations=25, dirichlet_fraction=0.0, temperature=0.0)
     block = SearchBlock(CONNECT_FOUR, settings, slots=1)
@@ -168,7 +168,7 @@ def test_the_largest_subtree_possible_is_kept_and_searched_on():
 
 
 @pytest.mark.parametrize("leaves", [1, 8, 64])
-def test_more_leaves_than_simulations_do_no_harm(leaves):
+def test_more_leaves_than_simulations_are_accepted(leaves):
     settings = SearchSettings(simulations=3, leaves_per_game=leaves, dirichlet_fraction=0.0)
     block = SearchBlock(CONNECT_FOUR, settings, slots=2)
     for slot in range(2):

@@ -42,7 +42,7 @@ def test_the_arrays_of_a_block_grow_with_games_and_simulations():
     )
 
 
-def test_an_empty_block_takes_little_memory_whatever_it_may_grow_to():
+def test_an_empty_block_takes_little_memory():
     block = SearchBlock(CONNECT_FOUR, SearchSettings(simulations=100_000), slots=64)
     assert block.nbytes > 500 * MIB
     block.begin(0, seed=0, versions=[1, 1])

@@ -24,8 +24,8 @@ class TestBegin:
     @pytest.mark.parametrize(
         ("wrong", "said"),
         [
-            ({"versions": [1]}, "1 versions for 2 seats"),
-            ({"versions": [1, 2, 3]}, "3 versions for 2 seats"),
+            ({"versions": [1]}, "got 1 versions for 2 seats"),
+            ({"versions": [1, 2, 3]}, "got 3 versions for 2 seats"),
             ({"versions": [1, 0]}, "version 0 .* EXTERNAL"),
             ({"versions": [-2, 1]}, "version -2 .* EXTERNAL"),
             ({"seed": -1}, "seed -1"),
@@ -70,7 +70,7 @@ class TestBegin:
         assert played[1].tag is None
         assert played[1].versions == (1, 1)
 
-    def test_a_slot_in_use_is_refused_whatever_it_does(self):
+    def test_a_slot_in_use_is_refused_in_every_state(self):
         block = new_block(slots=2)
         block.begin(0, seed=0, versions=[1, 1])
         block.begin(1, seed=0, versions=[EXTERNAL, 1])
@@ -96,7 +96,7 @@ class TestBegin:
                 with pytest.raises(IndexError, match=rf"slot {slot}.*2 slots"):
                     call()
 
-    def test_largest_seed_is_taken(self):
+    def test_the_largest_seed_is_accepted(self):
         block = new_block()
         block.begin(0, seed=2**63 - 1, versions=[1, 1])
         drive(block)
@@ -104,7 +104,7 @@ class TestBegin:
 
 
 class TestOtherCalls:
-    def test_moves_are_refused_where_nobody_waits_for_one(self):
+    def test_moves_are_refused_in_slots_that_do_not_wait(self):
         block = new_block()
         with pytest.raises(ValueError, match="slot 0 does not wait"):
             block.play(0, 0)
@@ -153,7 +153,7 @@ class TestOtherCalls:
         with pytest.raises(ValueError, match="slot 0 holds no searched position"):
             block.analysis(0)  # abandoned
 
-    def test_versions_of_the_wrong_kind_are_refused_later_too(self):
+    def test_invalid_versions_are_refused_by_set_versions(self):
         block = new_block()
         block.begin(0, seed=0, versions=[1, 1])
         for versions in ([2], [0, 1], [1, 2, 3]):
@@ -162,7 +162,7 @@ class TestOtherCalls:
         assert block.versions(0) == (1, 1)
 
     @pytest.mark.parametrize("threshold", [float("nan"), 1.5, -1.01])
-    def test_resignation_thresholds_that_are_no_values_are_refused(self, threshold):
+    def test_resignation_thresholds_out_of_range_are_refused(self, threshold):
         with pytest.raises(ValueError, match="resign"):
             new_block().set_resign_threshold(threshold)
 
@@ -207,7 +207,7 @@ class TestAnswers:
             (lambda p, v: (p, _with(v, (2, 1), 1.5)), "value of leaf 2"),
         ],
     )
-    def test_answers_that_cannot_be_are_refused_and_may_be_given_again(self, spoil, said):
+    def test_invalid_evaluations_are_refused_and_can_be_retried(self, spoil, said):
         block = new_block(slots=3)
         for slot in range(3):
             block.begin(slot, seed=slot, versions=[1, 1], opening=[slot])
@@ -220,7 +220,7 @@ class TestAnswers:
         drive(block)
         assert block.finished() == [0, 1, 2]
 
-    def test_values_a_rounding_error_beyond_one_are_taken(self):
+    def test_values_a_rounding_error_beyond_one_are_accepted(self):
         block = new_block()
         block.begin(0, seed=0, versions=[1, 1])
         policy, _ = answer_hashed(block.advance(), 2)
@@ -260,13 +260,13 @@ class TestAnswers:
         assert failures > 20
         assert [block.take(slot).moves.tolist() for slot in range(2)] == [fine.take(slot).moves.tolist() for slot in range(2)]
 
-    async def test_a_step_with_nothing_to_search_asks_nobody(self):
+    async def test_a_step_with_nothing_to_search_sends_no_request(self):
         block = new_block()
         assert await step(block, UniformEvaluator(2)) == 0
 
     @given(st.integers(0, 1), st.sampled_from([np.nan, np.inf, -np.inf, -1.0, 1e30]))
     @hypothesis.settings(deadline=None, derandomize=True, database=None)
-    def test_no_bad_number_reaches_the_tree(self, where, bad):
+    def test_no_invalid_number_reaches_the_tree(self, where, bad):
         block = new_block()
         block.begin(0, seed=0, versions=[1, 1])
         answer = list(answer_hashed(block.advance(), 2))

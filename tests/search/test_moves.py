@@ -24,16 +24,16 @@ def chosen_visits(played, move):
 
 
 class TestTemperature:
-    def test_zero_plays_a_most_visited_move(self):
+    def test_temperature_zero_plays_a_most_visited_move(self):
         for played in played_games(SearchSettings(simulations=30, temperature=0.0)):
             for move in played.searched:
                 assert chosen_visits(played, move) == move.visits.max()
 
-    def test_it_falls_linearly_to_its_end(self):
+    def test_the_temperature_falls_linearly_to_its_end(self):
         settings = compile_settings(SearchSettings(temperature=1.0, temperature_end=0.2, temperature_plies=8))
         assert [temperature_at(settings, ply) for ply in (0, 2, 4, 8, 30)] == pytest.approx([1.0, 0.8, 0.6, 0.2, 0.2])
 
-    def test_without_plies_it_has_its_end_at_once(self):
+    def test_without_plies_the_temperature_is_at_its_end_at_once(self):
         settings = compile_settings(SearchSettings(temperature=1.0, temperature_end=0.3, temperature_plies=0))
         assert temperature_at(settings, 0) == 0.3
 
@@ -47,7 +47,7 @@ class TestTemperature:
         assert not all(early)
 
     @pytest.mark.slow
-    def test_one_plays_in_proportion_to_visits(self):
+    def test_temperature_one_plays_in_proportion_to_visits(self):
         settings = SearchSettings(simulations=50, dirichlet_fraction=0.0)
         tree = compiled_tree(searched_block(CONNECT_FOUR, settings, [()]), 0)
         shares = np.array([edge["visits"] for edge in tree["edges"]]) / 50
@@ -77,7 +77,7 @@ class TestTemperature:
 class TestPlayoutCaps:
     SETTINGS = SearchSettings(simulations=40, fast_simulations=8, full_search_share=0.25, forced_playouts=2.0)
 
-    def test_the_share_of_full_searches_is_the_setting(self):
+    def test_the_share_of_full_searches_matches_the_setting(self):
         flags = [move.flags for played in played_games(self.SETTINGS, games=64) for move in played.searched]
         assert len(flags) > 1000
         assert 0.21 < np.mean([bool(flag & FULL_SEARCH) for flag in flags]) < 0.29
@@ -169,7 +169,7 @@ def check_searched(game, settings, moves, move):
     )
 
 
-def test_visits_equal_the_budget_also_when_a_subtree_is_kept():
+def test_visits_equal_the_budget_with_and_without_a_kept_subtree():
     for played in played_games(SearchSettings(simulations=30)):
         assert all(move.visits.sum() == 30 for move in played.searched)
 
@@ -203,7 +203,7 @@ def test_targets_without_forced_playouts_are_the_visits():
         assert all(len(move.target) == 0 for move in played.searched)
 
 
-def test_games_taken_are_copies():
+def test_taken_games_are_copies():
     block = SearchBlock(TIC_TAC_TOE, SearchSettings(simulations=10), slots=1)
     texts = []
     for seed in (0, 1):

@@ -11,7 +11,7 @@ from zerofleet.search import SearchBlock, SearchSettings
 PLAIN = SearchSettings(simulations=0, fast_simulations=0, temperature_end=1.0)
 
 
-def test_each_position_is_evaluated_once_and_nothing_below_it():
+def test_only_root_positions_are_evaluated_and_each_once():
     block = SearchBlock(CONNECT_FOUR, PLAIN, slots=1)
     block.begin(0, seed=1, versions=[1, 1])
     asked = 0
@@ -23,7 +23,7 @@ def test_each_position_is_evaluated_once_and_nothing_below_it():
     assert block.counters.simulations == asked
 
 
-def test_moves_are_drawn_with_the_probabilities_of_the_policy():
+def test_moves_are_sampled_from_the_policy():
     block = SearchBlock(CONNECT_FOUR, PLAIN, slots=2000)
     for slot in range(len(block)):
         block.begin(slot, seed=slot, versions=[1, 1])
@@ -37,7 +37,7 @@ def test_moves_are_drawn_with_the_probabilities_of_the_policy():
     assert np.all(np.abs(counts - wanted) < 4.5 * deviation)
 
 
-def test_without_temperature_the_likeliest_move_is_played():
+def test_without_temperature_the_move_of_largest_prior_is_played():
     block = searched_block(CONNECT_FOUR, PLAIN.model_copy(update={"temperature": 0.0, "temperature_end": 0.0}), [()])
     root = block.analysis(0)
     block.play(0, int(root.actions[root.priors.argmax()]))
@@ -61,12 +61,12 @@ def test_the_record_has_the_policy_as_target_and_no_visits():
     assert np.allclose(first.target / TARGET_UNIT, shares, atol=2e-4)
 
 
-def test_the_priors_carry_no_noise():
+def test_the_priors_have_no_noise():
     noisy = PLAIN.model_copy(update={"dirichlet_fraction": 0.9})
     priors = [searched_block(CONNECT_FOUR, settings, [()]).analysis(0).priors for settings in (PLAIN, noisy)]
     assert np.array_equal(*priors)
 
 
 def test_sequential_halving_without_simulations_is_refused():
-    with pytest.raises(ValidationError, match="root_policy=gumbel needs simulations of 1 and up"):
+    with pytest.raises(ValidationError, match="root_policy=gumbel needs simulations of at least 1"):
         SearchSettings(simulations=0, fast_simulations=0, root_policy="gumbel")

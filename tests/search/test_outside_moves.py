@@ -39,7 +39,7 @@ class TestExternalSeats:
         assert played.versions == (EXTERNAL, EXTERNAL)
         assert played.tag == "people"
 
-    def test_nothing_of_an_earlier_game_is_left_in_the_slot(self):
+    def test_a_slot_keeps_nothing_of_an_earlier_game(self):
         block = SearchBlock(TIC_TAC_TOE, PLAY, slots=1)
         for versions in ([1, 1], [EXTERNAL, EXTERNAL], [1, EXTERNAL]):
             block.begin(0, seed=1, versions=versions, opening=[0, 3])
@@ -52,7 +52,7 @@ class TestExternalSeats:
             assert [move.ply for move in played.searched] == searched
 
     @pytest.mark.parametrize("outsider", [0, 1])
-    def test_only_the_other_seat_is_searched(self, outsider):
+    def test_an_external_seat_is_not_searched(self, outsider):
         block = SearchBlock(CONNECT_FOUR, PLAY, slots=1)
         versions = [7, 7]
         versions[outsider] = EXTERNAL
@@ -70,7 +70,7 @@ class TestExternalSeats:
         assert len(played.searched) >= (len(played.moves) - 1) // 2
         assert {move.model_version for move in played.searched} == {7}
 
-    def test_a_seat_may_be_handed_over_in_mid_game(self):
+    def test_a_seat_can_change_from_external_to_model_during_a_game(self):
         block = SearchBlock(TIC_TAC_TOE, PLAY, slots=1)
         block.begin(0, seed=1, versions=[EXTERNAL, 3])
         block.play(0, 4)
@@ -87,7 +87,7 @@ class TestExternalSeats:
 
 
 class TestHeldSlots:
-    def test_a_held_slot_waits_after_each_search_for_whatever_is_played(self):
+    def test_a_held_slot_waits_after_each_search_and_accepts_any_move(self):
         block = SearchBlock(TIC_TAC_TOE, PLAY, slots=1)
         block.begin(0, seed=1, versions=[1, 1], hold=True)
         for action in (0, 1, 2, 3, 4, 5, 6):
@@ -106,7 +106,7 @@ class TestHeldSlots:
         assert analysis.actions.tolist() == [8]
         assert analysis.visits.tolist() == [40]
 
-    def test_held_slots_never_resign_on_their_own(self):
+    def test_held_slots_never_resign(self):
         settings = SearchSettings(simulations=10, resign_threshold=-0.1, resign_control_share=0.0)
         block = SearchBlock(TIC_TAC_TOE, settings, slots=1)
         block.begin(0, seed=1, versions=[1, 1], hold=True)
@@ -130,7 +130,7 @@ class TestHeldSlots:
         drive(block)
         assert compiled_tree(block, 0)["visits"] == 41
 
-    def test_without_reuse_every_search_begins_afresh(self):
+    def test_without_reuse_every_search_starts_with_an_empty_tree(self):
         settings = PLAY.model_copy(update={"reuse_subtree": False})
         block = searched_block(CONNECT_FOUR, settings, [(3, 3), (3, 3, 2)])
         block.play(0, 2)
@@ -138,7 +138,7 @@ class TestHeldSlots:
         assert compiled_tree(block, 0) == compiled_tree(block, 1)
 
 
-def test_the_subtree_outlives_a_move_from_outside():
+def test_an_external_move_keeps_the_subtree():
     block = SearchBlock(CONNECT_FOUR, PLAY, slots=1)
     block.begin(0, seed=1, versions=[1, EXTERNAL])
     drive(block)
@@ -149,7 +149,7 @@ def test_the_subtree_outlives_a_move_from_outside():
     assert compiled_tree(block, 0) == reply["child"]
 
 
-def test_new_versions_renew_the_tree_at_the_next_move():
+def test_a_new_version_resets_the_tree_at_the_next_move():
     block = SearchBlock(CONNECT_FOUR, PLAY, slots=1)
     block.begin(0, seed=1, versions=[1, 1], hold=True)
     drive(block)
@@ -168,7 +168,7 @@ def test_new_versions_renew_the_tree_at_the_next_move():
 
 
 class TestAnalysis:
-    def test_it_shows_the_root_as_the_tree_has_it(self):
+    def test_the_analysis_equals_the_root_of_the_tree(self):
         block = searched_block(CONNECT_FOUR, PLAY, [(3, 3, 3)])
         tree, analysis = compiled_tree(block, 0), block.analysis(0)
         mover = tree["to_move"]
@@ -202,13 +202,13 @@ class TestAnalysis:
         assert analysis.principal_variation == (2,)
         assert analysis.values[analysis.actions == 2].tolist() == [1.0]
 
-    def test_a_budget_of_one_shows_one_move(self):
+    def test_the_analysis_of_one_simulation_has_one_move(self):
         block = searched_block(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 1), [()])
         analysis = block.analysis(0)
         assert analysis.visits.sum() == 1
         assert len(analysis.principal_variation) == 1
 
-    def test_a_finished_search_can_be_read_while_others_go_on(self):
+    def test_a_completed_search_can_be_read_while_others_continue(self):
         block = SearchBlock(TIC_TAC_TOE, PLAY, slots=2)
         block.begin(0, seed=0, versions=[1, 1], hold=True, opening=[0, 2, 1, 3, 5, 4, 6])  # ends soon
         block.begin(1, seed=0, versions=[1, 1], hold=True)

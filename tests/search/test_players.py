@@ -31,7 +31,7 @@ def best_outcome(count, seat):
     return outcomes[best[0]], best
 
 
-def test_the_toy_keeps_the_laws_of_games():
+def test_the_toy_conforms_to_the_game_contract():
     check_game(GAME, games=50)
     assert sum(final_scores(GAME, replay(GAME, [2, 2, 2]))) == 0.0
 
@@ -65,7 +65,7 @@ def test_whole_games_of_three_players_equal_the_reference():
 
 
 @pytest.mark.parametrize("seat", range(SEATS))
-def test_the_answer_of_the_network_is_turned_to_seat_order(seat):
+def test_network_values_are_rotated_to_seat_order(seat):
     block = SearchBlock(GAME, SearchSettings(simulations=1, dirichlet_fraction=0.0), slots=1)
     block.begin(0, seed=seat, versions=[1] * SEATS, hold=True)  # the seed says who begins
     leaves = block.advance()
@@ -76,7 +76,7 @@ def test_the_answer_of_the_network_is_turned_to_seat_order(seat):
 
 
 @pytest.mark.slow
-def test_with_many_simulations_everybody_plays_the_best_move_of_max_n():
+def test_with_many_simulations_all_players_choose_the_max_n_move():
     states = [(count, seat) for count in range(GAME.limit) for seat in range(SEATS)]
     openings = {}
     for count, seat in states:
@@ -111,7 +111,7 @@ def _way_to(count, seat):
     return None
 
 
-def test_nobody_resigns_among_three():
+def test_no_player_resigns_in_a_game_of_three():
     settings = SearchSettings(simulations=5, resign_threshold=-0.01, resign_control_share=0.0)
     block = SearchBlock(GAME, settings, slots=20)
     for slot in range(20):
@@ -120,7 +120,7 @@ def test_nobody_resigns_among_three():
     assert all(block.take(slot).resigned_seat is None for slot in range(20))
 
 
-def test_outsiders_and_models_may_share_a_table():
+def test_external_seats_and_models_can_share_a_game():
     block = SearchBlock(GAME, SearchSettings(simulations=5), slots=1)
     block.begin(0, seed=0, versions=[EXTERNAL, 4, EXTERNAL])
     drive(block)

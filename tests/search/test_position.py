@@ -68,7 +68,7 @@ async def searched(moves, settings=SETTINGS, network=None, *, game=CONNECT_FOUR)
 
 
 @pytest.mark.parametrize("moves", PLIES)
-async def test_a_position_is_searched_as_a_block_that_is_stepped_by_hand(moves):
+async def test_a_searched_position_equals_a_block_stepped_by_hand(moves):
     assert as_values(await searched(moves)) == found_by_hand(moves)
 
 
@@ -88,7 +88,7 @@ async def test_no_positions_need_no_evaluation():
 
 
 @pytest.mark.parametrize("moves", PLIES)
-def test_a_state_is_searched_as_the_moves_that_lead_to_it(moves):
+def test_searching_a_state_equals_searching_its_moves(moves):
     state = replay(CONNECT_FOUR, moves)
     state.setflags(write=False)
     assert as_values(search_state(CONNECT_FOUR, answer, state, settings=SETTINGS, version=7, seed=5)) == found_by_hand(moves)
@@ -103,7 +103,7 @@ async def test_the_budget_is_spent_in_full_with_a_few_leaves_in_flight(simulatio
     assert max(network.batches) == settings.leaves_per_game == max(1, simulations // 8)
 
 
-async def test_without_simulations_the_likeliest_move_is_the_best():
+async def test_without_simulations_the_move_of_largest_prior_is_best():
     network = Network()
     analysis = await searched((3, 3, 2), SearchSettings.for_analysis(CONNECT_FOUR.spec(), 0), network)
     assert network.batches == [1]
@@ -121,7 +121,7 @@ async def test_moves_are_ranked_by_visits_and_then_by_prior():
     assert analysis.visits[analysis.actions == analysis.best_action] == analysis.visits.max()
 
 
-def test_a_search_ends_when_the_time_is_up_but_not_before_the_root_is_evaluated():
+def test_a_search_stops_in_time_but_after_the_evaluation_of_the_root():
     state, looks = replay(CONNECT_FOUR, (3,)), []
 
     def is_up(after):
@@ -179,7 +179,7 @@ def test_moves_of_an_opening_follow_the_given_position():
 
 
 @pytest.mark.slow
-async def test_where_something_is_hidden_one_leaf_is_in_flight_and_the_line_is_one_move():
+async def test_hidden_information_limits_pending_leaves_and_the_line_to_one():
     game, batches = games.make("take_six"), []
     spec = game.spec()
 

@@ -19,7 +19,7 @@ def visits_of(settings, answer, *, game=TIC_TAC_TOE, opening=()):
 
 
 @pytest.mark.parametrize("visits", [1, 2, 10, 400, 20_000])
-def test_exploration_is_alpha_zeros(visits):
+def test_exploration_follows_the_alphazero_formula(visits):
     settings = compile_settings(SearchSettings())
     assert exploration(settings, visits) == pytest.approx((math.log((visits + 19652 + 1) / 19652) + 1.25) * math.sqrt(visits))
 
@@ -71,7 +71,7 @@ def forced_roots():
         yield block, slot, compiled_tree(block, slot)
 
 
-def test_every_tried_child_has_its_forced_playouts():
+def test_every_visited_child_gets_its_forced_playouts():
     for _, _, tree in forced_roots():
         children = sum(edge["visits"] for edge in tree["edges"])
         for edge in tree["edges"]:
@@ -79,7 +79,7 @@ def test_every_tried_child_has_its_forced_playouts():
                 assert edge["visits"] >= math.sqrt(2.0 * edge["prior"] * (children - 1)) - 1
 
 
-def test_without_noise_nothing_is_forced():
+def test_without_noise_no_playouts_are_forced():
     forced = NOISY.model_copy(update={"dirichlet_fraction": 0.0})
     plain = forced.model_copy(update={"forced_playouts": 0.0})
     assert visits_of(forced, answer_hashed) == visits_of(plain, answer_hashed)
@@ -127,7 +127,7 @@ def pruned_weights(block, slot):
 
 
 class TestVirtualLoss:
-    def test_leaves_of_one_batch_differ(self):
+    def test_virtual_loss_makes_the_leaves_of_a_batch_differ(self):
         settings = SearchSettings(simulations=60, leaves_per_game=8, dirichlet_fraction=0.0)
         block = SearchBlock(CONNECT_FOUR, settings, slots=1)
         block.begin(0, seed=0, versions=[1, 1], hold=True)
@@ -140,7 +140,7 @@ class TestVirtualLoss:
         assert sum(sizes) == 61
         assert len(sizes) < 20
 
-    def test_nothing_of_it_is_left_afterwards(self):
+    def test_virtual_loss_is_removed_after_the_evaluations(self):
         tree = compiled_tree(
             searched_block(CONNECT_FOUR, QUIET.model_copy(update={"simulations": 50, "leaves_per_game": 7}), [()]), 0
         )

@@ -53,7 +53,7 @@ def test_a_resignation_before_the_first_move_is_accepted():
     validated(played, 0)
 
 
-def test_games_with_outsiders_are_accepted():
+def test_games_with_external_seats_are_accepted():
     block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 10), slots=1)
     block.begin(0, seed=0, versions=[EXTERNAL, 5])
     while not block.finished():
@@ -63,7 +63,7 @@ def test_games_with_outsiders_are_accepted():
     assert set(validated(block.take(0), 0).search.model_version.tolist()) == {5}
 
 
-def test_values_of_one_stay_within_the_bounds_of_a_record():
+def test_mean_values_of_one_stay_within_the_bounds_of_a_record():
     def answer_sure(leaves, players):
         policy, value = answer_hashed(leaves, players)
         value[:, 0], value[:, 1] = 1.0005, -1.0005

@@ -28,7 +28,7 @@ def cells_cut(block, slot):
     ]
 
 
-def test_the_toy_keeps_the_laws_of_games():
+def test_the_corridor_conforms_to_the_game_contract():
     check_game(GAME, games=50)
 
 
@@ -59,19 +59,19 @@ def test_whole_games_equal_the_reference_with_subtrees_kept_where_they_may_be(re
         assert played.scores == wanted.scores
 
 
-def test_without_the_rule_a_search_goes_round_and_round():
+def test_without_the_setting_a_search_cycles():
     block = searched_block(GAME, SearchSettings(simulations=200), [()], answer_uniform)
     assert cells_cut(block, 0) == []
 
 
-def test_a_position_on_the_way_from_the_root_is_worth_the_scores_as_they_stand():
+def test_a_position_recurring_on_the_path_has_its_current_scores():
     block = searched_block(GAME, SearchSettings(simulations=200, repetition="path"), [()], answer_uniform)
     cuts = cells_cut(block, 0)
     assert cuts
     assert all(value == pytest.approx((3 - cell) / 7) for cell, value in cuts)
 
 
-def test_a_search_of_a_game_that_only_goes_round_ends_by_itself_within_its_budget():
+def test_a_search_of_a_cyclic_game_ends_within_its_budget():
     block = searched_block(
         Corridor(cells=63, turns=64), SearchSettings(simulations=3000, repetition="path"), [()], answer_uniform
     )
@@ -79,7 +79,7 @@ def test_a_search_of_a_game_that_only_goes_round_ends_by_itself_within_its_budge
     assert root.visits.sum() == 3000
 
 
-def test_the_past_of_the_game_counts_only_where_history_is_asked_for():
+def test_earlier_positions_of_the_game_count_only_with_history():
     opening = [LEFT, RIGHT]  # the starting position again: whoever goes left repeats the second position
     path = searched_block(
         GAME, SearchSettings(simulations=1, repetition="path", dirichlet_fraction=0.0), [opening], answer_uniform
@@ -91,7 +91,7 @@ def test_the_past_of_the_game_counts_only_where_history_is_asked_for():
     assert cells_cut(past, 0) == [(2, pytest.approx(1 / 7))]
 
 
-def test_the_same_cells_with_the_other_player_to_move_are_another_position():
+def test_the_player_to_move_distinguishes_positions():
     start, later = replay(GAME, []), replay(GAME, [LEFT, RIGHT])
     turned = np.array([start[0], 1])
     assert core.repetition_key(GAME, start) == core.repetition_key(GAME, later)

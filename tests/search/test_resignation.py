@@ -27,7 +27,7 @@ def test_the_seat_that_has_lost_resigns_at_its_first_move(seat):
     assert not played.resignation_control
 
 
-def test_control_games_are_played_on_and_say_where_a_seat_would_have_resigned():
+def test_control_games_continue_and_record_would_be_resignations():
     settings = RESIGNING.model_copy(update={"resign_control_share": 1.0})
     (played,) = played_games(settings, answer_seat_loses)
     assert played.resignation_control
@@ -37,13 +37,13 @@ def test_control_games_are_played_on_and_say_where_a_seat_would_have_resigned():
     assert [move.flags for move in early] == [FULL_SEARCH | WOULD_RESIGN, FULL_SEARCH] * 2
 
 
-def test_the_share_of_control_games_is_the_setting():
+def test_the_share_of_control_games_matches_the_setting():
     settings = SearchSettings(simulations=1, resign_control_share=0.3)
     games = played_games(settings, answer_uniform, games=400, game=TIC_TAC_TOE, opening=(4,))
     assert 0.22 < sum(played.resignation_control for played in games) / 400 < 0.38  # 3.5 standard errors
 
 
-def test_minus_one_never_resigns_however_lost():
+def test_threshold_minus_one_never_resigns():
     def answer_hopeless(leaves, players):
         policy, value = answer_seat_loses(leaves, players)
         return policy, value / 0.9
@@ -54,7 +54,7 @@ def test_minus_one_never_resigns_however_lost():
     assert not any(move.flags & WOULD_RESIGN for move in played.searched)
 
 
-def test_the_threshold_of_a_running_block_may_change():
+def test_the_threshold_of_a_running_block_can_change():
     block = SearchBlock(CONNECT_FOUR, RESIGNING, slots=1)
     block.set_resign_threshold(-0.95)
     block.begin(0, seed=0, versions=[1, 1])
@@ -68,7 +68,7 @@ def test_the_threshold_of_a_running_block_may_change():
     assert len(played.moves) == 4
 
 
-def test_a_bad_root_with_a_good_move_is_no_reason_to_resign():
+def test_a_bad_root_with_a_good_move_does_not_resign():
     """The network thinks the first position lost, yet the best move leads to one it likes."""
 
     def answer(leaves, players):
@@ -80,7 +80,7 @@ def test_a_bad_root_with_a_good_move_is_no_reason_to_resign():
     assert played.resigned_seat is None
 
 
-def test_a_resignation_takes_nothing_from_the_moves_before():
+def test_a_resignation_leaves_earlier_moves_unchanged():
     settings = SearchSettings(simulations=20, resign_threshold=-0.35, resign_control_share=0.0)
     resigned = [p for p in played_games(settings, answer_hashed, games=30) if p.resigned_seat is not None]
     full = played_games(settings.model_copy(update={"resign_threshold": -1.0}), answer_hashed, games=30)

@@ -75,7 +75,7 @@ def test_fast_search_larger_than_the_full_one_is_refused():
     assert SearchSettings(simulations=10, fast_simulations=50).node_capacity >= 10
 
 
-def test_settings_of_play_and_matches_leave_nothing_to_chance():
+def test_settings_for_play_and_matches_are_deterministic():
     for settings in (SearchSettings.for_play(SPEC, 50), SearchSettings.for_match(SPEC, 50)):
         assert settings.simulations == 50
         assert settings.dirichlet_fraction == 0.0
@@ -87,11 +87,11 @@ def test_settings_of_play_and_matches_leave_nothing_to_chance():
     assert not SearchSettings.for_match(SPEC).reuse_subtree
 
 
-def test_players_of_a_game_that_can_go_round_cut_what_recurs_on_their_way():
+def test_play_settings_of_a_game_with_repetitions_cut_the_path():
     assert SearchSettings.for_play(SPEC).repetition == "off"
     assert SearchSettings.for_match(dataclasses.replace(SPEC, repeats=True)).repetition == "path"
 
 
-def test_cutting_on_the_path_keeps_no_subtree_since_what_was_on_the_way_is_behind_the_new_root():
+def test_cutting_on_the_path_keeps_no_subtree():
     assert compile_settings(SearchSettings(repetition="history")).reuse_subtree
     assert not compile_settings(SearchSettings(repetition="path")).reuse_subtree

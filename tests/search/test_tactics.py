@@ -101,7 +101,7 @@ def test_wins_in_two_are_found(game):
 
 
 @pytest.mark.slow
-def test_a_search_of_tic_tac_toe_knows_it_is_a_draw():
+def test_a_search_of_tic_tac_toe_values_it_as_a_draw():
     block = SearchBlock(TIC_TAC_TOE, SearchSettings.for_play(TIC_TAC_TOE.spec(), 5000), slots=1)
     block.begin(0, seed=0, versions=[1, 1], hold=True)
     drive(block, answer_uniform)

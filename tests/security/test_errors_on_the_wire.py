@@ -76,16 +76,16 @@ async def test_an_unexpected_failure_is_a_number_whatever_the_shape_of_the_call(
         assert "sesame" not in str(error_from(caught, target="the server"))
 
 
-async def test_a_request_that_cannot_be_read_tells_nothing_of_the_reader():
+async def test_the_error_for_an_unreadable_request_reveals_nothing_of_the_parser():
     async with answering(ValueError(SECRET)) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await channel.unary_unary("/any.Service/Unreadable")(b"x", timeout=20)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert caught.value.details() == "the bytes of the request are no message of /any.Service/Unreadable"
+    assert caught.value.details() == "the request bytes are not a message of /any.Service/Unreadable"
     assert "sesame" not in everything_said(caught.value)
 
 
-async def test_an_error_that_is_meant_for_the_caller_arrives_in_its_own_words():
+async def test_an_error_meant_for_the_caller_arrives_with_its_text():
     async with answering(InvalidRequest("shape [3, 4], want [3, 3]")) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await channel.unary_unary("/any.Service/One")(b"", timeout=20)

@@ -145,7 +145,7 @@ async def _strangers_do_not(fleet, inference, gatekeeper):
     async with ModelControl(inference, tls=tls) as control:
         with pytest.raises(PermissionRefused, match="needs a token"):
             await control.loaded()
-    for without, said in ((PLAIN, "it speaks TLS"), (Tls(tls.ca), "it wants a certificate of this client")):
+    for without, said in ((PLAIN, "the server requires TLS"), (Tls(tls.ca), "the server requires a client certificate")):
         async with GatekeeperClient(gatekeeper, token=worker, tls=without) as client:
             with pytest.raises(Unavailable, match=said):
                 await client.champion(MODEL)

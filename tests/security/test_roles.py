@@ -104,7 +104,7 @@ async def test_a_role_may_make_the_calls_of_its_row_and_no_others():
                 assert await _code(channel, method, token_metadata(token)) is wanted, (method, role)
 
 
-async def test_what_one_caller_may_is_not_remembered_for_the_next():
+async def test_permission_of_one_caller_is_not_cached_for_the_next():
     promote = "/zerofleet.v1.Gatekeeper/Promote"
     async with _server({token: role for role, token in TOKENS.items()}) as channel:
         for role, wanted in 3 * [(Role.OPERATOR, grpc.StatusCode.OK), (Role.WORKER, grpc.StatusCode.PERMISSION_DENIED)]:
@@ -119,13 +119,13 @@ async def test_no_call_is_made_without_a_token_or_with_a_wrong_one():
                 assert await _code(channel, method, metadata) is grpc.StatusCode.UNAUTHENTICATED, method
 
 
-async def test_a_second_token_behind_a_wrong_one_does_not_count():
+async def test_a_second_token_after_a_wrong_one_does_not_count():
     async with _server({token: role for role, token in TOKENS.items()}) as channel:
         metadata = (*token_metadata("wrong"), *token_metadata(TOKENS[Role.OPERATOR]))
         assert await _code(channel, "/zerofleet.v1.Gatekeeper/Promote", metadata) is grpc.StatusCode.UNAUTHENTICATED
 
 
-async def test_a_token_works_for_whoever_presents_it_and_as_often_as_he_likes_until_it_is_replaced():
+async def test_a_token_is_valid_for_any_holder_any_number_of_times_until_it_is_replaced():
     """What a thief or somebody who repeats what he read can do ends with the restart that leaves the token out."""
     method, old, new = "/zerofleet.v1.Gatekeeper/Promote", "o" * 24, "n" * 24
     works, ended = [grpc.StatusCode.OK] * 2, [grpc.StatusCode.UNAUTHENTICATED] * 2
@@ -135,7 +135,7 @@ async def test_a_token_works_for_whoever_presents_it_and_as_often_as_he_likes_un
             assert [await _code(channel, method, token_metadata(new)) for _ in range(2)] == of_new
 
 
-async def test_health_is_asked_without_a_token():
+async def test_health_checks_need_no_token():
     async with _server({token: role for role, token in TOKENS.items()}) as channel:
         assert await _code(channel, "/grpc.health.v1.Health/Check", ()) is grpc.StatusCode.OK
 
@@ -154,7 +154,7 @@ async def test_without_tokens_another_machine_may_not_make_the_operators_calls(m
             assert await _code(channel, method, ()) is wanted, method
 
 
-async def test_with_the_operators_token_alone_only_the_operators_calls_ask_for_it():
+async def test_with_an_operators_token_only_the_operators_calls_require_it():
     async with _server({}, admin_token="s3cret") as channel:
         for method, allowed in PERMISSIONS.items():
             wanted = grpc.StatusCode.UNAUTHENTICATED if allowed == {Role.OPERATOR} else grpc.StatusCode.OK
@@ -162,14 +162,14 @@ async def test_with_the_operators_token_alone_only_the_operators_calls_ask_for_i
             assert await _code(channel, method, token_metadata("s3cret")) is grpc.StatusCode.OK, method
 
 
-async def test_huge_metadata_is_refused_and_the_server_goes_on():
+async def test_oversized_metadata_is_refused_and_the_server_continues():
     async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
         huge = (("x-filler", "x" * (4 * MAX_METADATA_BYTES)),)
         assert await _code(channel, "/zerofleet.v1.Gatekeeper/GetChampion", huge) is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await _code(channel, "/zerofleet.v1.Gatekeeper/GetChampion", ()) is grpc.StatusCode.OK
 
 
-async def test_a_message_over_the_limit_is_refused_and_the_server_goes_on():
+async def test_a_message_over_the_limit_is_refused_and_the_server_continues():
     async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
         call = channel.unary_unary("/zerofleet.v1.Gatekeeper/Promote")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -191,7 +191,7 @@ class Keeping(grpc.aio.ServerInterceptor):
         return self.kept[method]
 
 
-async def test_what_one_caller_may_opens_nothing_for_the_next_even_if_its_handler_is_kept():
+async def test_permission_of_one_caller_does_not_extend_to_the_next_with_the_same_handler():
     guard = RoleInterceptor(TokenTable({token: role for role, token in TOKENS.items()}))
     server = grpc.aio.server(interceptors=[Keeping(), guard], options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers(_handlers())
@@ -209,7 +209,7 @@ async def test_what_one_caller_may_opens_nothing_for_the_next_even_if_its_handle
         await server.stop(None)
 
 
-async def test_a_refused_call_has_a_name_and_is_counted_as_what_it_asked_for():
+async def test_a_refused_call_has_an_id_and_is_counted_under_its_method():
     wanted = {}
     for method in PERMISSIONS:
         service, name = method.lstrip("/").split("/")

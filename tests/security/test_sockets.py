@@ -24,7 +24,7 @@ def test_the_directory_of_the_sockets_is_closed_to_others_whatever_the_umask(tmp
     assert RunPaths(tmp_path / "run").sockets.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_directory_that_was_left_open_is_closed(tmp_path):
+def test_a_socket_directory_with_open_permissions_is_closed(tmp_path):
     _open(tmp_path / "run").close()
     sockets = RunPaths(tmp_path / "run").sockets
     sockets.chmod(0o777)
@@ -41,7 +41,7 @@ def test_a_short_directory_for_a_long_path_is_closed_as_well(tmp_path, monkeypat
     assert sockets.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_directory_that_somebody_else_put_there_is_refused(tmp_path, monkeypatch):
+def test_a_socket_directory_of_another_user_is_refused(tmp_path, monkeypatch):
     """In a directory for temporary files anybody can make one of that name first."""
     root = tmp_path / "run"
     _open(root).close()

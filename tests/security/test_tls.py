@@ -73,14 +73,14 @@ def _clients(certificates, others):
 MATRIX = {
     "plain": {
         "plain": "hello",
-        "trusts": "does not speak TLS",
-        "trusts and shows": "does not speak TLS",
-        "shows alone": "does not speak TLS",
-        "trusts others": "does not speak TLS",
-        "shows a stranger's": "does not speak TLS",
+        "trusts": "does not use TLS",
+        "trusts and shows": "does not use TLS",
+        "shows alone": "does not use TLS",
+        "trusts others": "does not use TLS",
+        "shows a stranger's": "does not use TLS",
     },
     "encrypted": {
-        "plain": "it speaks TLS and this client does not: set tls_ca",
+        "plain": "the server requires TLS and this client does not use it: set tls_ca",
         "trusts": "hello",
         "trusts and shows": "hello",
         "shows alone": "not from an authority in the public authorities",
@@ -88,19 +88,19 @@ MATRIX = {
         "shows a stranger's": "hello",
     },
     "mutual": {
-        "plain": "it speaks TLS and this client does not: set tls_ca",
-        "trusts": "it wants a certificate of this client: set tls_identity",
+        "plain": "the server requires TLS and this client does not use it: set tls_ca",
+        "trusts": "the server requires a client certificate: set tls_identity",
         "trusts and shows": "hello",
         "shows alone": "not from an authority in the public authorities",
         "trusts others": "not from an authority in",
-        "shows a stranger's": "does not accept the certificate",
+        "shows a stranger's": "rejects the certificate",
     },
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MATRIX)
-async def test_who_reaches_whom_and_what_is_said_otherwise(certificates, others, kind):
+async def test_each_client_connects_to_each_server_or_gets_the_reason(certificates, others, kind):
     server = {"plain": PLAIN, "encrypted": Tls(None, certificates.root / "server"), "mutual": certificates.tls("server")}[kind]
     async with echoing(server) as address:
         for name, tls in _clients(certificates, others).items():
@@ -114,7 +114,7 @@ async def test_a_certificate_of_another_name_is_refused(certificates):
         assert "does not name localhost" in await _said(address.replace("127.0.0.1", "localhost"), certificates.tls("client"))
 
 
-async def test_the_certificate_of_a_client_cannot_pass_for_a_server(certificates, tmp_path):
+async def test_the_certificate_of_a_client_is_not_valid_for_a_server(certificates, tmp_path):
     """Not even one that names this machine."""
     key = load_pem_private_key((certificates.root / "client" / "tls.key").read_bytes(), password=None)
     client = x509.load_pem_x509_certificate((certificates.root / "client" / "tls.crt").read_bytes())
@@ -122,7 +122,7 @@ async def test_the_certificate_of_a_client_cannot_pass_for_a_server(certificates
     credentials = grpc.ssl_server_credentials([((certificates.root / "client" / "tls.key").read_bytes(), forged)])
     async with echoing(credentials=credentials) as address:
         said = await _said(address.replace("127.0.0.1", "localhost"), Tls(certificates.ca))
-        assert "cannot be reached: its certificate is not from" in said
+        assert "cannot be reached: the server's certificate is not from" in said
         assert "purpose" in said
 
 
@@ -137,7 +137,7 @@ async def test_an_expired_certificate_is_refused_by_clients(certificates):
     )
     credentials = grpc.ssl_server_credentials([((server / "tls.key").read_bytes(), old)])
     async with echoing(credentials=credentials) as address:
-        assert "its certificate has expired" in await _said(address, Tls(certificates.ca))
+        assert "the server's certificate has expired" in await _said(address, Tls(certificates.ca))
 
 
 async def test_an_expired_client_is_refused_by_the_server(certificates, tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ async def test_an_expired_client_is_refused_by_the_server(certificates, tmp_path
             patch.setattr("zerofleet.rpc.security.tls._require_identity", lambda *about: None)
             late = EchoClient(address, Tls(certificates.ca, directory))
         async with late:
-            with pytest.raises(Unavailable, match=r"does not accept this client's certificate: .* expired on"):
+            with pytest.raises(Unavailable, match=r"rejects this client's certificate: .* expired on"):
                 await late.say()
 
 
@@ -174,7 +174,7 @@ def _again(certificates, certificate, key, *, ends=None, names=()):
     return builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
-async def test_a_unix_socket_stays_plain_and_lies_in_a_directory_of_its_owner_alone(certificates, tmp_path):
+async def test_a_unix_socket_stays_plain_in_a_directory_private_to_its_owner(certificates, tmp_path):
     address = f"unix:{tmp_path}/sockets/echo.sock"
     async with echoing(certificates.tls("server"), address=address) as bound:
         assert bound == address
@@ -182,7 +182,7 @@ async def test_a_unix_socket_stays_plain_and_lies_in_a_directory_of_its_owner_al
         assert (tmp_path / "sockets").stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_directory_of_another_user_is_no_place_for_a_socket(tmp_path, monkeypatch):
+async def test_a_socket_in_a_directory_of_another_user_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 4711)
     monkeypatch.setattr("zerofleet.rpc.security.ports._ROOT", -1)
     with pytest.raises(ConfigurationError, match="belongs to user"):
@@ -202,7 +202,7 @@ def test_a_private_key_that_others_may_read_is_refused(certificates, tmp_path):
     tls = Tls(None, directory)
     for mode in (0o604, 0o620, 0o666):
         (directory / "tls.key").chmod(mode)
-        with pytest.raises(ConfigurationError, match=f"tls.key has mode {mode:04o} and is open to others; chmod 600"):
+        with pytest.raises(ConfigurationError, match=f"tls.key has mode {mode:04o} and is accessible to others; chmod 600"):
             tls.load()
     for mode in (0o400, 0o600, 0o440):  # Kubernetes gives a volume's files to a group of the pod's own
         (directory / "tls.key").chmod(mode)
@@ -215,21 +215,21 @@ def test_an_identity_is_a_directory_or_a_certificate_with_its_key_beside_it(cert
     assert Tls(None, tmp_path / "me.crt").load() == Tls(None, certificates.root / "client").load()
 
 
-def test_files_that_are_none_are_named(certificates, others, tmp_path):
+def test_unusable_certificate_files_are_named(certificates, others, tmp_path):
     nothing = tmp_path / "nothing"
     with pytest.raises(ConfigurationError, match=r"tls_ca: .*nothing cannot be read: No such file"):
         Tls(nothing).load()
     with pytest.raises(ConfigurationError, match=r"tls_identity: .*nothing cannot be read"):
         Tls(None, nothing).load()
     nothing.write_text("nothing")
-    with pytest.raises(ConfigurationError, match="holds no certificates in PEM"):
+    with pytest.raises(ConfigurationError, match="holds no PEM certificates"):
         Tls(nothing).load()
     shutil.copy(certificates.root / "client" / "tls.crt", tmp_path / "me.crt")
     shutil.copy(others.root / "client" / "tls.key", tmp_path / "me.key")
-    with pytest.raises(ConfigurationError, match="is not that of the certificate"):
+    with pytest.raises(ConfigurationError, match="does not match the certificate"):
         Tls(None, tmp_path / "me.crt").load()
     (tmp_path / "me.key").write_text("nothing")
-    with pytest.raises(ConfigurationError, match="holds no private key in PEM"):
+    with pytest.raises(ConfigurationError, match="holds no unencrypted PEM private key"):
         Tls(None, tmp_path / "me.crt").load()
 
 
@@ -281,7 +281,7 @@ async def test_no_call_fails_while_authority_and_certificates_are_renewed(tmp_pa
     assert len(set(seen)) == 3
     async with echoing(server) as address:
         assert await _said(address, others.tls("client")) == "hello"
-        assert "does not accept" in await _said(address, Tls(others.ca, _former(certificates)))
+        assert "rejects" in await _said(address, Tls(others.ca, _former(certificates)))
 
 
 async def _acquired(semaphore, times):
@@ -312,7 +312,7 @@ def _serial_shown(address, tls):
         return x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True)).serial_number
 
 
-async def test_what_cannot_be_used_is_passed_over_and_what_held_goes_on(tmp_path):
+async def test_unusable_new_files_are_ignored_and_the_previous_ones_stay_in_effect(tmp_path):
     certificates = make_certificates(tmp_path / "certificates")
     async with echoing(certificates.tls("server")) as address:
         assert await _said(address, certificates.tls("client")) == "hello"
@@ -328,7 +328,7 @@ async def test_what_cannot_be_used_is_passed_over_and_what_held_goes_on(tmp_path
         assert [entry["event"] for entry in said] == ["tls.renewed"]
 
 
-async def test_of_a_server_that_is_not_there_nothing_is_said_of_tls(certificates):
+async def test_the_error_about_an_absent_server_does_not_mention_tls(certificates):
     async with echoing() as address:
         pass
     for tls in (PLAIN, certificates.tls("client")):
@@ -347,11 +347,11 @@ async def test_of_a_server_that_is_not_there_nothing_is_said_of_tls(certificates
         ("nonsense", None),
     ],
 )
-def test_targets_name_hosts(target, place):
+def test_host_and_port_are_parsed_from_a_target(target, place):
     assert host_and_port(target) == place
 
 
-def test_nobody_connects_or_listens_but_in_the_one_place_for_each():
+def test_connections_and_ports_are_opened_in_one_place_each():
     """What is opened elsewhere would be plain whatever the settings say."""
     raw = re.compile(r"\b(insecure_channel|secure_channel|add_insecure_port|add_secure_port|InferenceServerClient)\(")
     found = {
@@ -363,7 +363,7 @@ def test_nobody_connects_or_listens_but_in_the_one_place_for_each():
     assert found == {"zerofleet/rpc/channels.py", "zerofleet/rpc/security/ports.py"}
 
 
-async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
+async def test_an_address_behind_a_name_is_verified_by_that_name(certificates):
     """As the gatekeeper asks each replica of the inference server by its address."""
     async with echoing(certificates.tls("elsewhere")) as address:
         name = f"dns:///elsewhere.example:{address.rpartition(':')[2]}"
@@ -374,7 +374,7 @@ async def test_one_address_behind_a_name_is_known_by_that_name(certificates):
         assert "does not name other.example" in await why_unreachable(address, tls, known_as="other.example:8001")
 
 
-async def test_a_watcher_that_cannot_connect_says_why_and_goes_on_when_it_can(certificates, tmp_path, monkeypatch):
+async def test_a_watcher_that_cannot_connect_reports_the_reason_and_recovers(certificates, tmp_path, monkeypatch):
     """It waits for ever otherwise, and nobody would know what for."""
     monkeypatch.setattr("zerofleet.rpc.gatekeeper_client.TELL_AFTER_S", 0.3)
     monkeypatch.setattr(channels, "LOOK_AGAIN_S", 0.0)
@@ -403,4 +403,4 @@ async def test_a_watcher_that_cannot_connect_says_why_and_goes_on_when_it_can(ce
     await server.stop(None)
     told = [entry["reason"] for entry in said if entry["event"] == "gatekeeper.unreachable"]
     assert len(told) == len(set(told))  # once for each reason
-    assert "its certificate is not from an authority in" in told[0]
+    assert "the server's certificate is not from an authority in" in told[0]

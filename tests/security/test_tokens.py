@@ -23,15 +23,15 @@ def test_each_token_has_its_role_and_others_have_none():
     [
         ("", "no line"),
         ("# only a remark", "no line"),
-        (f"root: {WORKER}", "line 1 .* names no role"),
-        (WORKER, "line 1 .* names no role"),
+        (f"root: {WORKER}", "line 1 .* has no valid role"),
+        (WORKER, "line 1 .* has no valid role"),
         (f"worker: {WORKER}\ntrainer: short", "line 2 .* 5 characters for trainer"),
         (f"worker: {'w' * 600}", "600 characters"),
         (f"worker: {WORKER} {WORKER}", "printable ASCII"),
         (f"worker: {WORKER}\noperator: {WORKER}", "line 2 .* repeats a token of worker"),
     ],
 )
-def test_tokens_that_make_no_table_are_refused_without_being_shown(text, complaint):
+def test_invalid_tokens_are_refused_without_being_shown(text, complaint):
     with pytest.raises(ConfigurationError, match=complaint) as caught:
         TokenTable.parse(text)
     assert WORKER not in str(caught.value)
@@ -63,7 +63,7 @@ def test_commands_take_certificates_from_the_environment():
     assert not PLAIN
 
 
-def test_a_service_that_a_command_keeps_to_itself_is_told_no_token():
+def test_a_service_started_by_a_command_gets_no_token():
     secret = {f"ZEROFLEET_TOKEN{s}{file}": "x" for s in ("", "S") for file in ("", "_FILE")}
     assert without_credentials({**secret, "PATH": "/bin", "ZEROFLEET_TOKENIZER": "y"}) == {
         "PATH": "/bin",

@@ -60,7 +60,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.0)
 
 
-async def test_leaves_of_a_version_that_is_gone_get_a_uniform_evaluation_and_others_their_own(patient, monkeypatch):
+async def test_only_leaves_of_a_retired_version_get_a_uniform_evaluation(patient, monkeypatch):
     uniform = module.uniform_answer
     made: list[int] = []
     monkeypatch.setattr(module, "uniform_answer", lambda batch, spec: made.append(len(batch)) or uniform(batch, spec))
@@ -73,13 +73,13 @@ async def test_leaves_of_a_version_that_is_gone_get_a_uniform_evaluation_and_oth
     assert made == [2]
 
 
-async def test_nothing_uniform_is_made_while_every_version_is_served(patient, monkeypatch):
+async def test_no_evaluation_is_uniform_while_every_version_is_served(patient, monkeypatch):
     monkeypatch.setattr(module, "uniform_answer", None)
     found, gone = await patient(Scripted()).evaluate(leaves(1, 2, 1))
     assert (gone, found.value[:, 0].tolist()) == (set(), [1, 2, 1])
 
 
-async def test_a_failure_that_passes_is_retried_and_counted_once_for_each_request_that_is_sent_again(patient):
+async def test_a_transient_failure_is_retried_and_each_retry_is_counted_once(patient):
     reasons = [Unavailable("away"), Overloaded("full"), Overloaded("full"), ModelNotFound("still loading")]
     counters = {
         kind: metrics.EVAL_RETRIES.labels(reason=kind)._value for kind in ("Unavailable", "Overloaded", "ModelNotFound")
@@ -93,7 +93,7 @@ async def test_a_failure_that_passes_is_retried_and_counted_once_for_each_reques
 
 
 @pytest.mark.parametrize(("tell_after_s", "events"), [(3600.0, []), (0.0, ["inference.away", "inference.back"])])
-async def test_only_failures_that_last_are_told_and_each_outage_once(patient, monkeypatch, tell_after_s, events):
+async def test_only_lasting_failures_are_logged_and_each_outage_once(patient, monkeypatch, tell_after_s, events):
     monkeypatch.setattr(module, "TELL_AFTER_S", tell_after_s)
     with structlog.testing.capture_logs() as logs:
         await patient(Scripted(Unavailable("away"), Unavailable("away"))).evaluate(leaves(2))

@@ -46,7 +46,7 @@ def test_a_worker_imports_no_torch() -> None:
     assert done.stdout == "False\n", done.stderr
 
 
-async def test_a_worker_without_gatekeeper_and_server_waits_and_ends_when_asked(tmp_path: Path) -> None:
+async def test_a_worker_without_gatekeeper_and_server_waits_and_exits_on_sigterm(tmp_path: Path) -> None:
     words = ["-m", "selfplay_worker", "--run-dir", str(tmp_path), "--game", "tic_tac_toe", "--preset", "tiny"]
     pipe = asyncio.subprocess.PIPE
     async with asyncio.timeout(60):
@@ -77,10 +77,10 @@ def test_seeds_differ_by_run_worker_incarnation_and_number() -> None:
         ((-1.0,) * 5 + (1.0,), "sixth_player"),
     ],
 )
-def test_outcomes_have_few_names(scores: tuple[float, ...], outcome: str) -> None:
+def test_outcome_labels_are_bounded(scores: tuple[float, ...], outcome: str) -> None:
     assert outcome_of(scores) == outcome
 
 
-def test_a_worker_without_a_name_takes_host_and_process(tmp_path: Path) -> None:
+def test_a_worker_without_a_name_is_named_by_host_and_process(tmp_path: Path) -> None:
     settings = WorkerSettings.model_validate({"run_dir": tmp_path, "game": "tic_tac_toe"})
     assert settings.name.rpartition("-")[2].isdigit()

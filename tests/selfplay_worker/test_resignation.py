@@ -55,13 +55,13 @@ def see(statistic: ResignationCalibration, *finished: PlayedGame) -> None:
         statistic.finished(statistic.started(), game)
 
 
-def test_nobody_resigns_without_evidence() -> None:
+def test_no_player_resigns_without_evidence() -> None:
     statistic = calibration(min_games=4)
     see(statistic, *[LOST_AS_FEARED] * 3)
     assert statistic.threshold() == NEVER
 
 
-def test_the_highest_threshold_without_too_many_false_alarms_is_chosen() -> None:
+def test_the_highest_threshold_with_a_low_enough_false_rate_is_chosen() -> None:
     statistic = calibration()
     see(statistic, *[LOST_AS_FEARED] * 30)
     assert statistic.threshold() == pytest.approx(-0.5)
@@ -71,7 +71,7 @@ def test_the_highest_threshold_without_too_many_false_alarms_is_chosen() -> None
     assert statistic.threshold() == pytest.approx(-0.5)
 
 
-def test_a_threshold_below_the_false_alarms_is_still_found() -> None:
+def test_a_threshold_below_the_false_resignations_is_still_found() -> None:
     statistic = calibration()
     sure = played(X_WINS, {1: -0.975})
     see(statistic, *[sure] * 10, *[FALSE_ALARM] * 10)
@@ -80,7 +80,7 @@ def test_a_threshold_below_the_false_alarms_is_still_found() -> None:
     assert statistic.false_ratio(-0.9) == 0.5
 
 
-def test_a_draw_is_not_lost() -> None:
+def test_resigning_a_drawn_game_is_false() -> None:
     statistic = calibration(min_games=1)
     see(statistic, DRAWN_ALARM)
     assert statistic.threshold() == NEVER
@@ -95,7 +95,7 @@ def test_only_the_first_resignation_of_a_game_counts() -> None:
     assert statistic.false_ratio(-0.95) == 0.0
 
 
-def test_games_that_may_resign_say_nothing() -> None:
+def test_games_with_resignation_do_not_enter_the_statistic() -> None:
     statistic = calibration(min_games=1)
     see(statistic, played(X_WINS, {1: -0.9}, control=False))
     assert statistic.threshold() == NEVER
@@ -143,7 +143,7 @@ def test_the_rate_of_false_resignations_stays_at_the_target_with_noisy_values() 
     assert 0.0 < statistic.false_ratio(chosen) <= 0.05
 
 
-def test_a_highest_threshold_of_minus_one_turns_resignation_off() -> None:
+def test_an_upper_bound_of_minus_one_disables_resignation() -> None:
     statistic = calibration(highest=-1.0, min_games=1)
     assert not statistic.enabled
     see(statistic, LOST_AS_FEARED)

@@ -22,13 +22,13 @@ sys.stdin.read()
 """
 
 
-def test_games_are_taken_once_from_any_place_on(tmp_path: Path) -> None:
+def test_each_game_is_taken_once_from_any_starting_point(tmp_path: Path) -> None:
     shares = Shares(tmp_path / "warm_start", 4, first=6)
     assert [shares.take() for _ in range(5)] == [2, 3, 0, 1, None]
     shares.close()
 
 
-def test_what_is_given_back_is_taken_again_and_what_is_finished_is_not(tmp_path: Path) -> None:
+def test_a_game_given_back_is_taken_again_and_a_finished_one_is_not(tmp_path: Path) -> None:
     shares = Shares(tmp_path / "warm_start", 2)
     assert (shares.take(), shares.take()) == (0, 1)
     shares.finish(0)
@@ -38,7 +38,7 @@ def test_what_is_given_back_is_taken_again_and_what_is_finished_is_not(tmp_path:
     shares.close()
 
 
-def test_what_is_finished_is_known_to_the_next_process_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_finished_games_are_known_to_the_next_process_until_they_are_cleared(tmp_path: Path) -> None:
     for expected in (0, 1):
         shares = Shares(tmp_path / "warm_start", 2)
         number = shares.take()
@@ -52,7 +52,7 @@ def test_what_is_finished_is_known_to_the_next_process_until_it_is_forgotten(tmp
     shares.close()
 
 
-def test_a_file_that_cannot_be_made_costs_only_the_sharing(tmp_path: Path) -> None:
+def test_without_a_common_file_each_worker_plays_all_games(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     shares = Shares(tmp_path / "file" / "warm_start", 2)
     assert (shares.take(), shares.take(), shares.take()) == (0, 1, None)
@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_made_costs_only_the_sharing(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_workers_of_a_machine_do_not_play_the_same_game_and_take_over_from_a_killed_one(tmp_path: Path) -> None:
+def test_workers_of_a_machine_share_the_games_and_take_over_those_of_a_killed_one(tmp_path: Path) -> None:
     path = tmp_path / "warm_start"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

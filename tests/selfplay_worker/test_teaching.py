@@ -51,7 +51,7 @@ def test_agents_change_seats_from_game_to_game() -> None:
     assert seats == [*seatings_of(TIC_TAC_TOE, settings)] * 2
 
 
-def test_one_agent_sits_on_all_seats_and_equal_ones_are_not_told_apart() -> None:
+def test_one_agent_takes_all_seats_and_equal_agents_have_one_seating() -> None:
     assert seatings_of(STAR, WarmStartSettings()) == (("initialize",) * 3,)
     assert len(seatings_of(STAR, WarmStartSettings(agents="greedy,initialize,initialize"))) == 3
 
@@ -70,7 +70,7 @@ def test_an_option_belongs_to_the_agent_before_it() -> None:
         ({"game_parameters": "moves_cap=9"}, "has no parameter moves_cap"),
     ],
 )
-def test_what_cannot_be_played_is_refused(values: dict[str, str], text: str) -> None:
+def test_invalid_warm_start_settings_are_refused(values: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Teachers(TIC_TAC_TOE, WarmStartSettings(games=1, **values))
 
@@ -80,7 +80,7 @@ def test_an_agent_that_does_not_exist_or_cannot_play_is_refused() -> None:
         Teachers(TIC_TAC_TOE, WarmStartSettings(agents="nobody"))
 
 
-def test_parameters_may_lengthen_a_game_and_not_change_what_a_network_sees() -> None:
+def test_parameters_may_lengthen_a_game_but_not_change_the_input_of_the_network() -> None:
     longer = game_of(STAR, WarmStartSettings(game_parameters="moves_cap=200"))
     assert longer.spec().max_plies == 600
     with pytest.raises(ConfigurationError, match="changes planes of chinese_checkers_star37"):
@@ -88,7 +88,7 @@ def test_parameters_may_lengthen_a_game_and_not_change_what_a_network_sees() -> 
 
 
 @pytest.mark.slow
-def test_a_number_and_a_seed_decide_a_game_and_its_uid() -> None:
+def test_number_and_seed_determine_a_game_and_its_uid() -> None:
     first, again, other = (played(TIC_TAC_TOE, number, agents="random") for number in (3, 3, 4))
     assert first.record.uid == again.record.uid != other.record.uid
     assert list(first.record.moves) == list(again.record.moves)
@@ -111,13 +111,13 @@ def test_the_record_names_the_agents_and_no_model() -> None:
     assert {(move.model_version, move.flags, len(move.root_value)) for move in record.searched} == {(0, FULL_SEARCH, 0)}
 
 
-def test_one_hot_teaches_the_move_that_was_made() -> None:
+def test_the_one_hot_target_is_the_played_move() -> None:
     found = played(TIC_TAC_TOE, agents="random", policy="one_hot")
     assert rows(found) == [(ply, [int(found.record.moves[ply])], [1.0]) for ply, *_ in rows(found)]
 
 
 @pytest.mark.slow
-def test_an_agent_that_says_its_chances_teaches_them() -> None:
+def test_the_target_of_a_policy_agent_is_its_policy() -> None:
     agent = make_agent("initialize", STAR)
     found = played(STAR, game_parameters="moves_cap=4")
     assert rows(found)[0] == (0, games.legal(STAR, games.new_state(STAR)), pytest.approx([0.1] * 10, abs=1e-4))
@@ -126,7 +126,7 @@ def test_an_agent_that_says_its_chances_teaches_them() -> None:
         np.testing.assert_allclose(policy, agent.policy(STAR, found.states[ply]), atol=1e-4)
 
 
-def test_in_one_game_each_agent_teaches_what_it_can_say() -> None:
+def test_in_one_game_the_targets_depend_on_the_agent_that_moved() -> None:
     found = played(TIC_TAC_TOE, agents="alpha_beta:2,random")
     for ply, actions, policy in rows(found):
         expected = [1.0] if ply % 2 == 0 else pytest.approx([1 / (9 - ply)] * (9 - ply), abs=1e-4)
@@ -134,12 +134,12 @@ def test_in_one_game_each_agent_teaches_what_it_can_say() -> None:
         assert ply % 2 or actions == [found.record.moves[ply]]
 
 
-def test_a_position_with_one_legal_move_teaches_nothing() -> None:
+def test_a_position_with_one_legal_move_is_no_sample() -> None:
     drawn = next(found for n in range(50) if len((found := played(TIC_TAC_TOE, n, agents="random")).record.moves) == 9)
     assert [ply for ply, *_ in rows(drawn)] == list(range(8))
 
 
-def test_only_the_moves_of_the_winner_teach_if_that_is_asked_and_draws_teach_nothing() -> None:
+def test_with_winner_only_the_samples_are_the_moves_of_the_sole_winner() -> None:
     outcomes = set()
     for number in range(30):
         found = played(TIC_TAC_TOE, number, agents="random", winner_only=True)
@@ -149,13 +149,13 @@ def test_only_the_moves_of_the_winner_teach_if_that_is_asked_and_draws_teach_not
     assert outcomes == {(1.0, -1.0), (-1.0, 1.0), (0.0, 0.0)}
 
 
-def test_nobody_wins_alone_where_two_are_first() -> None:
+def test_a_shared_first_place_has_no_sole_winner() -> None:
     game = games.make("chinese_checkers_star37", moves_cap=1)
     assert rows(played(game, winner_only=True)) == []
     assert len(rows(played(game))) == 3
 
 
-def test_games_begin_with_random_plies_that_teach_nothing() -> None:
+def test_games_begin_with_random_plies_that_are_not_samples() -> None:
     first = [rows(played(TIC_TAC_TOE, n, agents="random", opening_plies=3))[0][0] for n in range(24)]
     assert set(first) == {0, 1, 2, 3}
 
@@ -170,7 +170,7 @@ def test_first_games_of_three_players_need_the_longer_cap() -> None:
     assert {found.record.parameters["moves_cap"] for found in long} == {"200"}
 
 
-def test_chances_become_whole_units_that_sum_to_one_exactly() -> None:
+def test_policies_become_integer_units_that_sum_to_one_exactly() -> None:
     for count in (1, 2, 3, 7, 66):
         policy = np.random.default_rng(count).dirichlet(np.full(count, 0.05))
         move = shares_of_target(4, list(range(10, 10 + count)), policy)
@@ -180,12 +180,12 @@ def test_chances_become_whole_units_that_sum_to_one_exactly() -> None:
     assert one_hot(2, 5).visits.tolist() == [1]
 
 
-def test_a_game_whose_policies_are_too_much_is_told_by_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_game_too_long_for_its_policies_is_stored_with_one_hot_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfplay_worker.teaching.MAX_RECORD_BYTES", 400)
     assert all(policy == [1.0] for _, _, policy in rows(played(TIC_TAC_TOE, agents="random")))
 
 
-def test_a_game_is_given_up_when_it_is_told_to() -> None:
+def test_a_game_is_abandoned_when_play_is_stopped() -> None:
     settings = WarmStartSettings(games=1, agents="random")
     assert (
         Teachers(TIC_TAC_TOE, settings).play(numbered_game(TIC_TAC_TOE, settings, run_seed=1, number=0), lambda: True) is None

@@ -71,7 +71,7 @@ async def test_agents_play_their_games_and_then_the_champion_plays(
     assert all(list(record.seat_versions) == [1, 1] for record in found if not record.seat_agents)
 
 
-async def test_no_game_is_played_where_there_is_a_champion_already(
+async def test_no_warm_start_is_played_when_there_is_a_champion_already(
     game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     promotions.promote(1)
@@ -80,7 +80,7 @@ async def test_no_game_is_played_where_there_is_a_champion_already(
     assert not any(decode_record(payload).seat_agents for payload in stream.published.values())
 
 
-async def test_a_worker_that_starts_again_plays_only_what_is_missing(
+async def test_a_restarted_worker_plays_only_the_missing_games(
     game: Game, warm: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
 ) -> None:
     first, second = make_stream(), make_stream()
@@ -92,7 +92,7 @@ async def test_a_worker_that_starts_again_plays_only_what_is_missing(
     assert len(first.published) + len(second.published) == GAMES
 
 
-async def test_games_are_played_again_when_no_champion_comes_and_keep_their_uids(
+async def test_games_are_replayed_with_their_uids_when_no_champion_comes(
     game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warm_start_module, "AGAIN_AFTER_S", 0.01)
@@ -102,7 +102,7 @@ async def test_games_are_played_again_when_no_champion_comes_and_keep_their_uids
     assert len(stream.published) == GAMES
 
 
-async def test_what_waits_for_the_stream_at_the_end_is_published(
+async def test_games_waiting_for_the_stream_at_the_end_are_published(
     game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     stream.away = True
@@ -150,7 +150,7 @@ sys.exit(run_service(serve, settings))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["worker_before_publish:7", "worker_after_publish:7"])
-async def test_workers_that_are_killed_leave_no_game_out_and_add_none(tmp_path: Path, point: str) -> None:
+async def test_killed_workers_neither_omit_nor_add_games(tmp_path: Path, point: str) -> None:
     stream = SqliteStream(tmp_path / "games.db", name="games")
 
     def start(name: str, crash_at: str = "") -> subprocess.Popen[bytes]:

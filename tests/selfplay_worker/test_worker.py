@@ -149,7 +149,7 @@ async def test_staleness_decides_what_a_running_game_does_with_a_new_champion(
         assert versions[0] == record.seat_versions[0]
 
 
-async def test_games_of_a_version_that_nobody_serves_are_dropped_and_play_goes_on(
+async def test_games_of_a_retired_version_are_dropped_and_play_continues(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     before = value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone"))
@@ -165,7 +165,7 @@ async def test_games_of_a_version_that_nobody_serves_are_dropped_and_play_goes_o
         validate(decode_record(payload))
 
 
-async def test_a_champion_that_is_not_served_yet_is_waited_for(
+async def test_the_worker_waits_for_a_champion_that_is_not_served_yet(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     evaluator.served = set()
@@ -176,7 +176,7 @@ async def test_a_champion_that_is_not_served_yet_is_waited_for(
         await stream.until(4)
 
 
-async def test_games_go_on_where_they_were_when_the_server_comes_back(
+async def test_games_resume_where_they_were_when_the_server_is_back(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     before = sum(value_of(metrics.GAMES_ABANDONED.labels(reason=r)) for r in ("stale", "version_gone"))
@@ -213,7 +213,7 @@ async def test_a_full_stream_pauses_the_lanes_and_loses_nothing(
     assert sum(value_of(child) for child in finished._metrics.values()) - before == len(stream.published)
 
 
-async def test_a_stream_that_is_away_gets_every_game_in_the_end(
+async def test_a_stream_gets_every_game_after_an_outage(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     before = sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values())
@@ -226,7 +226,7 @@ async def test_a_stream_that_is_away_gets_every_game_in_the_end(
     assert sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values()) - before == len(stream.published)
 
 
-async def test_a_game_that_no_stream_takes_is_counted_and_holds_nobody_up(
+async def test_a_game_refused_by_the_stream_is_counted_and_does_not_block_others(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     before = value_of(metrics.GAMES_ABANDONED.labels(reason="refused"))
@@ -237,7 +237,7 @@ async def test_a_game_that_no_stream_takes_is_counted_and_holds_nobody_up(
     assert value_of(metrics.GAMES_ABANDONED.labels(reason="refused")) - before == 2
 
 
-async def test_sigterm_publishes_what_is_finished_and_counts_what_is_not(
+async def test_sigterm_publishes_finished_games_and_counts_abandoned_ones(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     dropped = value_of(metrics.GAMES_ABANDONED.labels(reason="drain"))
@@ -259,7 +259,7 @@ async def test_sigterm_can_play_running_games_to_their_end(
     assert value_of(metrics.GAMES_ABANDONED.labels(reason="drain")) == dropped
 
 
-async def test_a_worker_that_waits_for_its_server_ends_when_asked(
+async def test_a_worker_that_waits_for_its_server_stops_on_request(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     evaluator.away = True
@@ -286,7 +286,7 @@ async def test_players_resign_once_control_games_allow_it(
         assert not (record.resignation_control and record.resigned_seat)
 
 
-async def test_games_begin_with_random_plies_that_are_no_samples(
+async def test_published_games_begin_with_random_plies_that_are_not_samples(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
     promotions.promote(1)
@@ -297,7 +297,7 @@ async def test_games_begin_with_random_plies_that_are_no_samples(
     assert first_searched == {0, 1, 2, 3}
 
 
-async def test_sampled_games_are_recorded_and_play_as_they_would_have(
+async def test_tracing_a_sampled_game_does_not_change_its_play(
     game: Game, settings: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
 ) -> None:
     exporter, found = InMemorySpanExporter(), []

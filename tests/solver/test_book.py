@@ -24,7 +24,7 @@ SMALL = cast("ConnectFour", games.make("connect_four", rows=4, columns=5))
 TINY = cast("ConnectFour", games.make("connect_four", rows=2, columns=2, connect=2))
 
 
-def test_the_shipped_book_knows_the_seven_first_moves() -> None:
+def test_the_shipped_book_has_the_scores_of_the_first_moves() -> None:
     book = shipped_book(GAME)
     found = Solver(GAME, book=book).scores(games.new_state(GAME))
     assert found.scores.tolist() == [-2, -1, 0, 1, 0, -1, -2]
@@ -32,7 +32,7 @@ def test_the_shipped_book_knows_the_seven_first_moves() -> None:
     assert shipped_book(SMALL) is None
 
 
-def test_the_shipped_book_agrees_with_itself() -> None:
+def test_the_shipped_book_is_consistent() -> None:
     book = shipped_book(GAME)
     assert book is not None
     solver = Solver(GAME, book=book, max_nodes=0)
@@ -43,12 +43,12 @@ def test_the_shipped_book_agrees_with_itself() -> None:
             assert solver.scores(state).scores.max() == book.scores[code], GAME.draw(state)
 
 
-def test_openings_are_counted_once_with_their_mirror_images() -> None:
+def test_mirror_images_of_openings_are_merged() -> None:
     assert [len(level) for level in openings(GAME, 4)] == [1, 4, 25, 121, 568]
 
 
 @pytest.mark.slow
-def test_a_book_says_what_a_search_finds(tmp_path: Path) -> None:
+def test_scores_of_a_book_equal_those_of_a_search(tmp_path: Path) -> None:
     path = tmp_path / "small.book"
     done: list[tuple[int, int]] = []
     built = build_book(SMALL, path, plies=4, threads=2, table_bits=22, progress=lambda *step: done.append(step))
@@ -78,7 +78,7 @@ build_book(games.make("connect_four", rows=4, columns=5), pathlib.Path(sys.argv[
 
 
 @pytest.mark.slow
-def test_a_builder_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_builder_resumes(tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed.book", tmp_path / "whole.book"
     ended = subprocess.run([sys.executable, "-c", DYING_BUILDER, str(killed)], check=False)
     assert ended.returncode == -9
@@ -96,7 +96,7 @@ def test_a_builder_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_builder_that_fails_says_so_and_keeps_what_it_knows(tmp_path: Path) -> None:
+def test_a_failed_builder_raises_and_keeps_its_results(tmp_path: Path) -> None:
     path = tmp_path / "small.book"
 
     def progress(done: int, total: int) -> None:
@@ -108,15 +108,15 @@ def test_a_builder_that_fails_says_so_and_keeps_what_it_knows(tmp_path: Path) ->
     assert build_book(SMALL, path, plies=3, table_bits=22).resumed == 5
 
 
-def test_the_journal_of_another_book_is_left_alone(tmp_path: Path) -> None:
+def test_the_journal_of_another_book_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "x.book"
     journal_of(path).write_text("whatever\n1 2\n")
-    with pytest.raises(InvalidRequest, match=r"x\.book\.journal is of another book; remove it"):
+    with pytest.raises(InvalidRequest, match=r"x\.book\.journal belongs to another book; remove it"):
         build_book(TINY, path, plies=1, table_bits=22)
     assert journal_of(path).read_text() == "whatever\n1 2\n"
 
 
-def test_two_builders_do_not_write_one_journal(tmp_path: Path) -> None:
+def test_two_builders_cannot_write_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "x.book"
 
     def progress(done: int, total: int) -> None:
@@ -131,7 +131,7 @@ def test_a_book_deeper_than_the_game_is_refused(tmp_path: Path) -> None:
         build_book(TINY, tmp_path / "x.book", plies=4)
 
 
-def test_a_book_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_saved_book_round_trips(tmp_path: Path) -> None:
     book = Book(SMALL, 1, {2**63 + 5: -3, 17: 4})
     save_book(book, tmp_path / "a")
     save_book(book, tmp_path / "b")
@@ -156,7 +156,7 @@ def test_a_book_with_a_changed_byte_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"[]\n", b"PK\x03\x04", b'{"sha256": ""}\n'])
-def test_what_is_no_book_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(InvalidRequest, match="a is not an opening book; build one"):
         load_book(tmp_path / "a")
@@ -167,11 +167,11 @@ def test_a_book_of_other_rules_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     save_book(Book(SMALL, 0, {}), path)
     spec = SMALL.spec()
     monkeypatch.setattr(ConnectFour, "spec", lambda self: dataclasses.replace(spec, rules_version=2))
-    with pytest.raises(InvalidRequest, match="is of rules version 1; these rules have version 2"):
+    with pytest.raises(InvalidRequest, match="is for rules version 1; the current version is 2"):
         load_book(path)
 
 
-def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     save_book(Book(SMALL, 0, {}), path)
     about = json.loads(path.read_bytes()) | {"format": "zerofleet-book-9"}
@@ -181,12 +181,12 @@ def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_solver_refuses_the_book_of_another_game() -> None:
-    with pytest.raises(InvalidRequest, match=r"the book is of .*rows=4.*, not of .*rows=6"):
+    with pytest.raises(InvalidRequest, match=r"the book is for .*rows=4.*, not for .*rows=6"):
         Solver(GAME, book=Book(SMALL, 0, {}))
 
 
 @pytest.mark.slow
-def test_a_book_leaves_out_what_is_seen_at_a_glance() -> None:
+def test_openings_omit_finished_games() -> None:
     for level in openings(SMALL, 6):
         for state in level.values():
             assert not core.is_over(SMALL, state)

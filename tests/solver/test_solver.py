@@ -71,7 +71,7 @@ def mirrored(state: State) -> State:
 
 
 @pytest.mark.slow
-def test_late_positions_score_as_a_plain_search_says(solver: Solver) -> None:
+def test_scores_of_late_positions_equal_a_plain_search(solver: Solver) -> None:
     for state, _ in zip(random_positions(GAME, plies=range(32, 40), seed=1), range(40), strict=False):
         columns = tuple(GAME.column(state, x) for x in range(7))
         mover = "XO"[core.to_move(GAME, state)]
@@ -82,7 +82,7 @@ def test_late_positions_score_as_a_plain_search_says(solver: Solver) -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "connect", "value"), [(4, 5, 4, 0), (5, 4, 4, 0), (3, 5, 3, 1), (2, 3, 2, 1), (4, 5, 3, 1)]
 )
-def test_small_boards_are_worth_what_the_generic_agent_says(rows: int, columns: int, connect: int, value: int) -> None:
+def test_values_of_small_boards_equal_those_of_the_generic_agent(rows: int, columns: int, connect: int, value: int) -> None:
     game = cast("ConnectFour", games.make("connect_four", rows=rows, columns=columns, connect=connect))
     solver, perfect, rng = Solver(game), PerfectAgent(game), np.random.default_rng(2)
     assert np.sign(solver.score(games.new_state(game))[0]) == value == perfect.value
@@ -100,7 +100,7 @@ def test_small_boards_are_worth_what_the_generic_agent_says(rows: int, columns: 
             games.advance(game, state, int(rng.choice(actions)))
 
 
-def test_a_mirror_turns_the_scores_round(solver: Solver) -> None:
+def test_mirrored_positions_have_mirrored_scores(solver: Solver) -> None:
     for state, _ in zip(random_positions(GAME, plies=range(20, 30), seed=3), range(20), strict=False):
         scored, turned = solver.scores(state), solver.scores(mirrored(state))
         assert (6 - turned.actions).tolist() == scored.actions.tolist()[::-1]
@@ -108,7 +108,7 @@ def test_a_mirror_turns_the_scores_round(solver: Solver) -> None:
 
 
 @pytest.mark.slow
-def test_the_score_says_when_the_game_ends_if_both_play_their_best(solver: Solver) -> None:
+def test_the_score_predicts_the_length_of_perfect_play(solver: Solver) -> None:
     rng = np.random.default_rng(4)
     seen = set()
     for start, _ in zip(random_positions(GAME, plies=range(16, 20), seed=5), range(12), strict=False):
@@ -127,7 +127,7 @@ def test_the_score_says_when_the_game_ends_if_both_play_their_best(solver: Solve
     assert seen >= {-1.0, 1.0}
 
 
-def test_a_win_at_once_and_a_loss_that_cannot_be_stopped(solver: Solver) -> None:
+def test_immediate_wins_and_unavoidable_losses_have_known_scores(solver: Solver) -> None:
     three = games.replay(GAME, games.read_moves(GAME, "d d e e c"))
     assert solver.scores(three).scores.tolist() == [-18] * 7
     assert solver.score(three)[0] == -18
@@ -137,7 +137,7 @@ def test_a_win_at_once_and_a_loss_that_cannot_be_stopped(solver: Solver) -> None
 
 
 @pytest.mark.slow
-def test_an_answer_does_not_depend_on_what_is_remembered_or_on_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_does_not_depend_on_the_table_or_on_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     states = [state for state, _ in zip(random_positions(GAME, plies=range(16, 24), seed=6), range(10), strict=False)]
     used = Solver(GAME)
     first = [used.score(state)[0] for state in states]
@@ -149,8 +149,10 @@ def test_an_answer_does_not_depend_on_what_is_remembered_or_on_slices(monkeypatc
     assert sum(nodes for _, nodes in again) < sum(sliced.score(state)[1] for state in states) + 1_000
 
 
-def test_a_question_that_is_too_hard_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"after 2 plies is too hard: more than 1,000 positions.*a later position"):
+def test_a_position_that_is_too_hard_is_refused() -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"after 2 plies is too hard: the search exceeds 1,000 positions.*a later position"
+    ):
         Solver(GAME, max_nodes=1000).score(games.replay(GAME, [3, 3]))
 
 
@@ -182,7 +184,7 @@ def test_plies_without_open_positions_are_refused(monkeypatch: pytest.MonkeyPatc
         next(random_positions(game, plies=range(3, 4), seed=0))
 
 
-def test_a_table_takes_no_position_for_another_and_keeps_what_was_dear() -> None:
+def test_a_table_never_confuses_positions_and_keeps_expensive_results() -> None:
     table = empty_table()
     place = np.uint64(5) << np.uint64(63 - 20)
     products = [place | np.uint64(low) for low in (1, 2, 1 << 41, (1 << 41) + 1)]
@@ -196,6 +198,6 @@ def test_a_table_takes_no_position_for_another_and_keeps_what_was_dear() -> None
     assert look_up(table, products[3], SHIFT) & np.uint64(0xFFFF) == 0x4041
 
 
-def test_a_table_too_small_to_tell_positions_apart_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot tell all positions apart"):
+def test_a_table_too_small_to_distinguish_positions_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot distinguish all positions"):
         empty_table(MIN_BITS - 1)

@@ -81,7 +81,7 @@ def run(script: str, *arguments: str, crash_at: str = "") -> tuple[int, list[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", PUBLISHER_POINTS)
-def test_killed_publisher_has_published_what_it_was_told_it_has(url: str, tmp_path: Path, point: str) -> None:
+def test_a_killed_publisher_has_published_every_confirmed_game(url: str, tmp_path: Path, point: str) -> None:
     status, told = run(PUBLISHER, url, "0", crash_at=point)
     assert status == -signal.SIGKILL
     assert told == ["0", "1", "2"]

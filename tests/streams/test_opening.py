@@ -47,7 +47,7 @@ class Contended(sqlite3.Connection):
         return super().execute(sql, *arguments)
 
 
-async def test_a_new_sqlite_file_that_another_is_preparing_is_waited_for(
+async def test_opening_waits_for_another_process_that_prepares_the_sqlite_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Contended))
@@ -93,7 +93,7 @@ async def test_redis_addresses_connect_to_nothing_yet() -> None:
         ("redis://host/0", "{games}", "stream name"),
     ],
 )
-def test_bad_address_is_told(url: str, name: str, text: str) -> None:
+def test_a_bad_address_is_named_in_the_error(url: str, name: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         open_stream(url, name=name)
 
@@ -104,7 +104,7 @@ def test_secret_in_an_address_is_not_repeated() -> None:
     assert "sesame" not in str(refused.value)
 
 
-async def test_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "games.db"
     path.write_text("a letter, not a database; " * 100)
     stream = SqliteStream(path, name="games")
@@ -115,7 +115,7 @@ async def test_file_that_is_no_database_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE songs (title TEXT)", "PRAGMA user_version = 7"])
-async def test_foreign_database_and_other_version_are_told(tmp_path: Path, statement: str) -> None:
+async def test_a_foreign_database_or_version_is_named_in_the_error(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "games.db"
     database = sqlite3.connect(path)
     database.execute(statement)
@@ -127,14 +127,14 @@ async def test_foreign_database_and_other_version_are_told(tmp_path: Path, state
     await stream.aclose()
 
 
-async def test_directory_that_is_missing_is_told(tmp_path: Path) -> None:
+async def test_a_missing_directory_is_named_in_the_error(tmp_path: Path) -> None:
     stream = SqliteStream(tmp_path / "missing" / "games.db", name="games")
     with pytest.raises(Unavailable, match="unable to open"):
         await stream.stats()
     await stream.aclose()
 
 
-async def test_a_file_with_whole_dead_letters_goes_on(tmp_path: Path) -> None:
+async def test_a_sqlite_file_with_untruncated_dead_letters_is_still_usable(tmp_path: Path) -> None:
     path = tmp_path / "games.db"
     column = next(line for line in SCHEMA.splitlines() if "size_bytes" in line)
     old = sqlite3.connect(path)
@@ -152,7 +152,7 @@ async def test_a_file_with_whole_dead_letters_goes_on(tmp_path: Path) -> None:
     old.close()
 
 
-async def test_full_disk_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_the_stream_recovers(tmp_path: Path) -> None:
     stream = SqliteStream(tmp_path / "games.db", name="games")
     await stream.publish("game-0", b"x")
     await stream._run(lambda: stream._database().execute("PRAGMA max_page_count = 20"))

@@ -48,7 +48,7 @@ async def take(stream: GameStream, block_s: float = 0.0) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_redis_that_is_down_at_the_start_is_waited_for(make_redis_server: MakeServer) -> None:
+async def test_the_start_waits_for_a_redis_that_is_down(make_redis_server: MakeServer) -> None:
     server = make_redis_server()
     stream = RedisStream(server.url, name="games")
     with capture_logs() as logs:
@@ -65,7 +65,7 @@ async def test_redis_that_is_down_at_the_start_is_waited_for(make_redis_server: 
     await stream.aclose()
 
 
-async def test_call_gives_up_when_redis_stays_away(make_redis_server: MakeServer) -> None:
+async def test_a_call_fails_when_redis_stays_down(make_redis_server: MakeServer) -> None:
     stream = RedisStream(make_redis_server().url, name="games", settings=NO_PATIENCE)
     for call in (stream.publish("game-0", b"x"), stream.stats(), stream.acknowledge(["1-0"]), stream.dead()):
         with pytest.raises(Unavailable, match="is it running"):
@@ -163,7 +163,7 @@ async def test_redis_without_memory_makes_publishers_wait_and_can_still_be_empti
 
 
 @pytest.mark.slow
-async def test_redis_filled_by_large_bad_games_goes_on_taking_good_ones(make_redis_server: MakeServer) -> None:
+async def test_a_redis_filled_by_large_bad_games_still_accepts_good_ones(make_redis_server: MakeServer) -> None:
     server = make_redis_server("--maxmemory-policy", "noeviction", "--maxmemory", "24mb", "--appendfsync", "no")
     server.start()
     settings = StreamSettings(dead_limit=200, poll_s=0.005)  # letters of 6.4 MB; whole they would have 200 MiB
@@ -194,7 +194,7 @@ async def test_redis_filled_by_large_bad_games_goes_on_taking_good_ones(make_red
         await stream.aclose()
 
 
-async def test_a_bad_game_whose_letter_is_refused_is_counted_and_holds_up_nobody(redis_server: Server) -> None:
+async def test_a_bad_game_whose_dead_letter_is_refused_is_counted_and_blocks_no_other(redis_server: Server) -> None:
     client = redis_server.client()
     stream = RedisStream(redis_server.url, name="refused")
     await client.set("refused:dead", "no stream")
@@ -315,12 +315,12 @@ async def free_tls_port(admin: redis.asyncio.Redis) -> int:
         return port
 
 
-async def test_key_that_holds_something_else_is_told(redis_server: Server) -> None:
+async def test_a_key_of_another_type_is_named_in_the_error(redis_server: Server) -> None:
     client = redis_server.client()
     await client.set("not-a-stream", "text")
     stream = RedisStream(redis_server.url, name="not-a-stream", settings=NO_PATIENCE)
     for call in (stream.publish("game-0", b"x"), take(stream), stream.stats()):
-        with pytest.raises(ConfigurationError, match="a key of our own"):
+        with pytest.raises(ConfigurationError, match="a key without foreign data"):
             await call
     await client.delete("not-a-stream")
     await client.aclose()
@@ -333,7 +333,9 @@ async def test_key_that_holds_something_else_is_told(redis_server: Server) -> No
 @pytest.mark.parametrize(
     "fields", [{"something": "else"}, {"uid": "game-0"}, {"payload": b"x"}, {"uid": b"\xff\xfe", "payload": b"x"}]
 )
-async def test_malformed_entry_goes_to_the_dead_and_stops_nobody(redis_server: Server, fields: dict[Any, Any]) -> None:
+async def test_a_malformed_entry_becomes_a_dead_letter_and_blocks_no_other(
+    redis_server: Server, fields: dict[Any, Any]
+) -> None:
     client = redis_server.client()
     stream = RedisStream(redis_server.url, name="mixed")
     await client.xadd("mixed", fields)
@@ -346,7 +348,7 @@ async def test_malformed_entry_goes_to_the_dead_and_stops_nobody(redis_server: S
     await stream.aclose()
 
 
-async def test_an_odd_entry_of_many_fields_leaves_a_small_letter(redis_server: Server) -> None:
+async def test_the_dead_letter_of_an_entry_with_many_fields_is_small(redis_server: Server) -> None:
     client = redis_server.client()
     stream = RedisStream(redis_server.url, name="odd")
     await client.xadd("odd", {f"field {number}": b"x" * 100 for number in range(10_000)} | {"uid": "u" * 100_000})
@@ -359,7 +361,7 @@ async def test_an_odd_entry_of_many_fields_leaves_a_small_letter(redis_server: S
     await stream.aclose()
 
 
-async def test_entry_trimmed_by_somebody_is_passed_over(redis_server: Server) -> None:
+async def test_a_trimmed_entry_is_skipped(redis_server: Server) -> None:
     client = redis_server.client()
     before = RedisStream(redis_server.url, name="trimmed")
     for number in range(3):

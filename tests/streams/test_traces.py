@@ -39,7 +39,7 @@ async def test_the_span_a_game_was_published_in_arrives_with_it(make_backend: Ca
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])  # the fake logs nothing
-async def test_a_game_that_kills_whoever_takes_it_is_named_in_the_log(make_backend: Callable[..., Any], kind: str) -> None:
+async def test_a_game_that_kills_its_consumers_is_named_in_the_log(make_backend: Callable[..., Any], kind: str) -> None:
     backend = make_backend(max_deliveries=1)
     await backend.open().publish("game-7", b"x")
     await take(backend.open())
@@ -50,7 +50,7 @@ async def test_a_game_that_kills_whoever_takes_it_is_named_in_the_log(make_backe
     assert (line["game_uid"], line["reason"], line["deliveries"]) == ("game-7", POISON, 1)
 
 
-async def test_a_redis_entry_with_nonsense_for_a_trace_is_a_game_like_any_other(redis_server: Any) -> None:
+async def test_a_redis_entry_with_an_invalid_trace_is_delivered(redis_server: Any) -> None:
     client = redis_server.client()
     await client.xadd("odd", {"uid": "game-0", "payload": b"x", "traceparent": b"\xff00-evil"})
     stream = RedisStream(redis_server.url, name="odd")
@@ -59,7 +59,7 @@ async def test_a_redis_entry_with_nonsense_for_a_trace_is_a_game_like_any_other(
     await client.aclose()
 
 
-async def test_a_file_of_before_there_were_traces_goes_on(tmp_path: Path, recording: None) -> None:
+async def test_a_sqlite_file_from_before_traces_is_still_usable(tmp_path: Path, recording: None) -> None:
     path = tmp_path / "games.db"
     column = ",\n    traceparent TEXT NOT NULL DEFAULT ''"
     assert column in SCHEMA

@@ -52,7 +52,7 @@ def is_ready(child: Child) -> bool:
     return child.state is ChildState.READY
 
 
-async def test_a_child_is_ready_when_it_has_announced_itself_and_ends_when_asked(plan: Plan, notes: Path) -> None:
+async def test_a_child_is_ready_once_announced_and_stops_on_request(plan: Plan, notes: Path) -> None:
     async with supervised(plan("trainer", "good")) as (child, said):
         await until(lambda: is_ready(child))
     assert child.state is ChildState.ENDED
@@ -61,33 +61,33 @@ async def test_a_child_is_ready_when_it_has_announced_itself_and_ends_when_asked
     assert said == []
 
 
-async def test_an_announcement_of_another_process_is_not_believed(plan: Plan) -> None:
+async def test_an_announcement_of_another_process_is_ignored(plan: Plan) -> None:
     made = plan("trainer", "deaf", grace_s=0.05)
     child = Child(made, lambda _text: None)
     made.announce.write_text('{"pid": 1, "metrics_port": 0}')
     assert not is_ready(child)
 
 
-async def test_a_dead_child_is_started_again_and_its_end_is_told(plan: Plan, notes: Path) -> None:
+async def test_a_dead_child_is_restarted_and_its_end_is_reported(plan: Plan, notes: Path) -> None:
     async with supervised(plan("trainer", "dies_once")) as (child, said):
         await until(lambda: child.restarts == 1 and is_ready(child))
-    assert said == ["trainer was killed by SIGKILL; it is started again in 0.01 s"]
+    assert said == ["trainer was killed by SIGKILL; restarting in 0.01 s"]
     assert starts(notes) == 2
 
 
-async def test_only_the_first_start_has_a_crash_point(plan: Plan, notes: Path) -> None:
+async def test_only_the_first_start_of_a_child_has_a_crash_point(plan: Plan, notes: Path) -> None:
     async with supervised(plan("trainer", "dies_once", ZEROFLEET_TEST_CRASH_AT="here")) as (child, _):
         await until(lambda: child.restarts == 1 and is_ready(child))
     assert [line for line in lines(notes) if "starts" in line] == ["trainer starts crash=here", "trainer starts crash=nowhere"]
 
 
-async def test_a_child_that_keeps_dying_is_given_up_with_the_end_of_its_log(plan: Plan, notes: Path) -> None:
+async def test_a_child_that_dies_repeatedly_is_given_up_with_the_end_of_its_log(plan: Plan, notes: Path) -> None:
     said: list[str] = []
     with pytest.raises(GaveUp, match=r"trainer was killed by SIGKILL 5 times in a row.*trainer\.log") as given_up:
         await Child(plan("trainer", "dies"), said.append).supervise()
     assert "error: disk.full path=/x" in str(given_up.value)
     assert len(said) == 4
-    assert "again in 0.08 s" in said[-1]
+    assert "restarting in 0.08 s" in said[-1]
     assert starts(notes) == 5
 
 
@@ -102,10 +102,10 @@ async def test_a_child_that_does_not_end_is_killed_after_its_grace_time(plan: Pl
     async with supervised(plan("trainer", "deaf", grace_s=0.05)) as (child, said):
         await until(lambda: is_ready(child))
     assert child.state is ChildState.ENDED
-    assert said == ["trainer did not end within 0.05 s and was killed"]
+    assert said == ["trainer did not stop within 0.05 s and was killed"]
 
 
-async def test_a_child_that_waits_for_its_restart_is_not_started_once_it_shall_end(
+async def test_a_child_waiting_for_its_restart_is_not_started_after_a_stop(
     plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 30.0)
@@ -123,7 +123,7 @@ async def test_cancelling_the_supervision_kills_the_child(plan: Plan) -> None:
     assert child.pid is None
 
 
-def test_the_tail_of_a_log_is_readable(tmp_path: Path) -> None:
+def test_the_tail_of_a_log_is_formatted_for_people(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     assert log_tail(log) == ["(no log)"]
     log.write_text("")
@@ -134,7 +134,7 @@ def test_the_tail_of_a_log_is_readable(tmp_path: Path) -> None:
     assert log_tail(log, lines=2) == ["998", "999"]
 
 
-def test_a_large_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_LOG_BYTES", 3)
     log = tmp_path / "a.log"
     log.write_text("abc")

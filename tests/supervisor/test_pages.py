@@ -23,7 +23,7 @@ zerofleet_n NaN
 """
 
 
-def test_values_are_found_by_name_and_label() -> None:
+def test_metric_values_are_found_by_name_and_label() -> None:
     page = MetricsPage(PAGE)
     assert page.total("zerofleet_x_total") == 48.0
     assert page.total("zerofleet_x_total", outcome="draw") == 3.0
@@ -33,14 +33,14 @@ def test_values_are_found_by_name_and_label() -> None:
     assert page.total("zerofleet_b_bucket") == 0.0
 
 
-def test_the_page_of_a_service_is_read_whole() -> None:
+def test_the_metrics_page_of_a_service_is_parsed_completely() -> None:
     metrics.EVAL_BATCH_SIZE.observe(8)
     page = MetricsPage(metrics.exposition("selfplay_worker").decode())
     assert page.total("zerofleet_eval_batch_size_count") >= 1
     assert page.total("process_resident_memory_bytes") > 0
 
 
-def test_totals_go_on_where_they_were_when_a_service_is_started_again() -> None:
+def test_totals_continue_after_a_restart_of_a_service() -> None:
     totals = Totals()
     for value in (5, 9, 2, 3):  # the process was new before 2
         totals.take("worker-0", MetricsPage(f'x_total{{game="a"}} {value}'))
@@ -49,7 +49,7 @@ def test_totals_go_on_where_they_were_when_a_service_is_started_again() -> None:
     assert totals.of("y_total") == 0
 
 
-def test_rates_are_over_the_window() -> None:
+def test_rates_are_computed_over_the_window() -> None:
     totals, meter = Totals(), Meter(window_s=10)
     for second in range(40):
         growth = 10 * second if second < 20 else 200 + 2 * (second - 20)
@@ -59,7 +59,7 @@ def test_rates_are_over_the_window() -> None:
     assert meter.ratio("x_total", "y_count") == pytest.approx(2.0)
 
 
-def test_a_rate_is_unknown_before_the_second_look() -> None:
+def test_a_rate_is_unknown_before_the_second_reading() -> None:
     totals, meter = Totals(), Meter()
     meter.take(0.0, totals, ["x_total"])
     assert meter.per_second("x_total") != meter.per_second("x_total")  # nan
@@ -88,7 +88,7 @@ async def answering(answer: bytes | None) -> AsyncIterator[int]:
         server.close()
 
 
-async def test_a_page_is_fetched_over_loopback() -> None:
+async def test_a_metrics_page_is_fetched_over_loopback() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n\r\nx_total 3\n") as port:
         page = await fetch_page(port)
     assert page is not None
@@ -96,12 +96,12 @@ async def test_a_page_is_fetched_over_loopback() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 404 Not Found\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\n\r\nx_total abc\n"])
-async def test_what_is_no_page_is_passed_over(answer: bytes) -> None:
+async def test_an_invalid_metrics_page_is_ignored(answer: bytes) -> None:
     async with answering(answer) as port:
         assert await fetch_page(port) is None
 
 
-async def test_a_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_service_that_does_not_reply_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "TIMEOUT_S", 0.01)
     async with answering(None) as port:
         assert await fetch_page(port) is None

@@ -31,20 +31,20 @@ def page(now: Readings) -> str:
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (PLAYING, "warm start: 312 of 500 games of agents"),
-        (LEARNING, "warm start: learning from the games of agents"),
+        (PLAYING, "warm start: 312 of 500 agent games"),
+        (LEARNING, "warm start: learning from the agent games"),
     ],
 )
-def test_a_warm_start_is_named_with_its_progress(now: Readings, said: str) -> None:
+def test_a_warm_start_is_shown_with_its_progress(now: Readings, said: str) -> None:
     assert now.phase == said
     assert said in progress_line(now)
     assert said in page(now)
 
 
-def test_nothing_is_said_once_there_is_a_version_or_without_a_warm_start() -> None:
+def test_no_phase_is_shown_after_the_first_version_or_without_a_warm_start() -> None:
     assert OFFERED.phase == replace(PLAYING, warm_start_games=0).phase == ""
     assert "warm start" not in progress_line(OFFERED)
-    assert "the first network is on its way" in page(replace(PLAYING, warm_start_games=0))
+    assert "waiting for the first network" in page(replace(PLAYING, warm_start_games=0))
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,17 @@ from zerofleet.supervisor import RunRequest, parse_duration, split_settings
     ("text", "seconds"),
     [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("2d", 172800), ("0.5h", 1800), (" 10s ", 10), ("1h0m5s", 3605)],
 )
-def test_durations_are_read(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "soon", "5 m", "-3m", "0s", "m", "30x", "1m2h", "nan s", "1e3s"])
-def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a duration; write it as 90s, 30m, 1h30m or 2d"):
         parse_duration(text)
 
 
-def test_settings_with_a_dot_are_of_services_and_the_others_of_the_game() -> None:
+def test_settings_with_a_dot_belong_to_services_and_the_others_to_the_game() -> None:
     assert split_settings(["rows=4", "search.simulations = 50", "trainer.log_level=debug"]) == (
         {"rows": "4"},
         {"search.simulations": "50", "trainer.log_level": "debug"},
@@ -33,7 +33,7 @@ def test_settings_with_a_dot_are_of_services_and_the_others_of_the_game() -> Non
 @pytest.mark.parametrize(
     ("items", "text"), [(["rows"], "is not NAME=VALUE"), (["=3"], "is not NAME=VALUE"), (["a=1", "a=2"], "a is given twice")]
 )
-def test_an_unreadable_setting_is_named(items: list[str], text: str) -> None:
+def test_an_unparsable_setting_is_reported_by_name(items: list[str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         split_settings(items)
 
@@ -44,7 +44,7 @@ def request(**overrides: str) -> RunRequest:
     )
 
 
-def test_a_number_of_the_preset_is_overridden() -> None:
+def test_a_setting_overrides_a_number_of_the_preset() -> None:
     chosen = request(search__simulations="21", train__batch_size="32").build_preset()
     assert (chosen.search.simulations, chosen.train.batch_size) == (21, 32)
 
@@ -52,18 +52,18 @@ def test_a_number_of_the_preset_is_overridden() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("search__simulation", "3", "there is no such setting; did you mean search.simulations"),
+        ("search__simulation", "3", "no such setting; did you mean search.simulations"),
         ("kitchen__sink", "3", "settings begin with gate, inference, models, network, search, selfplay, train, warm_start"),
         ("search__simulations", "many", "--set search.simulations=many: Input should be a valid integer"),
-        ("search__fast_simulations", "900", "a fast search must be the smaller one"),
+        ("search__fast_simulations", "900", "fast_simulations=900 exceeds simulations="),
     ],
 )
-def test_a_wrong_number_is_refused_before_anything_starts(name: str, value: str, text: str) -> None:
+def test_an_invalid_number_is_refused_before_anything_starts(name: str, value: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         request(**{name: value}).build_preset()
 
 
-def test_settings_that_fit_together_are_taken_in_any_order() -> None:
+def test_settings_that_are_valid_together_are_accepted_in_any_order() -> None:
     chosen = request(search__fast_simulations="900", search__simulations="1000", network__hidden="[8, 4]").build_preset()
     assert (chosen.search.fast_simulations, chosen.search.simulations, chosen.network.hidden) == (900, 1000, (8, 4))
 
@@ -73,7 +73,7 @@ def test_a_list_that_is_not_json_is_refused() -> None:
         request(network__hidden="8").build_preset()
 
 
-def test_set_wins_over_the_experiment_file_and_the_file_over_the_preset() -> None:
+def test_set_overrides_the_experiment_file_and_the_file_overrides_the_preset() -> None:
     chosen = RunRequest(
         "tic_tac_toe",
         Path("r"),
@@ -85,12 +85,12 @@ def test_set_wins_over_the_experiment_file_and_the_file_over_the_preset() -> Non
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 63])
-def test_a_seed_that_no_service_takes_is_refused(seed: int) -> None:
-    with pytest.raises(ConfigurationError, match=rf"a seed of {seed} is out of range; give one from 0 to 2\^63 - 1, or none"):
+def test_a_seed_outside_the_services_range_is_refused(seed: int) -> None:
+    with pytest.raises(ConfigurationError, match=rf"seed {seed} is out of range; give one from 0 to 2\^63 - 1, or none"):
         RunRequest("tic_tac_toe", Path("r"), seed=seed)
 
 
-def test_settings_of_a_service_are_left_to_it() -> None:
+def test_settings_of_a_service_are_validated_by_the_service() -> None:
     request(trainer__anything="x").build_preset()
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_game_is_refused() -> None:
         RunRequest("chess", Path("r")).build_preset()
 
 
-def test_the_command_asks_for_the_same_again() -> None:
+def test_the_command_of_a_request_reproduces_the_request() -> None:
     asked = RunRequest("connect_four", Path("my runs/a"), {"rows": "4"}, "tiny", 90.0, 2, overrides={"search.simulations": "9"})
     assert asked.command() == (
         "zerofleet run connect_four --preset tiny --set rows=4 --set search.simulations=9 "
@@ -113,7 +113,7 @@ def test_the_command_asks_for_the_same_again() -> None:
     assert "--for" not in asked.command(with_duration=False)
 
 
-def test_the_command_names_the_experiment_file_in_place_of_its_settings() -> None:
+def test_the_command_of_a_request_uses_the_experiment_file_instead_of_its_settings() -> None:
     asked = RunRequest(
         "tic_tac_toe",
         Path("r"),

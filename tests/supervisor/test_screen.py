@@ -67,7 +67,7 @@ BUSY = Readings(
     ladder=(Rung("model:5", 812, 770, 850, 120), Rung("alpha_beta:5", 640, 600, 690, 60), Rung("random", 0, 0, 0, 200)),
     services=SERVICES,
 )
-EVENTS = [Event(12.0, "trainer was killed by SIGKILL; it is started again in 0.5 s"), Event(600.0, "candidate 5 " + "x" * 200)]
+EVENTS = [Event(12.0, "trainer was killed by SIGKILL; restarting in 0.5 s"), Event(600.0, "candidate 5 " + "x" * 200)]
 
 
 def drawn(now: Readings, columns: int, lines: int, title: Title = TITLE, events: list[Event] | None = None) -> list[str]:
@@ -86,7 +86,7 @@ def test_the_page_fits_the_terminal(columns: int, lines: int, now: Readings) -> 
     assert edges == {columns}  # panels end at one edge
 
 
-def test_the_page_says_what_a_person_wants_to_know() -> None:
+def test_the_page_shows_the_figures_of_every_panel() -> None:
     page = "\n".join(drawn(BUSY, 110, 38))
     for wanted in (
         "connect_four  laptop",
@@ -99,7 +99,7 @@ def test_the_page_says_what_a_person_wants_to_know() -> None:
         "31 % of evaluations",
         "1.613",
         "80.0 k of 112 k",
-        "2.13 a sample",
+        "2.13 per sample",
         "7 playing",
         "68 %  +1.20",
         "the match ends at llr -2.94 or +2.94",
@@ -118,11 +118,11 @@ def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:
     assert any("trainer restarting 2 restarts" in line for line in drawn(Readings(services=services), 110, 38))
 
 
-def test_refused_games_are_seen() -> None:
+def test_the_page_shows_refused_games() -> None:
     assert any("7 refused" in line for line in drawn(Readings(rejected=7), 110, 38))
 
 
-def test_a_line_holds_what_is_known_and_nothing_else() -> None:
+def test_a_history_line_contains_known_figures_only() -> None:
     assert progress_line(Readings(elapsed_s=65, games=3)) == "1:05  games 3"
     line = progress_line(BUSY)
     for wanted in ("games 1,204 (3,610/h)", "evaluations 18.2 k/s in batches of 384", "loss policy 1.613 value 0.820"):
@@ -130,7 +130,7 @@ def test_a_line_holds_what_is_known_and_nothing_else() -> None:
     assert "champion 5 (+812 Elo)  match of 7: 12/3/5, llr +1.20" in line
 
 
-def test_history_is_json_lines_without_nan(tmp_path: Path) -> None:
+def test_history_is_written_as_json_lines_without_nan(tmp_path: Path) -> None:
     history = History(tmp_path / "run.jsonl", lambda _text: None)
     history.write(Readings())
     history.write(BUSY)
@@ -139,7 +139,7 @@ def test_history_is_json_lines_without_nan(tmp_path: Path) -> None:
     assert (second["games"], second["champion_elo"], second["loss_policy"]) == (1204, 812, 1.613)
 
 
-def test_a_disk_that_refuses_history_is_said_once(tmp_path: Path) -> None:
+def test_a_failed_write_of_history_is_reported_once(tmp_path: Path) -> None:
     said: list[str] = []
     history = History(tmp_path / "absent" / "run.jsonl", said.append)
     history.write(BUSY)
@@ -147,11 +147,11 @@ def test_a_disk_that_refuses_history_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "absent").mkdir()
     history.write(BUSY)
     assert len(said) == 1
-    assert "cannot be written: No such file or directory; the run goes on without its history" in said[0]
+    assert "cannot be written: No such file or directory; the run continues without its history" in said[0]
     assert (tmp_path / "absent" / "run.jsonl").read_text().count("\n") == 1
 
 
-def test_the_summary_names_what_came_out_and_what_to_do_next() -> None:
+def test_the_summary_lists_results_and_next_commands() -> None:
     text = summary(RunRequest("connect_four", Path("runs/a"), {"rows": "4"}, "laptop", 1800.0), BUSY)
     for wanted in (
         "1,204 in this session, 5,210 stored in the run",
@@ -165,13 +165,13 @@ def test_the_summary_names_what_came_out_and_what_to_do_next() -> None:
         assert wanted in text
 
 
-def test_the_summary_of_a_run_that_came_to_nothing_is_honest() -> None:
+def test_the_summary_of_a_run_without_results_reports_that() -> None:
     text = summary(RunRequest("connect_four", Path("runs/a")), Readings(elapsed_s=3))
     assert "not yet: no network was promoted" in text
     assert "none yet" in text
 
 
-def test_plain_lines_tell_events_at_once_and_progress_now_and_then() -> None:
+def test_plain_output_prints_events_at_once_and_progress_periodically() -> None:
     out = io.StringIO()
     shown = presenter(Console(file=out, width=60), TITLE)
     assert isinstance(shown, PlainLines)
@@ -198,11 +198,11 @@ def test_a_terminal_gets_the_live_page() -> None:
     ("number", "text"),
     [(0, "0"), (7.25, "7.2"), (384.2, "384"), (1204, "1.20 k"), (18240, "18.2 k"), (112300, "112 k"), (3.41e6, "3.41 M")],
 )
-def test_numbers_keep_three_digits(number: float, text: str) -> None:
+def test_numbers_are_shown_with_three_digits(number: float, text: str) -> None:
     assert words.compact(number) == text
 
 
-def test_words_for_times_and_sizes() -> None:
+def test_times_and_sizes_are_formatted_for_people() -> None:
     assert [words.clock(s) for s in (0, 61, 3661, -1)] == ["0:00", "1:01", "1:01:01", "0:00"]
     assert [words.duration(s) for s in (42, 600, 7200)] == ["42 s", "10 min", "2.0 h"]
     assert [words.memory(n) for n in (0, 300 << 20, 3 << 30)] == [words.UNKNOWN, "300 MiB", "3.0 GiB"]

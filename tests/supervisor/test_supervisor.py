@@ -59,7 +59,7 @@ def ends(notes: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_drains_against_the_stream_of_data(
+async def test_a_signal_stops_workers_first_and_the_inference_server_last(
     directory: RunDirectory, plan: Plan, notes: Path, number: signal.Signals
 ) -> None:
     names = ["inference", "gatekeeper", "trainer", "worker-0", "worker-1"]
@@ -70,11 +70,11 @@ async def test_a_signal_drains_against_the_stream_of_data(
     assert ended.result()[0] is None
     assert sorted(ends(notes)[:2]) == ["worker-0", "worker-1"]
     assert ends(notes)[2:] == ["trainer", "gatekeeper", "inference"]
-    assert f"{number.name}: finishing the games in hand" in out.getvalue()
+    assert f"{number.name}: stopping the services" in out.getvalue()
 
 
 @pytest.mark.slow
-async def test_a_second_signal_kills_what_has_not_ended(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+async def test_a_second_signal_kills_the_remaining_services(directory: RunDirectory, plan: Plan, notes: Path) -> None:
     out = io.StringIO()
     async with supervising(directory, [plan("trainer", "deaf", grace_s=600.0)], out) as ended:
         await until_ready(notes, 1)
@@ -82,11 +82,11 @@ async def test_a_second_signal_kills_what_has_not_ended(directory: RunDirectory,
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGINT)
     assert ended.result()[0] is None
-    assert "SIGINT again: killing what has not ended" in out.getvalue()
+    assert "SIGINT again: killing the remaining services" in out.getvalue()
 
 
 @pytest.mark.slow
-async def test_a_run_ends_by_itself_when_its_time_is_up(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+async def test_a_run_ends_after_its_duration(directory: RunDirectory, plan: Plan, notes: Path) -> None:
     out = io.StringIO()
     async with supervising(directory, [plan("trainer", "good")], out, duration_s=0.5) as ended:
         pass
@@ -98,7 +98,7 @@ async def test_a_run_ends_by_itself_when_its_time_is_up(directory: RunDirectory,
 
 
 @pytest.mark.slow
-async def test_a_child_that_is_given_up_ends_the_run_and_the_others(
+async def test_a_child_that_is_given_up_ends_the_run_and_all_children(
     directory: RunDirectory, plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_module, "FIRST_PAUSE_S", 0.01)
@@ -108,12 +108,12 @@ async def test_a_child_that_is_given_up_ends_the_run_and_the_others(
     failure, _ = ended.result()
     assert failure is not None
     assert "trainer was killed by SIGKILL 5 times in a row" in str(failure)
-    assert out.getvalue().count("it is started again") == 4
+    assert out.getvalue().count("restarting") == 4
     assert ends(notes) == ["inference"]
 
 
 @pytest.mark.slow
-async def test_a_run_outlives_the_terminal_it_was_started_from(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+async def test_a_run_survives_the_close_of_its_terminal(directory: RunDirectory, plan: Plan, notes: Path) -> None:
     class ClosedTerminal(io.StringIO):
         def write(self, text: str) -> int:
             if "SIGTERM" in text:
@@ -143,7 +143,7 @@ def test_a_full_disk_is_refused_before_anything_starts(directory: RunDirectory, 
         module.run(RunRequest("tic_tac_toe", directory.paths.root, preset="tiny"))
 
 
-def test_a_run_keeps_the_experiment_it_was_started_with_when_it_goes_on_with_another(directory: RunDirectory) -> None:
+def test_a_run_keeps_its_first_experiment_when_resumed_with_another(directory: RunDirectory) -> None:
     root = directory.paths.root
     module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "29"}), directory)
     module._keep_experiment(RunRequest("tic_tac_toe", root, preset="tiny", overrides={"search.simulations": "28"}), directory)
@@ -152,7 +152,7 @@ def test_a_run_keeps_the_experiment_it_was_started_with_when_it_goes_on_with_ano
     assert [path.name for path in root.glob("experiment*")] == ["experiment.toml"]
 
 
-def test_every_service_gets_its_directory_addresses_threads_and_seed(directory: RunDirectory) -> None:
+def test_every_service_receives_its_directory_addresses_threads_and_seed(directory: RunDirectory) -> None:
     request = RunRequest(
         "tic_tac_toe",
         directory.paths.root,

@@ -39,7 +39,7 @@ class Stopping:
             yield result
 
 
-async def test_every_game_is_played_once_and_counts(terms, worker):
+async def test_every_game_of_a_tournament_is_played_once_and_counts(terms, worker):
     chosen = terms()
     boards = restored(chosen, ())
     seen = []
@@ -48,7 +48,7 @@ async def test_every_game_is_played_once_and_counts(terms, worker):
     assert all(board.exhausted for board in boards)
 
 
-async def test_a_tournament_that_was_stopped_goes_on_to_the_same_table(terms, worker, tmp_path):
+async def test_a_stopped_tournament_resumes_to_the_same_table(terms, worker, tmp_path):
     chosen = terms()
     whole = await played(chosen, [worker(chosen)])
     for games in (5, 9):
@@ -65,7 +65,7 @@ async def test_a_tournament_that_was_stopped_goes_on_to_the_same_table(terms, wo
         assert await played(chosen, [], journal) == whole
 
 
-async def test_cancelled_it_keeps_what_was_noted(terms, worker, tmp_path):
+async def test_a_cancelled_tournament_keeps_its_journalled_results(terms, worker, tmp_path):
     chosen = terms()
     with ResultJournal(tmp_path, chosen.said()) as journal:
         some = asyncio.Event()
@@ -81,19 +81,19 @@ async def test_cancelled_it_keeps_what_was_noted(terms, worker, tmp_path):
         assert await played(chosen, [worker(chosen)], journal) == await played(chosen, [worker(chosen)])
 
 
-def test_a_journal_with_results_that_cannot_be_is_refused(terms, worker):
+def test_a_journal_with_invalid_results_is_rejected(terms, worker):
     chosen = terms()
     boards = restored(chosen, ())
     asyncio.run(play_tournament(boards, [worker(chosen)], journal=None))
     good = boards[0].results()[0]
-    with pytest.raises(RunDirectoryError, match="no meeting"):
+    with pytest.raises(RunDirectoryError, match="not a meeting"):
         restored(chosen, [replace(good, match_id="a / b")])
-    with pytest.raises(RunDirectoryError, match="cannot be") as refused:
+    with pytest.raises(RunDirectoryError, match="holds an invalid game") as refused:
         restored(chosen, [replace(good, moves=good.moves[:-1])])
     assert isinstance(refused.value.__cause__, RecordRejected)
 
 
-def test_games_are_given_out_group_by_group_in_smaller_and_smaller_portions(terms):
+def test_games_are_scheduled_by_group_in_shrinking_portions(terms):
     chosen = terms(games=200)
     schedule, portions = Schedule(restored(chosen, ()), workers=2), []
     while portion := schedule.next():
@@ -108,7 +108,7 @@ def test_games_are_given_out_group_by_group_in_smaller_and_smaller_portions(term
 
 
 @pytest.mark.slow
-async def test_processes_play_the_same_tournament(terms, worker):
+async def test_worker_processes_play_the_same_tournament_as_a_local_worker(terms, worker):
     chosen = terms()
     setup = Setup.of(chosen.game, chosen.simulations, None)
     async with ProcessWorker(setup) as first, ProcessWorker(setup) as second:
@@ -117,19 +117,19 @@ async def test_processes_play_the_same_tournament(terms, worker):
 
 
 @pytest.mark.slow
-async def test_what_an_agent_says_in_a_process_is_told_and_the_end_of_a_process_too(terms):
+async def test_errors_of_agents_and_exits_of_worker_processes_are_reported(terms):
     chosen = terms("random", "nobody:3")
     setup = Setup.of(chosen.game, chosen.simulations, None)
     async with ProcessWorker(setup) as process:
         with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
             await played(chosen, [process])
     async with ProcessWorker(replace(setup, game="no_such_game")) as process:
-        with pytest.raises(Unavailable, match=r"(?s)ended with 1\n.*no game is called 'no_such_game'"):
+        with pytest.raises(Unavailable, match=r"(?s)exited with code 1\n.*no game is called 'no_such_game'"):
             await played(terms(), [process])
 
 
 @pytest.mark.slow
-async def test_a_process_ends_when_nobody_listens_any_more(terms):
+async def test_a_worker_process_exits_when_its_parent_is_gone(terms):
     """Though its agent would think for an hour."""
     chosen = terms("alpha_beta:3600s", "random", game="abalone")
     async with ProcessWorker(Setup.of(chosen.game, 4, None)) as process:
@@ -142,7 +142,7 @@ async def test_a_process_ends_when_nobody_listens_any_more(terms):
 
 
 @pytest.mark.slow
-async def test_killed_half_way_it_goes_on_to_the_table_of_an_undisturbed_run(terms, worker, tmp_path):
+async def test_a_tournament_killed_half_way_resumes_to_the_table_of_an_undisturbed_one(terms, worker, tmp_path):
     chosen = terms(games=60, opening_plies=2)
     names = [player.name for player in chosen.players]
     words = ["tournament", *names, "--game", "tic_tac_toe", "--games", "60", "--seed", "5", "--simulations", "4"]

@@ -24,12 +24,12 @@ def known(directory, terms=TERMS):
         return list(journal.results)
 
 
-def test_what_was_noted_is_known_again_with_what_it_cost(directory):
+def test_journalled_results_are_restored_with_their_cost(directory):
     assert known(directory) == RESULTS
     assert [result.efforts for result in known(directory)] == [result.efforts for result in RESULTS]
 
 
-def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(directory):
+def test_a_line_truncated_by_a_kill_is_dropped_and_overwritten(directory):
     path = directory / "results.jsonl"
     content = path.read_bytes()
     last = content.splitlines(keepends=True)[-1]
@@ -41,20 +41,20 @@ def test_a_line_cut_short_by_a_kill_is_dropped_and_written_over(directory):
         assert known(directory) == RESULTS
 
 
-def test_a_header_cut_short_is_a_new_journal(directory):
+def test_a_journal_with_a_truncated_header_is_replaced(directory):
     (directory / "results.jsonl").write_bytes(b'{"journal": 1, "ter')
     assert known(directory) == []
     assert known(directory) == []
 
 
-def test_other_terms_are_refused_and_named(directory):
-    with pytest.raises(RunDirectoryError, match="holds a tournament with games=8, wanted is 10"):
+def test_a_journal_of_other_terms_is_rejected_with_the_difference(directory):
+    with pytest.raises(RunDirectoryError, match="holds a tournament with games=8, want 10"):
         known(directory, TERMS | {"games": 10})
-    with pytest.raises(RunDirectoryError, match=r'players=\["a", "b"\], wanted is \["a"\]'):
+    with pytest.raises(RunDirectoryError, match=r'players=\["a", "b"\], want \["a"\]'):
         known(directory, TERMS | {"players": ["a"]})
 
 
-def test_a_journal_in_use_is_refused(directory):
+def test_a_journal_in_use_is_rejected(directory):
     with ResultJournal(directory, TERMS), pytest.raises(RunDirectoryError, match="in use by another tournament"):
         known(directory)
 
@@ -62,19 +62,19 @@ def test_a_journal_in_use_is_refused(directory):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"hello\n", "is no journal"),
-        (b"{}\n", "is no journal"),
+        (b"hello\n", "is not a tournament journal"),
+        (b"{}\n", "is not a tournament journal"),
         (b'{"journal": 2, "terms": {}}\n', "schema 2"),
     ],
 )
-def test_another_file_is_refused(directory, content, said):
+def test_a_file_that_is_not_a_journal_is_rejected(directory, content, said):
     (directory / "results.jsonl").write_bytes(content)
     with pytest.raises(RunDirectoryError, match=said):
         known(directory)
     assert (directory / "results.jsonl").read_bytes() == content
 
 
-def test_damage_in_the_middle_is_named_with_its_line(directory):
+def test_the_error_for_a_damaged_journal_has_the_line_number(directory):
     path = directory / "results.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], b"{}\n", *lines[2:]]))
@@ -82,7 +82,7 @@ def test_damage_in_the_middle_is_named_with_its_line(directory):
         known(directory)
 
 
-def test_nothing_is_written_after_the_end(directory):
+def test_nothing_is_appended_to_a_closed_journal(directory):
     journal = ResultJournal(directory, TERMS)
     journal.close()
     journal.close()

@@ -47,7 +47,7 @@ def stronger(order):
     return scores
 
 
-def test_duels_and_players_are_counted(terms, boards):
+def test_the_tournament_table_counts_duels_and_players(terms, boards):
     chosen = terms("random", "b", "c")
 
     def scores(names, group):
@@ -70,7 +70,7 @@ def test_duels_and_players_are_counted(terms, boards):
     assert json.loads(json.dumps(asdict(table)))["anchor"] == "random"
 
 
-def test_random_is_0_where_it_plays_and_the_mean_is_where_it_does_not(terms, boards):
+def test_the_anchor_is_random_or_else_the_mean_of_the_ratings(terms, boards):
     with_random = terms("random", "b", "c")
     table = tabulate(with_random, boards(with_random, stronger(["random", "b", "c"])))
     assert (table.anchor, table.players[-1].elo, table.players[-1].elo_low) == ("random", 0.0, 0.0)
@@ -82,7 +82,7 @@ def test_random_is_0_where_it_plays_and_the_mean_is_where_it_does_not(terms, boa
     assert table.players[1].elo_low < 0 < table.players[1].elo_high
 
 
-def test_intervals_around_the_mean_are_those_of_the_posterior():
+def test_intervals_of_centred_ratings_follow_from_the_posterior():
     """Two players: each is half a difference away from the mean, with half of its interval."""
     evidence = [Tally("a", "b", 60.0, 100)]
     anchored = {rating.name: rating for rating in rate(evidence, anchor="b")}["a"]
@@ -92,7 +92,7 @@ def test_intervals_around_the_mean_are_those_of_the_posterior():
     assert first.high - first.low == pytest.approx((anchored.high - anchored.low) / 2)
 
 
-def test_a_table_says_who_came_before_whom(terms, boards):
+def test_duels_at_a_table_of_three_score_the_better_placed_player(terms, boards):
     names = ("random", "greedy", "max_n:1", "initialize")
     chosen = terms(*names, game="chinese_checkers_star37", tables=True, games=6)
 
@@ -110,7 +110,7 @@ def test_a_table_says_who_came_before_whom(terms, boards):
     assert table.players[0].elo > table.players[1].elo > table.players[2].elo > 0
 
 
-def test_before_the_first_game_nobody_is_better(terms):
+def test_all_ratings_are_equal_before_the_first_game(terms):
     chosen = terms()
     table = tabulate(chosen, [Scoreboard(meeting) for meeting in chosen.meetings])
     assert {row.elo for row in table.players} == {0.0}

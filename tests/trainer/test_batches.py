@@ -23,7 +23,7 @@ def samples_of(game, count=40):
     return Samples(states, legal, policy.astype(np.float16), value, opponents, rng.random(len(states)).astype(np.float32))
 
 
-def test_without_symmetry_planes_are_those_the_game_wrote(game, connect_four):
+def test_without_symmetry_the_planes_equal_the_games_encoding(game, connect_four):
     for chosen in (game, connect_four):
         samples = samples_of(chosen)
         batch = BatchMaker(chosen.spec()).make(samples, None)
@@ -33,7 +33,7 @@ def test_without_symmetry_planes_are_those_the_game_wrote(game, connect_four):
         np.testing.assert_array_equal(batch.plies_left.numpy(), samples.plies_left)
 
 
-def test_every_symmetry_is_used_and_turns_planes_and_actions_alike(game):
+def test_every_symmetry_is_used_and_transforms_planes_and_actions_consistently(game):
     samples = samples_of(game, 1)
     many = Samples(*(np.repeat(array, 400, axis=0) for array in samples.arrays))
     batch = BatchMaker(game.spec()).make(many, np.random.default_rng(0))
@@ -50,7 +50,7 @@ def test_every_symmetry_is_used_and_turns_planes_and_actions_alike(game):
     assert len(seen) == 8
 
 
-def test_what_the_opponents_chose_is_turned_with_the_board(game):
+def test_the_opponents_choices_are_transformed_with_the_board(game):
     samples = samples_of(game, 1)
     samples.opponents[:] = 5
     samples.legal[0, :] = -1
@@ -61,7 +61,7 @@ def test_what_the_opponents_chose_is_turned_with_the_board(game):
     assert pairs == {(1, 5), *((int(s.actions[1]), int(s.actions[5])) for s in game.spec().symmetries)}
 
 
-def test_a_turned_position_is_the_position_of_the_turned_moves(connect_four):
+def test_a_transformed_position_equals_the_position_after_the_transformed_moves(connect_four):
     """Play a line and its mirror image: the batch made of one, mirrored, must equal the encoding of the other."""
     spec = connect_four.spec()
     mirror = spec.symmetries[0].actions
@@ -82,7 +82,7 @@ def test_a_turned_position_is_the_position_of_the_turned_moves(connect_four):
     assert images == {bits.unpack(packed, spec.planes).tobytes() for packed in encoded}
 
 
-def test_padding_and_targets_are_untouched_by_a_symmetry(game):
+def test_a_symmetry_does_not_change_padding_and_targets(game):
     samples = samples_of(game)
     batch = BatchMaker(game.spec()).make(samples, np.random.default_rng(0))
     np.testing.assert_array_equal(batch.legal.numpy() < 0, samples.legal < 0)

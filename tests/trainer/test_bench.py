@@ -13,7 +13,7 @@ from trainer.bench import measure
 
 
 @pytest.mark.slow
-def test_the_figures_are_measured_and_agree(game):
+def test_the_figures_of_the_benchmark_are_consistent(game):
     figures = measure(game, "tiny", seconds=0.5, games_per_second=100.0)
     assert figures.samples_per_second == pytest.approx(figures.batch_size / figures.step_ms * 1e3, rel=0.02)
     assert figures.games_validated_per_second > 10
@@ -24,7 +24,7 @@ def test_the_figures_are_measured_and_agree(game):
 
 
 @pytest.mark.slow
-def test_two_ranks_measure_together_and_one_speaks():
+def test_two_ranks_measure_together_and_rank_0_alone_reports():
     torchrun = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = ["--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "0.2", "--games-per-second", "50"]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}

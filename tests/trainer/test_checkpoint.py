@@ -69,13 +69,13 @@ def test_a_checkpoint_before_the_first_step_can_be_resumed(game, small, tmp_path
     learner.step()
 
 
-def test_accounts_come_back(game, small, tmp_path):
+def test_accounts_survive_a_checkpoint(game, small, tmp_path):
     accounts = Accounts(candidate_version=4, candidate_samples=1234, candidate_trained=77, marks=((0, 0), (256, 8000)))
     save(tmp_path, game, small, fresh(game, small), accounts)
     assert resumed(tmp_path, game, small)[1].accounts == accounts
 
 
-def test_the_newest_of_several_is_loaded_and_two_are_kept(game, small, tmp_path):
+def test_the_newest_of_several_checkpoints_is_loaded_and_two_are_kept(game, small, tmp_path):
     learner = fresh(game, small)
     for version in range(1, 5):
         save(tmp_path, game, small, learner, Accounts(candidate_version=version))
@@ -83,26 +83,26 @@ def test_the_newest_of_several_is_loaded_and_two_are_kept(game, small, tmp_path)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["00000003", "00000004"]
 
 
-def test_there_is_none_at_first(tmp_path):
+def test_a_new_directory_has_no_checkpoint(tmp_path):
     assert load_latest(tmp_path) is None
     assert load_latest(tmp_path / "absent") is None
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "checkpoint.json"])
 @pytest.mark.parametrize("keep", [0, 1, 100, 0.5, -1])
-def test_a_truncated_checkpoint_is_an_error_that_says_how_to_go_back(game, small, tmp_path, name, keep):
+def test_a_truncated_checkpoint_is_an_error_with_advice(game, small, tmp_path, name, keep):
     learner = fresh(game, small)
     save(tmp_path, game, small, learner, Accounts(candidate_version=1))
     path = save(tmp_path, game, small, learner, Accounts(candidate_version=2)) / name
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep) if keep == 0.5 else keep])
-    with pytest.raises(CorruptModel, match=r"remove .*00000002 to go on from the one before"):
+    with pytest.raises(CorruptModel, match=r"remove .*00000002 to resume from the previous one"):
         load_latest(tmp_path)
     shutil.rmtree(path.parent)
     assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 1
 
 
-def test_a_flipped_bit_is_found(game, small, tmp_path):
+def test_a_flipped_bit_in_a_checkpoint_is_detected(game, small, tmp_path):
     path = save(tmp_path, game, small, fresh(game, small), Accounts()) / "state.safetensors"
     content = bytearray(path.read_bytes())
     content[-5] ^= 4
@@ -121,7 +121,7 @@ def test_a_flipped_bit_is_found(game, small, tmp_path):
         ({"schema": 9}, "schema 9"),
     ],
 )
-def test_a_checkpoint_of_another_game_or_schema_is_refused_with_both_named(game, small, tmp_path, change, said):
+def test_a_checkpoint_of_another_game_or_schema_is_refused_with_the_difference(game, small, tmp_path, change, said):
     path = save(tmp_path, game, small, fresh(game, small), Accounts()) / "checkpoint.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(VersionSkew, match=said):
@@ -134,7 +134,7 @@ def test_a_checkpoint_of_another_network_is_refused(game, small, tmp_path):
         resumed(tmp_path, game, small.model_copy(update={"blocks": 2}))
 
 
-def test_a_disk_that_refuses_keeps_the_old_checkpoint(game, small, tmp_path, monkeypatch):
+def test_a_failed_write_keeps_the_old_checkpoint(game, small, tmp_path, monkeypatch):
     learner = fresh(game, small)
     save(tmp_path, game, small, learner, Accounts(candidate_version=1))
 
@@ -169,7 +169,7 @@ for version in (1, 2):
 
 
 @pytest.mark.slow
-def test_a_trainer_killed_while_writing_leaves_the_checkpoint_before(game, small, tmp_path):
+def test_a_trainer_killed_while_writing_a_checkpoint_leaves_the_previous_one(game, small, tmp_path):
     environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": "trainer_checkpoint_before_rename:2"}
     command = [sys.executable, "-W", "ignore", "-c", CRASHING, str(tmp_path)]
     assert subprocess.run(command, env=environment, timeout=120, check=False).returncode == -9

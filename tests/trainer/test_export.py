@@ -25,14 +25,14 @@ def version(store, game, network, small):
     return export_network(store, game, network, small, lineage=Lineage(parent_version=0, train_steps=5, games_seen=7))
 
 
-def test_a_stored_version_verifies_for_its_game_and_says_where_it_comes_from(store, game, small, version):
+def test_a_stored_version_verifies_for_its_game_and_has_its_lineage(store, game, small, version):
     manifest = store.verify("tic_tac_toe", version, game=game)
     assert (manifest.train_steps, manifest.games_seen) == (5, 7)
     assert manifest.network == small.model_dump()
     assert set(manifest.files) == {"model.pt", "model.py", "weights.safetensors"}
 
 
-def test_the_stored_script_answers_the_golden_positions(store, version):
+def test_the_stored_script_reproduces_the_golden_positions(store, version):
     module = torch.jit.load(store.directory("tic_tac_toe", version) / "model.pt")
     manifest = store.manifest("tic_tac_toe", version)
     states, legal, _, _ = manifest.golden.arrays()
@@ -63,7 +63,7 @@ def test_a_network_that_is_not_finite_is_not_exported(store, game, network, smal
 
 
 @pytest.mark.parametrize("backend", ["python", "pytorch_libtorch"])
-def test_the_configuration_is_one_that_triton_reads(connect_four, backend):
+def test_the_configuration_parses_as_tritons_model_config(connect_four, backend):
     text = triton_config(connect_four, backend=backend, max_batch=256)
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     assert config.name == model_name(connect_four)
@@ -158,7 +158,7 @@ def triton_model(monkeypatch):
     return load
 
 
-def test_tritons_model_answers_each_request_of_a_batch_with_its_own_rows(store, version, triton_model):
+def test_tritons_model_returns_to_each_request_of_a_batch_its_own_rows(store, version, triton_model):
     model = triton_model(store, version)
     states, legal, policy, value = store.manifest("tic_tac_toe", version).golden.arrays()
     cuts = [slice(0, 1), slice(1, 5), slice(5, 8)]
@@ -169,7 +169,7 @@ def test_tritons_model_answers_each_request_of_a_batch_with_its_own_rows(store, 
         assert response.tensors["policy__0"].dtype == np.float16
 
 
-def test_tritons_model_answers_the_heads_that_are_asked_for(store, both_heads, triton_model):
+def test_tritons_model_returns_the_requested_heads(store, both_heads, triton_model):
     model = triton_model(store, both_heads)
     golden = store.manifest("tic_tac_toe", both_heads).golden
     states, legal, policy, value = golden.arrays()
@@ -195,7 +195,7 @@ def test_tritons_model_refuses_a_changed_file(store, version, triton_model):
         triton_model(store, version)
 
 
-def test_tritons_model_refuses_a_module_that_answers_otherwise(store, game, network, small, triton_model):
+def test_tritons_model_refuses_a_module_that_fails_its_golden_positions(store, game, network, small, triton_model):
     first = export_network(store, game, network, small, lineage=Lineage())
     with torch.no_grad():
         network.value.out.bias[0] += 1.0

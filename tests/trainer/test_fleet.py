@@ -62,7 +62,7 @@ def play(fleet: Fleet, sources: dict, games: int, *, seed: int = 1) -> dict[str,
 
 
 @pytest.mark.parametrize(("broken", "trait"), [(short, "length"), (one_opening, "opening"), (always_lost, "outcome")])
-def test_a_worker_unlike_all_others_is_suspect_and_nobody_else_is(broken, trait):
+def test_a_worker_unlike_all_others_is_the_only_suspect(broken, trait):
     fleet = Fleet(max_plies=MAX_PLIES)
     refused = play(fleet, {"a": honest, "b": honest, "bad": broken}, WINDOW + 50)
     assert set(fleet.suspects) == {"bad"}
@@ -71,7 +71,7 @@ def test_a_worker_unlike_all_others_is_suspect_and_nobody_else_is(broken, trait)
     assert metrics.SUSPECT_WORKERS._value.get() == 1
 
 
-def test_in_quarantine_its_games_are_refused_until_they_are_like_the_others():
+def test_games_of_a_worker_in_quarantine_are_refused_until_they_resemble_the_others():
     fleet = Fleet(max_plies=MAX_PLIES, quarantines=True)
     refused = play(fleet, {"a": honest, "b": honest, "bad": short}, WINDOW + 200)
     assert set(refused["bad"]) == {"quarantine"}
@@ -83,7 +83,7 @@ def test_in_quarantine_its_games_are_refused_until_they_are_like_the_others():
     assert not any(play(fleet, {"bad": honest}, 5, seed=3).values())
 
 
-def test_a_worker_that_sends_most_of_the_games_does_not_make_the_others_look_odd():
+def test_a_worker_that_sends_most_of_the_games_does_not_make_the_others_suspect():
     fleet = Fleet(max_plies=MAX_PLIES)
     for _ in range(9):
         play(fleet, {"bad": short}, WINDOW // 5)
@@ -91,7 +91,7 @@ def test_a_worker_that_sends_most_of_the_games_does_not_make_the_others_look_odd
     assert set(fleet.suspects) == {"bad"}
 
 
-def test_honest_workers_stay_unsuspected_also_when_their_settings_differ():
+def test_honest_workers_with_different_settings_are_not_suspect():
     """One resigns earlier, one draws more, one is new and has sent its short games first."""
 
     def resigns(rng):
@@ -116,13 +116,13 @@ def test_honest_workers_stay_unsuspected_also_when_their_settings_differ():
     assert fleet.suspects == {}
 
 
-def test_two_workers_cannot_tell_which_of_them_is_odd():
+def test_of_only_two_workers_neither_is_suspect():
     fleet = Fleet(max_plies=MAX_PLIES, quarantines=True)
     assert not any(play(fleet, {"a": honest, "bad": short}, 2 * WINDOW).values())
     assert fleet.suspects == {}
 
 
-def test_a_worker_beyond_its_share_is_refused_and_the_others_are_not():
+def test_games_of_a_worker_beyond_its_share_are_refused_and_those_of_others_accepted():
     fleet = Fleet(max_plies=MAX_PLIES, share_max=0.5)
     sent = {"greedy": honest, "a": honest, "b": honest}
     for seed in range(6):
@@ -134,12 +134,12 @@ def test_a_worker_beyond_its_share_is_refused_and_the_others_are_not():
     assert set(play(fleet, {"greedy": honest}, 200)["greedy"]) == {"quota"}
 
 
-def test_a_lone_worker_may_send_everything():
+def test_a_single_worker_may_send_all_games():
     fleet = Fleet(max_plies=MAX_PLIES, share_max=0.1)
     assert not any(play(fleet, {"only": honest}, 2 * SHARE_WINDOW).values())
 
 
-def test_workers_of_many_names_are_forgotten_and_memory_stays_bounded():
+def test_the_number_of_remembered_workers_is_bounded():
     fleet = Fleet(max_plies=MAX_PLIES)
     rng = np.random.default_rng(6)
     game = honest(rng)

@@ -25,7 +25,7 @@ def jumps(board: list[int], *others: tuple[int, int]) -> np.ndarray:
     return np.array([*((a, b) for a in board for b in board), *others], np.int16)
 
 
-def test_an_action_is_scored_by_what_its_two_cells_say():
+def test_an_action_is_scored_by_the_features_of_its_two_cells():
     cells = jumps([3, 7, 19], (-1, -1))[::-1].copy()  # the pass first, the rest in no special order
     head = MovesHead(6, cells)
     x = torch.randn(2, 6, HEIGHT, WIDTH)
@@ -40,14 +40,14 @@ def test_an_action_is_scored_by_what_its_two_cells_say():
             torch.testing.assert_close(logits[row, action], wanted)
 
 
-def test_actions_without_two_cells_are_told_apart():
+def test_actions_without_two_cells_have_separate_scores():
     head = MovesHead(6, jumps([0, 1], (-1, -1), (-1, 3), (2, -1)))
     logits = head(torch.randn(1, 6, HEIGHT, WIDTH))[0]
     assert len(set(logits.tolist())) == 4 + 3
 
 
 @pytest.mark.parametrize("side", [81, 121])
-def test_thousands_of_moves_take_no_more_weights_than_a_few(side):
+def test_the_moves_head_has_as_many_weights_for_thousands_of_actions_as_for_a_few(side):
     many = MovesHead(32, jumps(list(range(side))))
     few = MovesHead(32, jumps([0, 1]))
     logits = many(torch.randn(2, 32, 17, 17))
@@ -62,7 +62,7 @@ def moving_spec(connect_four, board: list[int], *, actions: int | None = None):
     return replace(connect_four.spec(), num_actions=actions or len(cells), action_cells=cells, max_legal=12)
 
 
-def test_a_network_that_scores_moves_is_served_exactly_and_passes_over_padding(connect_four):
+def test_a_network_with_a_moves_head_is_served_exactly_and_ignores_padding(connect_four):
     spec = moving_spec(connect_four, list(range(40)))
     network = new_network(spec, SMALL.model_copy(update={"policy_head": "moves"}), seed=1).eval()
     module = serving_module(network, spec)
@@ -89,7 +89,7 @@ def head_of(spec, **settings) -> type:
     return type(Network(spec, SMALL.model_copy(update=settings)).policy)
 
 
-def test_moves_are_scored_by_cells_where_there_are_many_of_them(connect_four):
+def test_the_moves_head_is_chosen_for_games_with_many_actions(connect_four):
     few, many = moving_spec(connect_four, list(range(20))), moving_spec(connect_four, list(range(42)))
     repeated = replace(many, num_actions=2 * 1765, action_cells=np.concatenate([many.action_cells, many.action_cells]))
     assert (few.num_actions, many.num_actions) == (401, 1765)
@@ -102,7 +102,7 @@ def test_moves_are_scored_by_cells_where_there_are_many_of_them(connect_four):
     assert head_of(larger, kind="perceptron", hidden=(4,)) is not MovesHead
 
 
-def test_a_head_that_does_not_fit_is_refused_and_says_why(connect_four):
+def test_an_unsuitable_policy_head_is_refused_with_the_reason(connect_four):
     few = moving_spec(connect_four, list(range(20)))
     twice = replace(few, num_actions=802, action_cells=np.concatenate([few.action_cells, few.action_cells]))
     passes = replace(few, num_actions=1, action_cells=np.array([[-1, -1]], np.int16))

@@ -13,7 +13,7 @@ from trainer.history import open_history
 from zerofleet.errors import ConfigurationError
 
 
-def test_history_goes_on_after_a_line_that_a_crash_cut_short(tmp_path):
+def test_history_continues_after_a_line_cut_short_by_a_crash(tmp_path):
     history = open_history(tmp_path)
     history.write(1, {"losses/total": 1.0})
     for name in ("trainer.jsonl", "trainer.csv"):
@@ -26,14 +26,14 @@ def test_history_goes_on_after_a_line_that_a_crash_cut_short(tmp_path):
         assert [row["step"] for row in csv.DictReader(file)] == ["1", "2"]
 
 
-def test_a_table_begun_by_another_version_keeps_its_columns(tmp_path):
+def test_a_csv_file_begun_by_another_version_keeps_its_columns(tmp_path):
     (tmp_path / "trainer.csv").write_text("time,step,losses/total\n1,1,0.5\n")
     open_history(tmp_path).write(2, {"losses/total": 0.25, "losses/opponents": 3.0})
     with (tmp_path / "trainer.csv").open() as file:
         assert [(row["step"], row["losses/total"]) for row in csv.DictReader(file)] == [("1", "0.5"), ("2", "0.25")]
 
 
-def test_a_sink_that_fails_is_dropped_and_the_others_go_on(tmp_path):
+def test_a_failing_sink_is_dropped_and_the_others_continue(tmp_path):
     history = open_history(tmp_path)
 
     class Failing:
@@ -88,7 +88,7 @@ def test_tensorboard_and_wandb_get_the_same_figures(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("extra", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
-def test_an_extra_that_is_not_installed_is_named_with_the_cure(tmp_path, monkeypatch, extra, module):
+def test_a_missing_extra_is_reported_with_the_command_that_installs_it(tmp_path, monkeypatch, extra, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=rf"pip install 'zerofleet\[{extra}\]'"):
         open_history(tmp_path, tensorboard=extra == "tensorboard", wandb_project="az" if extra == "wandb" else "")

@@ -81,7 +81,7 @@ async def test_a_game_delivered_many_times_is_counted_once(intake, stream, repla
     assert (await stream.stats()).length == 0
 
 
-async def test_the_same_uid_with_other_content_goes_to_the_dead_letters(intake, stream, replay, record):
+async def test_a_stored_uid_with_different_content_goes_to_the_dead_letters(intake, stream, replay, record):
     await stream.publish(*record(1))
     await stream.publish(*record(2, uid=record(1)[0]))  # in the same delivery
     await take_all(intake, stream)
@@ -122,12 +122,12 @@ async def test_a_bad_game_is_counted_dead_lettered_and_never_stored(intake, stre
     ("reason", "uid", "payload"),
     [("uid", "../../etc/passwd", b""), ("uid", "F" * 32, b""), ("size", "0" * 32, bytes((1 << 20) + 1))],
 )
-async def test_a_delivery_that_no_honest_worker_makes_is_refused(intake, reason, uid, payload):
+async def test_a_forged_delivery_is_refused(intake, reason, uid, payload):
     checked = intake._check.check([Delivery("1", uid, payload, 1)])
     assert [refusal.reason for refusal in checked.refused] == [reason]
 
 
-async def test_a_full_disk_is_waited_for_with_the_games_unacknowledged(intake, stream, replay, record, monkeypatch):
+async def test_games_stay_unacknowledged_while_the_disk_is_full(intake, stream, replay, record, monkeypatch):
     keep, refusals = replay.keep, iter(range(2))
 
     def refuse_twice(games):
@@ -144,7 +144,7 @@ async def test_a_full_disk_is_waited_for_with_the_games_unacknowledged(intake, s
     assert (await stream.stats()).length == 0
 
 
-async def test_a_lost_acknowledgement_makes_the_game_come_again_and_count_once(intake, stream, replay, record, monkeypatch):
+async def test_a_game_redelivered_after_a_lost_acknowledgement_counts_once(intake, stream, replay, record, monkeypatch):
     acknowledge = stream.acknowledge
 
     async def away(entry_ids):
@@ -161,7 +161,7 @@ async def test_a_lost_acknowledgement_makes_the_game_come_again_and_count_once(i
     assert len(replay.log) == 1
 
 
-async def test_run_takes_games_until_it_is_stopped(intake, stream, replay, record):
+async def test_the_intake_takes_games_until_it_is_stopped(intake, stream, replay, record):
     arrived = asyncio.Event()
     intake._on_samples = arrived.set
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
@@ -173,7 +173,7 @@ async def test_run_takes_games_until_it_is_stopped(intake, stream, replay, recor
     assert (await stream.stats()).length == 0
 
 
-async def test_a_stream_that_is_away_is_waited_for(intake, stream, record, monkeypatch):
+async def test_the_intake_waits_for_an_unavailable_stream(intake, stream, record, monkeypatch):
     consume, failures = stream.consume, iter(range(3))
 
     async def flaky(**arguments):

@@ -45,7 +45,7 @@ def learner_of(game, small, settings=QUICK, *, symmetric=True, seed=3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_a_handful_of_positions_is_learnt_by_heart(game, small, optimizer):
+def test_a_learner_memorises_a_handful_of_positions(game, small, optimizer):
     rate = {"adamw": 5e-3, "sgd": 5e-2}[optimizer]
     settings = QUICK.model_copy(update={"optimizer": optimizer, "learning_rate": rate})
     learner = learner_of(game, small.model_copy(update={"channels": 16}), settings, symmetric=False)
@@ -57,7 +57,7 @@ def test_a_handful_of_positions_is_learnt_by_heart(game, small, optimizer):
 
 
 @pytest.mark.slow
-def test_a_candidate_answers_as_the_learner_does_once_it_has_learnt(game, small):
+def test_a_candidate_of_a_converged_learner_evaluates_like_the_learner(game, small):
     learner = learner_of(game, small, symmetric=False)
     for _ in range(200):
         learner.step()
@@ -106,7 +106,7 @@ def test_steps_are_allowed_only_up_to_the_reuse_bound(game, small):
     assert learner.steps_allowed() == 1
 
 
-def test_no_step_is_allowed_before_the_first_samples_have_come(game, small):
+def test_no_step_is_allowed_before_enough_samples_have_arrived(game, small):
     assert learner_of(game, small, QUICK.model_copy(update={"min_samples": 25})).steps_allowed() == 0
 
 
@@ -130,7 +130,7 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted(game, small, bad):
     assert learner.state.skipped_in_a_row == 0
 
 
-def test_a_network_that_has_diverged_ends_training_with_advice(game, small):
+def test_a_diverged_network_ends_training_with_advice(game, small):
     learner = learner_of(game, small)
     learner.network.trunk.stem.weight.register_hook(lambda gradient: gradient * float("nan"))
     for _ in range(49):
@@ -150,7 +150,7 @@ def test_a_large_gradient_is_clipped(game, small):
     assert math.sqrt(sum(float(m) for m in moved)) == pytest.approx(1e-3 * report.learning_rate, rel=1e-2)
 
 
-def test_the_rate_warms_up_then_stays_or_falls_to_a_tenth():
+def test_the_learning_rate_warms_up_then_stays_or_falls_to_a_tenth():
     constant = TrainSettings(learning_rate=1.0, warmup_steps=9)
     assert [learning_rate(constant, step) for step in (0, 4, 9, 10, 10**6)] == pytest.approx([0.1, 0.5, 1, 1, 1])
     cosine = TrainSettings(learning_rate=1.0, warmup_steps=0, schedule="cosine", schedule_steps=100)
@@ -165,7 +165,7 @@ def test_biases_and_batch_norms_are_not_decayed(game, small):
     assert all(parameter.ndim == 1 for parameter in free["params"])
 
 
-def test_the_average_starts_quickly_and_then_decays_as_set(game, small):
+def test_the_weight_average_adapts_quickly_at_first_and_then_at_the_set_decay(game, small):
     network = new_network(game.spec(), small, seed=0)
     average = WeightAverage(network, decay=0.5)
     start, wanted = average.weights[0].clone(), 0.0

@@ -25,7 +25,7 @@ def batch(legal, policy, value, opponents=None, plies_left=None):
     )
 
 
-def test_a_uniform_network_pays_the_logarithm_of_the_number_of_legal_actions():
+def test_the_policy_loss_of_a_uniform_network_is_the_logarithm_of_the_number_of_legal_actions():
     example = batch([[0, 2, -1], [1, -1, -1]], [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[1.0, -1.0], [0.0, 0.0]])
     losses = compute_losses(torch.zeros(2, 4), torch.zeros(2, 2), example, value_weight=1.0)
     assert losses.policy.item() == pytest.approx((math.log(2) + math.log(1)) / 2)
@@ -33,7 +33,7 @@ def test_a_uniform_network_pays_the_logarithm_of_the_number_of_legal_actions():
     assert losses.total.item() == pytest.approx(math.log(2) / 2 + 0.5)
 
 
-def test_cross_entropy_by_hand():
+def test_the_cross_entropy_equals_a_calculation_by_hand():
     logits = torch.log(torch.tensor([[0.2, 123.0, 0.6]]))  # action 1 is illegal: 0.2 and 0.6 become 1/4 and 3/4
     example = batch([[0, 2]], [[0.5, 0.5]], [[0.0]])
     losses = compute_losses(logits, torch.tensor([[0.5]]), example, value_weight=2.0)
@@ -51,13 +51,13 @@ def test_illegal_actions_get_no_gradient():
     torch.testing.assert_close(logits.grad[0, [1, 3]], probabilities - torch.tensor([0.25, 0.75]))
 
 
-def test_illegal_logits_however_large_change_nothing():
+def test_large_logits_of_illegal_actions_do_not_change_the_loss():
     example = batch([[0, 1, -1]], [[0.5, 0.5, 0.0]], [[0.0]])
     huge = torch.tensor([[0.0, 0.0, 1e30]])
     assert compute_losses(huge, torch.zeros(1, 1), example, value_weight=1.0).policy.item() == pytest.approx(math.log(2))
 
 
-def test_the_head_of_the_opponents_pays_for_each_choice_in_equal_part_where_there_is_one():
+def test_the_loss_of_the_opponents_head_weights_each_choice_equally():
     example = batch([[0], [0], [0]], [[1.0]] * 3, [[0.0, 0.0, 0.0]] * 3, [[2, 3], [-1, -1], [1, -1]])
     answer = torch.log(torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 3))
     losses = compute_losses(
@@ -73,7 +73,7 @@ def test_the_head_of_the_opponents_pays_for_each_choice_in_equal_part_where_ther
     assert losses.total.item() == pytest.approx(0.5 * wanted)
 
 
-def test_the_head_of_the_plies_left_pays_its_squared_error_where_the_end_is_known():
+def test_the_loss_of_the_plies_left_head_is_the_squared_error_where_the_end_is_known():
     example = batch([[0], [0]], [[1.0]] * 2, [[0.0]] * 2, plies_left=[0.75, -1.0])
     losses = compute_losses(
         torch.zeros(2, 2), torch.zeros(2, 1), example, value_weight=1.0, extra={"plies_left": torch.tensor([[0.25], [0.9]])}
@@ -82,7 +82,7 @@ def test_the_head_of_the_plies_left_pays_its_squared_error_where_the_end_is_know
     assert losses.total.item() == pytest.approx(0.25)
 
 
-def test_a_batch_without_any_choice_of_an_opponent_costs_nothing_there():
+def test_a_batch_without_choices_of_opponents_has_no_loss_of_the_opponents_head():
     example = batch([[0]], [[1.0]], [[0.0]])
     answer = torch.randn(1, 4, requires_grad=True)
     losses = compute_losses(torch.zeros(1, 4), torch.zeros(1, 1), example, value_weight=1.0, extra={"opponents": answer})

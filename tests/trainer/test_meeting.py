@@ -33,14 +33,14 @@ def met(store, size=3):
     return found
 
 
-def test_ranks_meet_again_and_again_in_one_store():
+def test_ranks_can_meet_repeatedly_in_one_store():
     store = dist.HashStore()
     first = met(store)
     assert met(store) != first
     met(store, size=2)
 
 
-def test_a_rank_that_does_not_come_is_named(monkeypatch):
+def test_an_absent_rank_is_reported(monkeypatch):
     monkeypatch.setattr("trainer.meeting._POLL_S", 0.001)
     store = dist.HashStore()
     met(store, size=2)  # what these have left does not stand in for the missing ones

@@ -11,21 +11,21 @@ from zerofleet.presets import TrainSettings
 from zerofleet.storage.streams import Delivery
 
 
-def test_the_oldest_version_of_a_window_follows_it():
+def test_the_oldest_model_version_follows_the_window():
     ages = ModelAges(0)
     for version in (1, 2, 3, 2, 5):
         ages.note(version, 10)
     assert [ages.oldest(begin) for begin in (0, 9, 10, 29, 30, 39, 40, 50)] == [1, 1, 2, 2, 2, 2, 5, 0]
 
 
-def test_nothing_is_too_old_while_the_window_holds_games_of_before_the_start():
+def test_no_game_is_too_old_while_the_window_has_games_from_before_the_start():
     ages = ModelAges(100)
     ages.note(7, 10)
     assert ages.oldest(99) == 0
     assert ages.oldest(100) == 7
 
 
-def test_it_remembers_no_more_than_it_needs():
+def test_model_ages_keep_a_bounded_number_of_entries():
     ages = ModelAges(0)
     for _ in range(10_000):
         ages.note(3, 1)
@@ -58,7 +58,7 @@ def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_cha
     assert check_one(22, 2).accepted
 
 
-def test_where_no_champion_can_be_read_nothing_is_too_old(game, replay, record):
+def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
     check = RecordCheck(game, TrainSettings(), replay, newest_version=lambda: 9)
     for number in range(10):
         replay.keep(check.check([Delivery("1", *record(number, version=8), 1)]).accepted)

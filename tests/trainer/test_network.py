@@ -72,7 +72,7 @@ def test_an_evaluation_does_not_depend_on_its_batch_mates(served):
             torch.testing.assert_close(alone[1], together[1][i : i + 1], atol=1e-5, rtol=0)
 
 
-def test_the_script_answers_as_the_module_does(served):
+def test_the_script_and_the_module_give_equal_results(served):
     game, module = served
     states, legal = positions(game)
     scripted = script(module)
@@ -92,7 +92,7 @@ def test_the_order_of_listed_actions_carries_their_probabilities(served):
     torch.testing.assert_close(policy.flip(1), reversed_policy)
 
 
-def test_a_row_of_padding_only_is_answered_with_zeros_and_not_with_nan(served):
+def test_a_row_of_padding_alone_gives_zeros_and_not_nan(served):
     game, module = served
     states, legal = positions(game)
     with torch.inference_mode():
@@ -101,11 +101,11 @@ def test_a_row_of_padding_only_is_answered_with_zeros_and_not_with_nan(served):
 
 
 def test_a_module_in_training_mode_is_not_scripted(game, network):
-    with pytest.raises(CorruptModel, match="batch-mates"):
+    with pytest.raises(CorruptModel, match="training mode"):
         script(serving_module(network, game.spec()).train())
 
 
-def test_half_precision_answers_alike(game):
+def test_half_precision_gives_nearly_equal_results(game):
     wide = NetworkSettings(blocks=2, channels=32)
     module = serving_module(trained_looking(new_network(game.spec(), wide, seed=5)), game.spec())
     states, legal = positions(game)
@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_generator_al
     assert not torch.equal(one["trunk.stem.weight"], other["trunk.stem.weight"])
 
 
-def test_settings_know_what_describes_them(small):
+def test_network_settings_recognise_their_description_in_a_manifest(small):
     stored = small.model_dump(mode="json")
     assert small.describes(stored)
     assert small.describes(
@@ -134,6 +134,6 @@ def test_settings_know_what_describes_them(small):
         assert not small.describes({**stored, **change})
 
 
-def test_a_head_is_named_once():
-    with pytest.raises(ValueError, match="each may stand there once"):
+def test_a_head_listed_twice_is_refused():
+    with pytest.raises(ValueError, match="each may occur once"):
         NetworkSettings(heads=("plies_left", "plies_left"))

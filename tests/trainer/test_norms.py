@@ -67,7 +67,7 @@ def norm_of(features=5):
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
-def test_with_one_rank_it_does_what_torchs_norm_does(momentum):
+def test_with_one_rank_the_global_norm_equals_torchs_batch_norm(momentum):
     torchs, source = norm_of(), norm_of()
     torchs.momentum = source.momentum = momentum
     ours = GlobalBatchNorm2d(source, Alone())
@@ -79,7 +79,7 @@ def test_with_one_rank_it_does_what_torchs_norm_does(momentum):
         torch.testing.assert_close(source.state_dict()[name], wanted)  # the norm it was made of follows
 
 
-def test_uneven_parts_of_a_batch_on_three_ranks_are_normalised_as_the_whole():
+def test_uneven_parts_of_a_batch_on_three_ranks_are_normalised_like_the_whole_batch():
     x, gradient = data(10, 5, 3, 4), data(10, 5, 3, 4, seed=1)
     whole = norm_of()
     wanted = trained_once(whole, x, gradient)
@@ -104,14 +104,14 @@ def test_uneven_parts_of_a_batch_on_three_ranks_are_normalised_as_the_whole():
         assert torch.equal(norm.running_var, ranks[0][0].running_var)  # bit by bit the same on every rank
 
 
-def test_moments_far_from_zero_keep_their_digits():
+def test_merged_moments_far_from_zero_keep_their_precision():
     x = data(8, 5, 3, 4) * 1e-2 + 1e3  # a sum of squares in float32 would say nothing of the variance
     ours, torchs = GlobalBatchNorm2d(norm_of(), Alone()), norm_of()
     torch.testing.assert_close(ours(x).detach(), torchs(x).detach(), rtol=0, atol=2e-2)
     torch.testing.assert_close(ours.running_var, torchs.running_var, rtol=1e-3, atol=1e-6)
 
 
-def test_a_view_has_the_networks_own_tensors_and_the_network_keeps_its_norms(game, small):
+def test_a_view_shares_the_networks_tensors_and_leaves_its_norms_unchanged(game, small):
     network = new_network(game.spec(), small, seed=1)
     view = with_global_norms(network, Alone())
     for mine, theirs in zip(network.parameters(), view.parameters(), strict=True):

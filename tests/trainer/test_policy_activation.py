@@ -21,20 +21,20 @@ TARGETS = torch.tensor([[0.8, 0.1, 0.1, 0.0], [0.1, 0.8, 0.1, 0.0], [0.1, 0.1, 0
 ENTROPY = float(-(TARGETS * TARGETS.clamp(min=1e-9).log()).sum(dim=1).mean())
 
 
-def test_sigmoids_are_divided_by_their_sum_over_the_listed_actions():
+def test_normalised_sigmoids_are_divided_by_their_sum_over_the_listed_actions():
     sigmoids = torch.sigmoid(LOGITS[0, :3])
     got = log_policy(LOGITS, LEGAL, "sigmoid_norm").exp()
     torch.testing.assert_close(got[0, :3], sigmoids / sigmoids.sum())
     assert got[0, 3] == 0
 
 
-def test_raw_sigmoids_are_left_as_they_are():
+def test_raw_sigmoids_are_not_normalised():
     got = log_policy(LOGITS, LEGAL, "sigmoid_raw").exp()
     torch.testing.assert_close(got[0, :3], torch.sigmoid(LOGITS[0, :3]))
     assert got[0, 3] == 0
 
 
-def test_a_softmax_is_the_default():
+def test_softmax_is_the_default_policy_activation():
     torch.testing.assert_close(log_policy(LOGITS, LEGAL).exp()[0, :3], torch.softmax(LOGITS[0, :3], 0))
 
 
@@ -83,7 +83,7 @@ def test_a_normalised_policy_learns_four_positions(connect_four, activation):
 
 
 @pytest.mark.slow
-def test_raw_sigmoids_all_rise_to_one_and_nothing_is_learnt(connect_four):
+def test_raw_sigmoids_all_rise_to_one_without_learning(connect_four):
     network, loss = trained(connect_four, "sigmoid_raw")
     logits, _, _ = network(POSITIONS)
     assert torch.sigmoid(logits[:, :3]).min() > 0.97

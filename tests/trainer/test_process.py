@@ -63,7 +63,7 @@ async def stop_when_idle(process, stream, store):
 
 
 @pytest.mark.slow
-async def test_sigterm_ends_it_with_a_checkpoint_from_which_it_goes_on(tmp_path, record, stream, start):
+async def test_a_trainer_stopped_by_sigterm_resumes_from_its_checkpoint(tmp_path, record, stream, start):
     store, steps = DirectoryStore(tmp_path / "models"), []
     for run in range(2):
         for number in range(100 * run, 100 * run + 12):
@@ -84,7 +84,7 @@ async def test_sigterm_ends_it_with_a_checkpoint_from_which_it_goes_on(tmp_path,
         "trainer_after_checkpoint_before_submit",
     ],
 )
-async def test_killed_while_it_publishes_it_goes_on_with_whole_models_and_every_game_once(
+async def test_a_trainer_killed_while_publishing_resumes_with_whole_models_and_every_game_once(
     tmp_path, record, game, stream, start, point
 ):
     for number in range(12):
@@ -123,8 +123,8 @@ def test_settings_come_from_the_preset_and_can_be_overridden():
     assert origins["train.max_reuse"] == "environment"
 
 
-def test_a_gpu_that_is_not_there_is_said_so(monkeypatch):
+def test_a_missing_gpu_is_reported(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert choose_device("auto").type == "cpu"
-    with pytest.raises(ConfigurationError, match="sees no GPU"):
+    with pytest.raises(ConfigurationError, match="finds no GPU"):
         choose_device("cuda")

@@ -53,7 +53,7 @@ def found(directory, name, rank):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_two_ranks_have_the_losses_of_one_process(together, alone, name):
+def test_two_ranks_have_the_same_losses_as_one_process(together, alone, name):
     reports = found(together, name, 0)["reports"]
     assert len(reports) == CASES[name].steps
     for step, (got, wanted) in enumerate(zip(reports, alone[name][1], strict=True)):
@@ -65,12 +65,12 @@ def test_two_ranks_have_the_losses_of_one_process(together, alone, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_ranks_stay_equal_bit_by_bit(together, name):
+def test_ranks_stay_bit_identical(together, name):
     assert found(together, name, 0)["state"] == found(together, name, 1)["state"]
 
 
 @pytest.mark.slow
-def test_a_gradient_that_is_infinite_on_one_rank_is_skipped_by_all(together):
+def test_a_step_with_an_infinite_gradient_on_one_rank_is_skipped_by_all(together):
     case = CASES["adamw"]
     reports = found(together, "adamw", 0)["reports"]
     assert [step for step, report in enumerate(reports) if report["skipped"]] == [case.bad_step]
@@ -79,7 +79,7 @@ def test_a_gradient_that_is_infinite_on_one_rank_is_skipped_by_all(together):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
-def test_a_checkpoint_of_two_ranks_is_gone_on_with_by_one(together, alone, name):
+def test_one_process_resumes_from_a_checkpoint_of_two_ranks(together, alone, name):
     case, whole = CASES[name], alone[name][0]
     learner = learner_of(case)
     restore(learner, make(case.game), NetworkSettings.model_validate(case.network), *load_latest(together / name))
@@ -90,7 +90,7 @@ def test_a_checkpoint_of_two_ranks_is_gone_on_with_by_one(together, alone, name)
         assert (got.total, got.gradient_norm) == pytest.approx((wanted.total, wanted.gradient_norm), rel=TOLERANCE)
 
 
-def test_a_spoiled_gradient_is_noticed_and_the_state_of_a_learner_says_so():
+def test_a_skipped_step_changes_only_counts_and_rate_in_the_state_of_a_learner():
     learner = learner_of(CASES["sgd"])
     before = WORK.state_of(learner)
     WORK.spoil(learner)
@@ -99,7 +99,7 @@ def test_a_spoiled_gradient_is_noticed_and_the_state_of_a_learner_says_so():
     assert {name for name in before if before[name] != after[name]} == {"counts", "rate"}
 
 
-def test_samples_come_out_of_a_message_as_they_went_in(game):
+def test_samples_survive_serialisation_to_a_message(game):
     samples, spec = WORK.made_up("tic_tac_toe"), game.spec()
     drawn = BatchMaker(spec).turn(samples, np.random.default_rng(0))
     again = from_rows(to_rows(drawn), spec, drawn.whole)
@@ -111,7 +111,7 @@ def test_samples_come_out_of_a_message_as_they_went_in(game):
 
 
 @pytest.mark.parametrize(("count", "size"), [(33, 2), (7, 3), (1024, 8), (5, 5)])
-def test_every_row_of_a_batch_is_in_one_part(count, size):
+def test_every_row_of_a_batch_is_in_exactly_one_part(count, size):
     parts = [part_of(count, rank, size) for rank in range(size)]
     assert [begin for begin, _ in parts[1:]] == [end for _, end in parts[:-1]]
     assert (parts[0][0], parts[-1][1]) == (0, count)
@@ -123,14 +123,14 @@ def test_every_row_of_a_batch_is_in_one_part(count, size):
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "host", "MASTER_PORT": "29500"}
 
 
-def test_a_place_is_what_torchrun_says_and_without_it_one_is_alone():
+def test_the_place_of_a_rank_comes_from_torchruns_variables_and_defaults_to_a_single_process():
     assert place_in({}) is ALONE
     assert place_in({**TORCHRUN, "RANK": "0", "WORLD_SIZE": "1"}) is ALONE
     assert place_in(TORCHRUN) == Place(rank=1, size=2, local_rank=1)
 
 
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"])
-def test_a_place_that_is_told_by_half_is_refused(name):
+def test_an_incomplete_place_is_refused(name):
     with pytest.raises(ConfigurationError, match=f"{name}.*torchrun"):
         place_in({key: value for key, value in TORCHRUN.items() if key != name})
     with pytest.raises(ConfigurationError, match="torchrun"):

@@ -111,7 +111,7 @@ def steps(directory):
     return load_latest(directory / "replay" / "checkpoints")[0].learner.step
 
 
-async def test_two_ranks_go_on_from_the_checkpoint_of_one_and_end_as_they_are_asked(tmp_path, record, game, stream, torchrun):
+async def test_two_ranks_resume_from_the_checkpoint_of_one_and_stop_on_request(tmp_path, record, game, stream, torchrun):
     settings = TrainerSettings(run_dir=tmp_path, game=MODEL, preset="tiny", **SMALL)
     alone = open_training(settings, game)
     alone.replay.keep([AcceptedGame(uid, payload, alone.replay.read(payload)) for uid, payload in map(record, range(12))])
@@ -132,7 +132,7 @@ async def test_two_ranks_go_on_from_the_checkpoint_of_one_and_end_as_they_are_as
     assert again.learner.step().total > 0
 
 
-async def test_a_rank_that_is_killed_ends_the_other_and_torchrun_starts_both_again(tmp_path, record, stream, torchrun):
+async def test_a_killed_rank_ends_the_other_and_torchrun_restarts_both(tmp_path, record, stream, torchrun):
     async with torchrun("--max-restarts", "1") as running:
         await running.until(lambda: running.said("follower.joined") == 1)
         first = running.pid(0)
@@ -147,7 +147,7 @@ async def test_a_rank_that_is_killed_ends_the_other_and_torchrun_starts_both_aga
     assert steps(tmp_path) > 0
 
 
-async def test_a_rank_that_hangs_is_given_up_within_the_time_out(torchrun):
+async def test_a_hanging_rank_is_given_up_within_the_time_out(torchrun):
     async with torchrun(rank_timeout_s=8) as running:
         await running.until(lambda: running.said("follower.joined"))
         hanging = running.pid(1)

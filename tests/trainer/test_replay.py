@@ -29,7 +29,7 @@ def everything(window):
     return {(s.tobytes(), v.tobytes()) for s, v in zip(window._rows.states, window._rows.value, strict=True)}
 
 
-def test_kept_games_are_on_disk_and_in_the_window(game, tmp_path, accepted):
+def test_stored_games_are_on_disk_and_in_the_window(game, tmp_path, accepted):
     replay = Replay.open(tmp_path, game, SETTINGS)
     games = accepted(replay, range(5))
     replay.keep(games)
@@ -71,7 +71,7 @@ def test_a_restart_with_marks_reads_only_the_games_of_the_window(game, tmp_path,
     second.close()
 
 
-def test_games_the_checkpoint_knows_and_the_log_does_not_are_missed(game, tmp_path):
+def test_games_counted_by_the_checkpoint_but_missing_in_the_log_are_reported(game, tmp_path):
     with pytest.raises(RunDirectoryError, match="games are missing"):
         Replay.open(tmp_path, game, SETTINGS, [Mark(256, 2000)])
     Replay.open(tmp_path, game, SETTINGS).close()  # the lock was given back
@@ -84,7 +84,7 @@ def test_two_trainers_cannot_write_one_store(game, tmp_path):
     first.close()
 
 
-def test_a_stored_game_that_can_no_longer_be_read_is_left_out(game, tmp_path, accepted):
+def test_an_unreadable_stored_game_is_left_out_of_the_window(game, tmp_path, accepted):
     replay = Replay.open(tmp_path, game, SETTINGS)
     games = accepted(replay, range(3))
     replay.keep(games)
@@ -95,7 +95,7 @@ def test_a_stored_game_that_can_no_longer_be_read_is_left_out(game, tmp_path, ac
     again.close()
 
 
-def test_a_record_that_lies_cannot_be_read(game, tmp_path, record):
+def test_a_false_record_is_rejected_by_the_replay_store(game, tmp_path, record):
     replay = Replay.open(tmp_path, game, SETTINGS)
     with pytest.raises(RecordRejected):
         replay.read(record(1, scores=(0.5, -0.5))[1])

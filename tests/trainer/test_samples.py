@@ -37,7 +37,7 @@ def test_each_fully_searched_move_is_one_sample_encoded_for_its_mover(played):
         np.testing.assert_array_equal(samples.states[row], wanted)
 
 
-def test_moves_searched_with_a_small_budget_are_no_samples(game):
+def test_moves_searched_with_a_small_budget_give_no_samples(game):
     whole = random_game(game, 5)
     searched = tuple(replace(move, flags=move.flags if move.ply % 2 else 0) for move in whole.searched)
     played = validated(game, seed=5, searched=searched)
@@ -47,7 +47,7 @@ def test_moves_searched_with_a_small_budget_are_no_samples(game):
     np.testing.assert_array_equal(samples.policy, every.policy[1::2])
 
 
-def test_the_policy_target_stands_beside_its_legal_action(played):
+def test_policy_targets_are_aligned_with_legal_actions(played):
     samples = extract(played, search_value_share=0.0)
     search = played.search
     np.testing.assert_allclose(samples.policy.astype(np.float32).sum(axis=1), 1.0, atol=2e-3)
@@ -69,7 +69,7 @@ def test_actions_without_visits_are_legal_with_target_zero(game):
     assert samples.policy[0].tolist() == [0, 0, 0.75, 0.25, 0, 0, 0, 0, 0]
 
 
-def test_the_value_target_is_the_result_seen_by_the_player_to_move(played):
+def test_the_value_target_is_the_result_from_the_point_of_view_of_the_player_to_move(played):
     samples = extract(played, search_value_share=0.0)
     for row, ply in enumerate(played.search.ply):
         mover = int(played.movers[ply])
@@ -77,7 +77,7 @@ def test_the_value_target_is_the_result_seen_by_the_player_to_move(played):
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_a_share_of_the_value_target_is_the_searched_value(played, share):
+def test_the_search_value_share_mixes_the_root_value_into_the_target(played, share):
     samples = extract(played, search_value_share=share)
     for row, ply in enumerate(played.search.ply):
         mover = int(played.movers[ply])
@@ -85,35 +85,35 @@ def test_a_share_of_the_value_target_is_the_searched_value(played, share):
         assert samples.value[row, 0] == pytest.approx(wanted, abs=1e-6)
 
 
-def test_stones_of_the_first_sample_are_none_and_of_the_second_one(game):
+def test_the_first_sample_has_no_stones_and_the_second_has_one(game):
     samples = extract(validated(game), search_value_share=0.0)
     planes = bits.unpack(samples.states, game.spec().planes)
     assert planes[0].sum() == 0
     assert (planes[1][0].sum(), planes[1][1].sum()) == (0, 1)  # the mover sees one stone, the other player's
 
 
-def test_the_share_of_the_game_that_is_left_falls_to_one_ply(played):
+def test_the_plies_left_target_falls_to_one_ply(played):
     samples = extract(played, search_value_share=0.0)
     wanted = [(len(played.movers) - ply) / played.game.spec().max_plies for ply in played.search.ply]
     assert samples.plies_left.tolist() == pytest.approx(wanted)
     assert (samples.opponents == -1).all()  # nobody chooses in secret here
 
 
-def test_nobody_knows_how_long_a_resigned_game_would_have_been(game):
+def test_a_resigned_game_has_no_plies_left_target(game):
     whole = random_game(game, 5)
     given_up = {"moves": whole.moves[:3], "searched": whole.searched[:3], "resigned_seat": 1, "scores": (1.0, -1.0)}
     samples = extract(validated(game, seed=5, **given_up), search_value_share=0.0)
     assert samples.plies_left.tolist() == [-1.0, -1.0, -1.0]
 
 
-def test_a_move_drawn_from_the_policy_has_no_visits_and_is_learnt_from(game):
+def test_a_move_sampled_from_the_policy_without_visits_gives_a_sample(game):
     whole = random_game(game, 5)
     searched = tuple(replace(move, visits=np.zeros_like(move.visits)) for move in whole.searched)
     samples = extract(validated(game, seed=5, searched=searched), search_value_share=0.0)
     np.testing.assert_array_equal(samples.policy, extract(validated(game, seed=5), search_value_share=0.0).policy)
 
 
-def test_a_game_without_simultaneous_choices_has_no_counter_to_learn(game):
+def test_the_counter_target_is_refused_for_a_game_without_simultaneous_choices(game):
     require_target(game.spec(), "search")
-    with pytest.raises(ConfigurationError, match=r"tic_tac_toe names no action.*set train\.policy_target=search"):
+    with pytest.raises(ConfigurationError, match=r"tic_tac_toe defines no action.*set train\.policy_target=search"):
         require_target(game.spec(), "counter")

@@ -21,7 +21,7 @@ def validated(game: Game, seed: int = 3) -> ValidatedGame:
 
 
 @pytest.mark.parametrize("game", [CARDS, DUEL])
-def test_every_choice_of_the_round_is_listed_by_its_distance_in_seats(game: Game) -> None:
+def test_opponents_choices_of_a_round_are_listed_by_distance_in_seats(game: Game) -> None:
     played = validated(game)
     samples = extract(played, search_value_share=0.0)
     players = game.spec().num_players
@@ -35,7 +35,7 @@ def test_every_choice_of_the_round_is_listed_by_its_distance_in_seats(game: Game
         assert (samples.opponents[row] >= 0).all() == (rounds[ply] >= 0)
 
 
-def test_the_counter_target_is_what_beats_the_other_choice() -> None:
+def test_the_counter_target_is_the_action_that_beats_the_other_choice() -> None:
     played = validated(DUEL)
     samples = extract(played, search_value_share=0.0, policy_target="counter")
     beats = {0: 1, 1: 2, 2: 0}  # rock is beaten by paper, and so on
@@ -44,7 +44,7 @@ def test_the_counter_target_is_what_beats_the_other_choice() -> None:
         assert samples.policy[row].tolist() == wanted
 
 
-def test_what_is_encoded_for_the_mover_does_not_depend_on_other_hands() -> None:
+def test_the_encoding_for_the_mover_does_not_depend_on_other_hands() -> None:
     played = validated(CARDS)
     samples = extract(played, search_value_share=0.0)
     for row, ply in enumerate(played.search.ply):

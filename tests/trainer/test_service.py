@@ -128,7 +128,7 @@ async def test_a_new_run_publishes_a_random_network_and_submits_it(tmp_path, gam
         assert trainer.service.is_ready
 
 
-async def test_samples_become_steps_candidates_and_history(tmp_path, record, game):
+async def test_samples_lead_to_steps_candidates_and_history(tmp_path, record, game):
     stream = MemoryStream()
     async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
         assert (await trainer.submitted())[0] == 1
@@ -160,7 +160,7 @@ async def test_all_allowed_steps_are_taken_and_no_more(tmp_path, record):
         assert learner.state.samples_trained == 2 * learner.window.total // 16 * 16
 
 
-async def test_a_stopped_trainer_goes_on_where_it_was(tmp_path, record):
+async def test_a_stopped_trainer_resumes_where_it_stopped(tmp_path, record):
     stream, settings = MemoryStream(), settings_of(tmp_path)
     async with RunningTrainer(settings, stream, FakeGatekeeper()) as first:
         await publish(stream, record, range(12))
@@ -176,7 +176,7 @@ async def test_a_stopped_trainer_goes_on_where_it_was(tmp_path, record):
     assert second.training.accounts.candidate_version >= 2
 
 
-async def test_the_gatekeeper_may_come_late(tmp_path):
+async def test_the_gatekeeper_may_start_after_the_trainer(tmp_path):
     async with RunningTrainer(settings_of(tmp_path), MemoryStream(), FakeGatekeeper(failures=3)) as trainer:
         assert (await trainer.submitted())[0] == 1
 
@@ -188,7 +188,7 @@ async def test_a_refused_candidate_does_not_end_the_trainer(tmp_path, record):
         assert (await trainer.submitted())[0] == 2
 
 
-async def test_a_full_disk_delays_a_candidate_and_training_goes_on(tmp_path, record, monkeypatch):
+async def test_a_full_disk_delays_a_candidate_while_training_continues(tmp_path, record, monkeypatch):
     stream = MemoryStream()
     monkeypatch.setattr(service_module, "RETRY_S", 0.001)
     publish_version, refusals = DirectoryStore.publish, iter(range(2))
@@ -205,7 +205,7 @@ async def test_a_full_disk_delays_a_candidate_and_training_goes_on(tmp_path, rec
         assert (await trainer.submitted())[0] == 2
 
 
-async def test_games_are_taken_while_the_model_store_is_away(tmp_path, record, monkeypatch):
+async def test_games_are_taken_while_the_model_store_is_unavailable(tmp_path, record, monkeypatch):
     def refuse(self, model):
         raise Unavailable("the object store does not answer")
 
@@ -218,7 +218,7 @@ async def test_games_are_taken_while_the_model_store_is_away(tmp_path, record, m
         assert trainer.training.newest_version == 1
 
 
-async def test_an_averaged_network_that_is_not_finite_is_passed_over(tmp_path, record):
+async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path, record):
     stream = MemoryStream()
     async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
         assert (await trainer.submitted())[0] == 1
@@ -229,7 +229,7 @@ async def test_an_averaged_network_that_is_not_finite_is_passed_over(tmp_path, r
         assert not trainer.task.done()
 
 
-def test_without_a_checkpoint_training_goes_on_from_the_newest_model(tmp_path, game):
+def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, game):
     first = open_training(settings_of(tmp_path), game)
     first.replay.close()
     shutil.rmtree(tmp_path / "replay")

@@ -52,7 +52,7 @@ def test_extra_heads_follow_policy_and_value_in_the_order_of_the_settings(connec
         torch.testing.assert_close(got, want, atol=1e-3, rtol=0)
 
 
-def test_extra_heads_change_nothing_about_policy_and_value(connect_four):
+def test_extra_heads_do_not_change_policy_and_value(connect_four):
     plain, more = (KINDS["residual"].model_copy(update={"heads": heads}) for heads in ((), ("opponents", "plies_left")))
     with torch.inference_mode():
         answers = [
@@ -62,7 +62,7 @@ def test_extra_heads_change_nothing_about_policy_and_value(connect_four):
     assert all(torch.equal(one, two) for one, two in zip(*answers, strict=False))
 
 
-def test_the_network_itself_answers_with_logits_of_opponents_and_a_share_of_plies(connect_four):
+def test_the_network_returns_logits_of_opponents_and_a_share_of_plies(connect_four):
     spec = connect_four.spec()
     network = new_network(spec, KINDS["residual"].model_copy(update={"heads": ("opponents", "plies_left")}), seed=2)
     _, _, (opponents, plies_left) = network(torch.zeros(3, *spec.planes))
@@ -73,7 +73,7 @@ def test_the_network_itself_answers_with_logits_of_opponents_and_a_share_of_plie
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_half_precision_answers_extra_heads_alike(connect_four, kind):
+def test_half_precision_gives_nearly_equal_extra_heads(connect_four, kind):
     settings = KINDS[kind].model_copy(update={"heads": ("opponents", "plies_left")})
     module = serving_module(new_network(connect_four.spec(), settings, seed=5), connect_four.spec())
     states, legal = positions(connect_four)
@@ -85,7 +85,7 @@ def test_half_precision_answers_extra_heads_alike(connect_four, kind):
         torch.testing.assert_close(got, want, atol=1e-2, rtol=0)
 
 
-def test_a_hexagonal_network_is_served_with_plain_kernels_that_answer_the_same(connect_four):
+def test_a_hexagonal_network_is_served_with_equivalent_plain_kernels(connect_four):
     spec = replace(connect_four.spec(), lattice="hexagonal")
     network = new_network(spec, KINDS["residual"], seed=1).eval()
     with torch.no_grad():

@@ -38,12 +38,12 @@ def all_ones(convolution: HexConv2d) -> HexConv2d:
     return convolution
 
 
-def test_a_cell_sees_its_six_neighbours_and_itself_and_not_the_two_further_corners():
+def test_a_hexagonal_kernel_covers_a_cell_and_its_six_neighbours_without_the_two_corners():
     seen = touched(all_ones(HexConv2d(1, 1)), 2, 2)
     assert seen == {(2, 2), (2, 1), (2, 3), (1, 2), (3, 2), (1, 3), (3, 1)}
 
 
-def test_a_turn_by_60_degrees_maps_neighbourhoods_onto_neighbourhoods():
+def test_a_rotation_by_60_degrees_maps_neighbourhoods_onto_neighbourhoods():
     convolution = all_ones(HexConv2d(1, 1))
     assert sorted(turned(*cell) for cell in CELLS) == CELLS
     for cell in CELLS:
@@ -54,7 +54,7 @@ def test_a_turn_by_60_degrees_maps_neighbourhoods_onto_neighbourhoods():
 
 
 @pytest.mark.slow  # torch takes seconds to load its first optimiser
-def test_the_corners_stay_zero_whatever_the_optimiser_does():
+def test_the_masked_corners_stay_zero_after_optimiser_steps():
     tower = Tower(3, 4, 1, hexagonal=True)
     optimizer = make_optimizer(tower, TrainSettings(weight_decay=0.1))
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_the_corners_stay_zero_whatever_the_optimiser_does():
         assert (kernel.weight[:, :, 0, 2] != 0).all()
 
 
-def test_a_folded_tower_computes_the_same_with_plain_convolutions():
+def test_a_folded_tower_gives_equal_results_with_plain_convolutions():
     tower = Tower(3, 4, 2, hexagonal=True).eval()
     for module in tower.modules():
         if isinstance(module, HexConv2d):
@@ -84,7 +84,7 @@ def test_a_folded_tower_computes_the_same_with_plain_convolutions():
 @pytest.mark.parametrize(
     ("lattice", "wanted", "hexagonal"), [("hexagonal", True, 3), ("hexagonal", False, 0), ("square", True, 0)]
 )
-def test_the_lattice_and_the_setting_decide_about_hexagonal_kernels(connect_four, lattice, wanted, hexagonal):
+def test_hexagonal_kernels_need_a_hexagonal_lattice_and_the_setting(connect_four, lattice, wanted, hexagonal):
     spec = replace(connect_four.spec(), lattice=lattice)
     network = new_network(spec, NetworkSettings(blocks=1, channels=4, hex_kernels=wanted), seed=0)
     assert sum(isinstance(module, HexConv2d) for module in network.modules()) == hexagonal
@@ -100,7 +100,7 @@ def count(module: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def test_perceptrons_have_the_parameters_that_the_sheets_count(connect_four):
+def test_perceptrons_have_the_number_of_parameters_of_the_game_sheets(connect_four):
     tic_tac_toe = NetworkSettings(kind="perceptron", hidden=(100, 27), activation="tanh", policy_activation="sigmoid_norm")
     assert count(new_network(flat_spec(connect_four, 27, 9, 1), tic_tac_toe, seed=0)) == 5_807
     history = NetworkSettings(kind="perceptron", hidden=(100, 30), activation="tanh", policy_activation="sigmoid_norm")
@@ -108,7 +108,7 @@ def test_perceptrons_have_the_parameters_that_the_sheets_count(connect_four):
     assert count(network) - count(network.value) == 33_223
 
 
-def test_a_perceptron_is_dense_layers_each_with_its_activation():
+def test_a_perceptron_is_a_stack_of_dense_layers_with_activations():
     perceptron = Perceptron(6, (4, 3), "tanh")
     first, second = (layer for layer in perceptron.layers if isinstance(layer, torch.nn.Linear))
     planes = torch.randn(5, 2, 3, 1)

@@ -48,7 +48,7 @@ def trained(training) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_published_before_the_games_of_agents_are_learnt(tmp_path):
+def test_no_version_is_published_before_training_on_the_games_of_agents(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     assert training.newest_version == 0
     take(training, range(GAMES - 1))
@@ -65,7 +65,7 @@ def test_nothing_is_published_before_the_games_of_agents_are_learnt(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_restart_goes_on_with_the_warm_start_where_it_was(tmp_path):
+def test_a_restarted_trainer_resumes_its_warm_start(tmp_path):
     first = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     take(first, range(3))
     trained(first)
@@ -81,7 +81,7 @@ def test_a_restart_goes_on_with_the_warm_start_where_it_was(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_kill_between_the_first_version_and_its_checkpoint_is_no_second_warm_start(tmp_path):
+def test_a_kill_between_the_first_version_and_its_checkpoint_does_not_repeat_the_warm_start(tmp_path):
     first = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     take(first, range(GAMES))
     trained(first)
@@ -94,7 +94,7 @@ def test_a_kill_between_the_first_version_and_its_checkpoint_is_no_second_warm_s
 
 
 @pytest.mark.slow
-def test_games_without_samples_end_the_warm_start_all_the_same(tmp_path):
+def test_games_without_samples_also_end_the_warm_start(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     take(training, range(GAMES), taught=False)
     assert len(training.replay.window) == 0
@@ -103,7 +103,7 @@ def test_games_without_samples_end_the_warm_start_all_the_same(tmp_path):
     training.replay.close()
 
 
-def test_a_first_version_that_is_not_fit_ends_the_process(tmp_path, monkeypatch):
+def test_an_unfit_first_version_ends_the_process(tmp_path, monkeypatch):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     take(training, range(GAMES), taught=False)
     monkeypatch.setattr("trainer.training.export_network", _refuse)
@@ -116,7 +116,7 @@ def _refuse(*_, **__):
     raise CorruptModel("weights are not finite")
 
 
-def test_models_can_have_played_nothing_before_the_first_version(tmp_path):
+def test_games_of_models_are_refused_before_the_first_version(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     check = RecordCheck(training.game, training.settings.train, training.replay, lambda: training.newest_version)
     uid = "a" * 32
@@ -126,7 +126,7 @@ def test_models_can_have_played_nothing_before_the_first_version(tmp_path):
 
 
 @pytest.mark.slow
-def test_games_of_agents_may_have_their_own_limit_of_moves_and_those_of_models_not(tmp_path):
+def test_games_of_agents_alone_may_have_their_own_limit_of_moves(tmp_path):
     game, longer = make("chinese_checkers_star37", moves_cap=5), make("chinese_checkers_star37", moves_cap=8)
     settings = settings_of(tmp_path, game="chinese_checkers_star37", game_parameters={"moves_cap": "5"})
     training = open_training(settings, game)
@@ -153,7 +153,7 @@ def test_a_game_of_agents_that_two_workers_played_counts_once(tmp_path):
     training.replay.close()
 
 
-def test_without_a_warm_start_the_first_version_is_there_at_once(tmp_path):
+def test_without_a_warm_start_the_first_version_is_published_at_once(tmp_path):
     training = open_training(settings_of(tmp_path, warm_start={"games": 0}), make("tic_tac_toe"))
     assert (training.newest_version, training.warm_starting) == (1, False)
     training.replay.close()

@@ -25,7 +25,7 @@ KATAGO = TrainSettings(window_min=250_000, window_exponent=0.75, window_slope=0.
         (241_000_000, 23_183_953),
     ],
 )
-def test_the_rule_gives_the_numbers_one_gets_by_hand(total, size):
+def test_the_window_rule_matches_a_calculation_by_hand(total, size):
     assert window_size(total, KATAGO) == size
 
 
@@ -60,14 +60,14 @@ def test_exactly_the_most_recent_samples_are_drawn(game):
         assert drawn(window, rng) == set(range(total - len(window), total))
 
 
-def test_more_samples_at_once_than_the_window_holds_leave_the_last_ones(game):
+def test_adding_more_samples_than_the_window_size_leaves_the_last_ones(game):
     window = SampleWindow(game.spec(), TrainSettings(window_min=10, window_max=20))
     window.add(numbered(game.spec(), range(10_000)))
     assert drawn(window, np.random.default_rng(0)) == set(range(9_980, 10_000))
 
 
 @pytest.mark.slow
-def test_the_ring_grows_and_wraps_without_losing_or_mixing_samples(game):
+def test_the_ring_buffer_grows_and_wraps_without_losing_or_mixing_samples(game):
     settings = TrainSettings(window_min=5_000, window_max=12_000)
     window, rng, total = SampleWindow(game.spec(), settings), np.random.default_rng(0), 0
     while total < 60_000:
@@ -80,7 +80,7 @@ def test_the_ring_grows_and_wraps_without_losing_or_mixing_samples(game):
     assert len(drawn(window, rng)) > 3_000
 
 
-def test_a_window_that_begins_late_knows_only_what_arrived(game):
+def test_a_window_with_a_later_first_sample_draws_only_samples_that_arrived(game):
     window = SampleWindow(game.spec(), TrainSettings(window_min=1_000), first=700)
     assert (len(window), window.total) == (0, 700)
     window.add(numbered(game.spec(), range(700, 750)))
@@ -88,7 +88,7 @@ def test_a_window_that_begins_late_knows_only_what_arrived(game):
     assert drawn(window, np.random.default_rng(0)) == set(range(700, 750))
 
 
-def test_draws_are_copies(game):
+def test_drawn_samples_are_copies(game):
     window = SampleWindow(game.spec(), TrainSettings())
     window.add(numbered(game.spec(), [1]))
     window.draw(1, np.random.default_rng(0)).value[:] = 9

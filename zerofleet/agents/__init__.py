@@ -1,9 +1,9 @@
-"""Agents: players beside the models, for ladders, gates, warm starts, and people who want an opponent.
+"""Agents: players other than bare models, for ladders, gates, warm starts and human opponents.
 
     agent = make_agent("alpha_beta:5", game)
     action = agent.choose(game, state, rng).action
 
-An agent keeps no memory of a game: it may be asked about any position, and serves as many games as one likes.
+An agent is stateless between moves: it accepts any position and can serve any number of games.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an agent is: somebody who chooses a move within a budget, by the rules alone or with a network's advice."""
+"""Agent interface: a player that chooses a move within a budget, from the rules alone or with a network's evaluations."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 __all__ = ["Agent", "AgentMaker", "Choice", "Evaluate", "PolicyAgent", "require_duel", "require_open"]
 
 Evaluate: TypeAlias = Callable[[LeafBatch, ModelVersion], Evaluation]
-"""Evaluates leaves and waits for the answer: `Evaluator.evaluate` for agents, which think in a thread of their own."""
+"""Blocking counterpart of `Evaluator.evaluate`, for agents, which run in their own threads."""
 
 
 class Choice(NamedTuple):
-    """What an agent answers."""
+    """Move chosen by an agent."""
 
     action: int
     nodes: int = 0
-    """Positions looked at, or simulations made; 0 for agents that do not search."""
+    """Positions visited or simulations run; 0 for agents that do not search."""
     value: float | None = None
-    """What the agent thinks the player to move will score, if it says."""
+    """Expected score of the player to move, if the agent estimates it."""
 
 
 class Agent(Protocol):
-    """A player. One agent serves many games, also from several threads at once: it keeps no memory of a game."""
+    """Player, stateless between moves: one agent serves many games, concurrently from several threads."""
 
     name: str
-    """As `make_agent` reads it, such as `alpha_beta:5`."""
+    """Name accepted by `make_agent`, such as `alpha_beta:5`."""
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
-        """Return a legal action for the player to move; all luck comes from `rng`. `state` stays as it is."""
+        """Return a legal action for the player to move; `rng` is the only source of randomness. `state` is not modified."""
         ...
 
 
 @runtime_checkable
 class PolicyAgent(Agent, Protocol):
-    """An agent that can say how likely it is to choose each move: a teacher of policies, and one who can be answered best."""
+    """Agent with known move probabilities: usable as a policy teacher and as the target of a best response."""
 
     def policy(self, game: Game, state: State) -> np.ndarray:
         """Return the probability of each legal action, float64 [n], in the order of `games.positions.legal`."""
@@ -48,7 +48,7 @@ class PolicyAgent(Agent, Protocol):
 
 
 class AgentMaker(Protocol):
-    """Makes agents from their names: `make_agent`, or a fake in tests."""
+    """Factory of agents by name: `make_agent`, or a fake in tests."""
 
     def __call__(self, text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
         """See `zerofleet.agents.make_agent`."""
@@ -56,7 +56,7 @@ class AgentMaker(Protocol):
 
 
 def require_duel(name: str, game: Game) -> None:
-    """Raise `InvalidRequest` unless the game is one of two players who both see everything."""
+    """Raise `InvalidRequest` unless the game has two players and perfect information."""
     spec = game.spec()
     if spec.num_players != 2 or spec.information != "perfect":
         raise InvalidRequest(
@@ -66,7 +66,7 @@ def require_duel(name: str, game: Game) -> None:
 
 
 def require_open(name: str, game: Game) -> None:
-    """Raise `InvalidRequest` unless all players of the game see everything."""
+    """Raise `InvalidRequest` unless the game has perfect information."""
     spec = game.spec()
     if spec.information != "perfect":
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""How much thought a move may take, and how that is written: `5`, `200nodes`, `50ms`, `2s`."""
+"""Search budget per move and its notation: `5`, `200nodes`, `50ms`, `2s`."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _MOST: dict[BudgetUnit, int] = {"plies": 60, "simulations": 100_000_000, "nodes"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """So many plies, simulations, nodes or milliseconds a move."""
+    """Number of plies, simulations, nodes or milliseconds per move."""
 
     amount: int
     unit: BudgetUnit
 
     @classmethod
     def parse(cls, text: str, *, bare: BudgetUnit, allowed: tuple[BudgetUnit, ...]) -> Budget:
-        """Return the budget that `text` means.
+        """Parse a budget.
 
         Args:
             text: `5`, `50ms`, `2s` (2,000 ms) or `1000nodes`.
-            bare: What a number without a unit counts.
-            allowed: The units that this agent can keep to.
+            bare: Unit of a number without a suffix.
+            allowed: Units supported by the agent.
 
         Raises:
-            InvalidRequest: No such budget, or out of range; the text says what there is.
+            InvalidRequest: Malformed or out of range; the message lists the accepted forms.
         """
         found = re.fullmatch(r"([0-9]+)(ms|s|nodes)?", text.strip())
         if found is None:
-            raise InvalidRequest(f"{text!r} is no budget; write {_examples(bare, allowed)}")
+            raise InvalidRequest(f"{text!r} is not a budget; write {_examples(bare, allowed)}")
         amount, word = int(found[1]), found[2]
         if word == "s":
             amount, word = amount * 1000, "ms"
         unit = bare if word is None else _WORDS[word]
         if unit not in allowed:
-            raise InvalidRequest(f"{text!r} counts {unit}, which this agent cannot keep to; write {_examples(bare, allowed)}")
+            raise InvalidRequest(f"{text!r} counts {unit}, which this agent does not support; write {_examples(bare, allowed)}")
         if not 1 <= amount <= _MOST[unit]:
-            raise InvalidRequest(f"{text!r} is out of range; there may be 1 to {_MOST[unit]:,} {unit}")
+            raise InvalidRequest(f"{text!r} is out of range; want 1 to {_MOST[unit]:,} {unit}")
         return cls(amount, unit)
 
     def __str__(self) -> str:

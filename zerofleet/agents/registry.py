@@ -1,4 +1,4 @@
-"""All agents by name. A new one is a line here."""
+"""Registry of agents by name; a new agent needs one entry here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["AGENTS", "AgentKind", "make_agent"]
 
 @dataclass(frozen=True, slots=True)
 class AgentKind:
-    """One kind of agent."""
+    """Kind of agent."""
 
     form: str
-    """How it is written."""
+    """Spelling, with placeholders in capitals."""
     about: str
-    """What it is, in a line."""
+    """One-line description."""
     make: Callable[[Spelling, Game, Evaluate | None], Agent]
-    """Makes one; raises `InvalidRequest`."""
+    """Factory; raises `InvalidRequest`."""
 
 
 def _best_response(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
@@ -39,41 +39,41 @@ AGENTS = {
     "random": AgentKind("random", "any legal move", random.from_spelling),
     "greedy": AgentKind(
         "greedy",
-        "the move that looks best at first sight, such as the most rows gained in Chinese Checkers",
+        "the move with the best immediate gain, such as the most rows in Chinese Checkers",
         greedy.from_spelling,
     ),
     "alpha_beta": AgentKind(
         "alpha_beta:DEPTH",
-        "for two players: sees DEPTH plies ahead; alpha_beta:100000nodes or alpha_beta:50ms: as far as that gets",
+        "for two players: searches DEPTH plies; alpha_beta:100000nodes or alpha_beta:50ms: as deep as the budget allows",
         alpha_beta.from_spelling,
     ),
     "perfect": AgentKind(
-        "perfect", "solves the game; for connect_four and small games, such as tic_tac_toe", perfect.from_spelling
+        "perfect", "exact solver, for connect_four and small games such as tic_tac_toe", perfect.from_spelling
     ),
     "max_n": AgentKind(
-        "max_n:DEPTH", "for any number of players: as alpha_beta, each for themselves; such as max_n:3", max_n.from_spelling
+        "max_n:DEPTH", "max^n search for any number of players, each maximising their own score", max_n.from_spelling
     ),
     "initialize": AgentKind(
         "initialize",
-        "for first games: draws a move, twice as likely if it holds ground as if it loses some, and four times if it gains",
+        "for first games: random moves with weight 4 if they gain ground, 2 if they hold it, 1 if they lose it",
         initialize.from_spelling,
     ),
     "best_response": AgentKind(
         "best_response:AGENT",
-        "for small games: the most that can be won from AGENT, if that says how likely its moves are; such as random",
+        "for small games: exact best response to AGENT, which must have known move probabilities, such as random",
         _best_response,
     ),
     "tic_tac_toe_rules": AgentKind(
         "tic_tac_toe_rules",
-        "for tic_tac_toe: wins if it can, blocks if it must, takes the centre, else plays anywhere",
+        "for tic_tac_toe: wins if it can, blocks if it must, takes the centre, else plays at random",
         tic_tac_toe.from_spelling,
     ),
     "take_six_comparison": AgentKind(
-        "take_six_comparison", "for take_six: the card closest to the end of one of the shortest rows", take_six.from_spelling
+        "take_six_comparison", "for take_six: the card closest above the end of a shortest row", take_six.from_spelling
     ),
     "take_six_comparison_plus": AgentKind(
         "take_six_comparison_plus",
-        "for take_six: the card closest to the row it lands on, if that is not full",
+        "for take_six: the card closest above the end of the row where it lands, unless that row is full",
         take_six.from_spelling,
     ),
     "rhombus_search": AgentKind(
@@ -83,12 +83,12 @@ AGENTS = {
     ),
     "abalone_search": AgentKind(
         "abalone_search:DEPTH",
-        "for abalone: alpha-beta with an evaluation made for it, such as abalone_search:3,evaluation=strong or :50ms",
+        "for abalone: alpha-beta with a heuristic evaluation, such as abalone_search:3,evaluation=strong or :50ms",
         abalone.from_spelling,
     ),
     "rock_paper_scissors_order": AgentKind(
         "rock_paper_scissors_order:N",
-        "for rock_paper_scissors: counters what most often followed the last N choices of the other",
+        "for rock_paper_scissors: counters the opponent's most frequent choice after their last N choices",
         rock_paper_scissors.order_from_spelling,
     ),
     "rock_paper_scissors_constant": AgentKind(
@@ -98,33 +98,33 @@ AGENTS = {
     ),
     "uct": AgentKind(
         "uct:SIMULATIONS",
-        "tree search with games played out at random, for any number of players; uct:1000, uct:50ms, uct:1000,model=7",
+        "Monte-Carlo tree search with random rollouts, for any number of players; uct:1000, uct:50ms, uct:1000,model=7",
         agent.from_spelling,
     ),
     "network": AgentKind(
         "network,model=VERSION",
-        "a model without search: its likeliest move, or with by=value the move to the position it values most",
+        "a model without search: the move of highest policy, or with by=value the move to the position of highest value",
         network.from_spelling,
     ),
     "mcts": AgentKind(
         "mcts:SIMULATIONS,model=VERSION",
-        "the search of self-play with a budget of its own, such as mcts:400,model=7 or mcts:200ms,model=7",
+        "the self-play search with its own budget, such as mcts:400,model=7 or mcts:200ms,model=7",
         mcts.from_spelling,
     ),
 }
-"""Every kind by name."""
+"""Kinds of agents by name."""
 
 
 def make_agent(text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
     """Return the agent written `random`, `alpha_beta:5` or `uct:1000,final=visits`, for a game.
 
     Args:
-        text: As `AgentKind.form` says.
-        game: What it is to play.
-        evaluate: Who evaluates for agents that ask a model; None if there is no model.
+        text: Spelling, in one of the forms of `AgentKind.form`.
+        game: The rules.
+        evaluate: Evaluator for agents that use a model; None if no model is available.
 
     Raises:
-        InvalidRequest: No such agent, or it cannot play the game; the text lists those that exist.
+        InvalidRequest: Unknown agent, listing the known ones; or an agent that cannot play the game.
     """
     spelling = Spelling.parse(text)
     kind = AGENTS.get(spelling.name)

@@ -1,4 +1,4 @@
-"""Room for a depth-first search: one position and one list of moves for each ply."""
+"""Scratch memory of a depth-first search: one position and one move list per ply."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Scratch", "scratch_for"]
 
 
 class Scratch(NamedTuple):
-    """What the recursion of a compiled search writes to. D plies deep."""
+    """Buffers of a compiled recursive search. D: depth in plies."""
 
     stack: np.ndarray  # spec.state_dtype [D + 1, S]; row 0 is the root
     listed: np.ndarray  # int16 [D + 1, L]
     scores: np.ndarray  # float32 [P]
-    nodes: np.ndarray  # int64 [1], positions looked at
+    nodes: np.ndarray  # int64 [1], positions visited
 
 
 def scratch_for(game: Game, state: State, plies: int) -> Scratch:
-    """Return room for a search `plies` deep from a copy of `state`, the root already counted."""
+    """Return buffers for a search `plies` deep from a copy of `state`, with the root already counted."""
     spec = game.spec()
     stack = np.empty((plies + 1, spec.state_size), dtype=spec.state_dtype)
     stack[0] = state

@@ -1,4 +1,4 @@
-"""How an agent is written: `NAME[:ARGUMENT][,OPTION=VALUE]...`, such as `uct:1000,final=visits`."""
+"""Notation of agents: `NAME[:ARGUMENT][,OPTION=VALUE]...`, such as `uct:1000,final=visits`."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ Options = TypeVar("Options", bound="AgentOptions")
 
 
 class AgentOptions(BaseModel):
-    """Options of an agent: a subclass lists them with their types, defaults and bounds."""
+    """Base class of agent options: a subclass declares them with types, defaults and bounds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """The parts of an agent's name."""
+    """Parsed name of an agent."""
 
     name: str
     argument: str
-    """What stands after the colon; empty if nothing does."""
+    """Text after the colon; may be empty."""
     written: tuple[tuple[str, str], ...]
-    """Options as written, in that order."""
+    """Options with their values, in the order written."""
 
     @classmethod
     def parse(cls, text: str) -> Spelling:
-        """Return the parts of `text`; raises `InvalidRequest` if an option has no value or is there twice."""
+        """Parse `text`; raises `InvalidRequest` if an option has no value or is repeated."""
         head, *rest = text.strip().split(",")
         name, _, argument = head.partition(":")
         written = []
         for part in rest:
             option, equals, value = part.strip().partition("=")
             if not (option and equals and value):
-                raise InvalidRequest(f"{part.strip()!r} of {text.strip()!r} is no option; write OPTION=VALUE")
+                raise InvalidRequest(f"{part.strip()!r} in {text.strip()!r} is not an option; write OPTION=VALUE")
             written.append((option, value))
         if len({option for option, _ in written}) < len(written):
-            raise InvalidRequest(f"{text.strip()!r} names an option twice")
+            raise InvalidRequest(f"{text.strip()!r} repeats an option")
         return cls(name.strip(), argument.strip(), tuple(written))
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Spelling:
         )
 
     def options(self, kind: type[Options]) -> Options:
-        """Return the options as `kind` has them; raises `InvalidRequest` that lists those there are."""
+        """Validate the options as `kind`; raises `InvalidRequest`, listing the known options."""
         try:
             return kind.model_validate(dict(self.written))
         except ValidationError as error:
@@ -65,7 +65,7 @@ class Spelling:
     def refuse_argument(self) -> None:
         """Raise `InvalidRequest` if there is an argument."""
         if self.argument:
-            raise InvalidRequest(f"{str(self)!r}: {self.name} takes nothing after a colon")
+            raise InvalidRequest(f"{str(self)!r}: {self.name} takes no argument after a colon")
 
     def refuse_options(self) -> None:
         """Raise `InvalidRequest` if there are options."""

@@ -1,4 +1,4 @@
-"""The `zerofleet` command: starts services as processes and talks to them; see `zerofleet.cli.app` for the commands."""
+"""The `zerofleet` command: starts services as processes and calls them; `zerofleet.cli.app` lists the commands."""
 
 from zerofleet.cli.app import main
 

@@ -1,7 +1,7 @@
-"""The command line: which commands there are, in which group, and what happens when one fails.
+"""Command line: commands by group, and exit codes of failures.
 
-Every error that this project raises on purpose, and every failure of the operating system, becomes one line `error: …` on
-standard error and exit code 2. Anything else is a defect and keeps its traceback, as everything does under `--debug`.
+A `ZerofleetError`, a game error, a usage error or an `OSError` becomes one line `error: …` on standard error and exit code 2.
+Any other exception is a defect and keeps its traceback; `--debug` keeps every traceback.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["BENCHMARKS", "COMMANDS", "app", "bench", "main"]
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 
-_LEARN = "Learn"
-_USE = "Use what was learnt"
-_LOOK = "Look inside"
-_MACHINE = "This machine"
+_LEARN = "Train"
+_USE = "Play and analyse"
+_LOOK = "Inspect"
+_MACHINE = "Operate"
 
 COMMANDS = {
     "run": Command(
         "zerofleet.cli.commands.run:run",
-        "Learn a game from nothing on this machine, or go on with a run",
+        "Train a game from scratch on this machine, or resume a run",
         _LEARN,
         (
             "zerofleet run connect_four --preset laptop",
@@ -52,7 +52,7 @@ COMMANDS = {
     ),
     "evaluate": Command(
         "zerofleet.cli.commands.evaluate:evaluate",
-        "Say what a model thinks of a position, move by move",
+        "Analyse a position with a model, move by move",
         _USE,
         (
             "zerofleet evaluate connect_four --moves d1,d2,c1",
@@ -61,7 +61,7 @@ COMMANDS = {
     ),
     "match": Command(
         "zerofleet.cli.commands.match:match",
-        "Let two players meet in many games and compare them",
+        "Play a match between two players and compare them",
         _USE,
         (
             "zerofleet match champion alpha_beta:5 --game connect_four --games 200",
@@ -71,7 +71,7 @@ COMMANDS = {
     ),
     "tournament": Command(
         "zerofleet.cli.commands.tournament:tournament",
-        "Let everybody meet everybody, and rate them",
+        "Play a round-robin tournament and rate the players",
         _USE,
         (
             "zerofleet tournament random greedy alpha_beta:2 alpha_beta:4 --games 200 --dir tournaments/first",
@@ -80,19 +80,19 @@ COMMANDS = {
     ),
     "openings": Command(
         "zerofleet.cli.commands.openings:openings",
-        "Draw openings of a game, for matches and tournaments",
+        "Draw random openings for matches and tournaments",
         _USE,
         ("zerofleet openings connect_four --plies 4 --count 500 --seed 1",),
     ),
     "agents": Command(
         "zerofleet.cli.commands.agents:agents",
-        "List the agents there are, and how they are written",
+        "List the available agents and how to name them",
         _LOOK,
         ("zerofleet agents", "zerofleet agents --game take_six"),
     ),
     "solve": Command(
         "zerofleet.cli.commands.solve:solve",
-        "Say what every move is worth under perfect play",
+        "Score every move of a position under perfect play",
         _USE,
         (
             "zerofleet solve connect_four",
@@ -121,7 +121,7 @@ COMMANDS = {
     ),
     "models": Command(
         "zerofleet.cli.commands.models:app",
-        "List, check, promote and roll back models",
+        "List, verify, promote and roll back models",
         _LOOK,
         (
             "zerofleet models list connect_four",
@@ -131,7 +131,7 @@ COMMANDS = {
     ),
     "games": Command(
         "zerofleet.cli.commands.games:app",
-        "List the games there are, draw positions, replay stored games",
+        "List the available games, draw positions, replay stored games",
         _LOOK,
         (
             "zerofleet games available",
@@ -142,7 +142,7 @@ COMMANDS = {
     ),
     "backup": Command(
         "zerofleet.cli.commands.backup:backup",
-        "Copy a run to a safe place while it goes on",
+        "Back up a run, also while it is running",
         _MACHINE,
         (
             "zerofleet backup runs/connect_four-laptop --to /var/backups/connect_four",
@@ -151,7 +151,7 @@ COMMANDS = {
     ),
     "restore": Command(
         "zerofleet.cli.commands.backup:restore",
-        "Put a run back from a backup",
+        "Restore a run from a backup",
         _MACHINE,
         (
             "zerofleet restore /var/backups/connect_four/20261121T131440123Z runs/again",
@@ -161,7 +161,7 @@ COMMANDS = {
     ),
     "certs": Command(
         "zerofleet.cli.commands.certs:certs",
-        "Make or renew certificates for services and people",
+        "Issue or renew certificates for services and operators",
         _MACHINE,
         (
             "zerofleet certs",
@@ -169,28 +169,28 @@ COMMANDS = {
             "zerofleet certs --renew",
         ),
     ),
-    "bench": Command("zerofleet.cli.app:bench", "Measure search, serving, rules and training", _MACHINE),
+    "bench": Command("zerofleet.cli.app:bench", "Benchmark search, serving, rules and training", _MACHINE),
     "plan": Command(
         "zerofleet.cli.commands.plan:plan",
-        "Say what a fleet of a size would do, and what saturates first",
+        "Predict the throughput of a fleet and its bottleneck",
         _MACHINE,
         ("zerofleet plan --gpus 8 --workers 64", "zerofleet plan --gpus 8 --workers 1000 --simulate --json"),
     ),
     "doctor": Command(
         "zerofleet.cli.commands.doctor:doctor",
-        "Check that this machine has what Zerofleet needs",
+        "Check this machine against the requirements of Zerofleet",
         _MACHINE,
         ("zerofleet doctor", "zerofleet doctor --stream-url redis://127.0.0.1:6379"),
     ),
     "version": Command(
-        "zerofleet.cli.commands.version:version", "Print the versions of Zerofleet and of what it stands on", _MACHINE
+        "zerofleet.cli.commands.version:version", "Print the versions of Zerofleet and its dependencies", _MACHINE
     ),
 }
 
 BENCHMARKS = {
     "search": Command(
         "zerofleet.cli.bench.search:search",
-        "Simulations a second of the search alone",
+        "Simulations per second of the search alone",
         examples=(
             "zerofleet bench search",
             "zerofleet bench search --game connect_four --games 256 --simulations 400 --json",
@@ -199,17 +199,17 @@ BENCHMARKS = {
     ),
     "serve": Command(
         "zerofleet.cli.bench.serve:serve",
-        "Positions a second through workers, gRPC and inference server",
+        "Positions per second through workers, gRPC and inference server",
         examples=("zerofleet bench serve --game connect_four --preset laptop",),
     ),
     "solve": Command(
         "zerofleet.cli.bench.solve:solve",
-        "Time of perfect play of Connect Four",
+        "Time to solve Connect Four positions",
         examples=("zerofleet bench solve", "zerofleet bench solve --positions 100 --plies 10 --json"),
     ),
     "agent": Command(
         "zerofleet.cli.bench.agent:agent",
-        "Nodes a second and time a move of an agent",
+        "Nodes per second and time per move of an agent",
         examples=(
             "zerofleet bench agent alpha_beta:8 --game connect_four",
             "zerofleet bench agent max_n:2 --game chinese_checkers_star37 --seconds 2 --json",
@@ -226,7 +226,7 @@ BENCHMARKS = {
     ),
     "rhombus_search": Command(
         "zerofleet.cli.bench.rhombus_search:rhombus_search",
-        "What each part of the search on the rhombus saves",
+        "Ablation of the search for Chinese Checkers on the rhombus",
         examples=(
             "zerofleet bench rhombus_search",
             "zerofleet bench rhombus_search --positions 8 --depth 6 --seconds 30 --json",
@@ -234,24 +234,24 @@ BENCHMARKS = {
     ),
     "train": Command(
         "zerofleet.cli.bench.train:train",
-        "Samples a second of the trainer",
+        "Samples per second of the trainer",
         examples=("zerofleet bench train --preset laptop",),
     ),
 }
 
 app = lazy_group(COMMANDS, summary="Train game-playing networks by self-play, and play against them.")
-bench = lazy_group(BENCHMARKS, summary="Measure this machine; each prints a table, or one JSON object with --json.")
+bench = lazy_group(BENCHMARKS, summary="Benchmarks of this machine; each prints a table, or one JSON object with --json.")
 
 
 @app.callback()
 def _options(
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of every error. May stand anywhere in the line."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of every error; accepted anywhere on the line."),
 ) -> None:
     """Train game-playing networks by self-play, and play against them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process with its exit code."""
+    """Run the command line and exit the process with its code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [item for item in given if item != "--debug"]
@@ -267,7 +267,7 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except typer.Abort:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        sys.stdout = None  # the reader left: nothing more to flush
+        sys.stdout = None  # the reader closed the pipe: nothing left to flush
         return 1
     except Exception as error:
         if debug or not _is_expected(error):
@@ -288,7 +288,7 @@ def _refuse(error: Exception) -> int:
 
 
 def _is_expected(error: Exception) -> bool:
-    """Tell errors made for people from defects, without importing the games to ask."""
+    """Return whether an error is expected, not a defect; the games are not imported for this."""
     rules = sys.modules.get("games.errors")
     game_errors: tuple[type[Exception], ...] = (rules.GameError,) if rules is not None else ()
     return isinstance(error, (ZerofleetError, TyperException, OSError, *game_errors))

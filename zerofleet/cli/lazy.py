@@ -1,6 +1,6 @@
-"""Command groups that import a command's module only when that command is called.
+"""Command groups that import the module of a command only when it is called.
 
-`zerofleet --help` lists every command without importing numba, gRPC or the games; a command pays for what it uses.
+`zerofleet --help` lists every command without importing numba, gRPC or the games.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Command", "lazy_group", "load"]
 
 
 class _Quiet:
-    """Says of an option's type what its help shows: nothing for a flag, which takes no value, and for a named argument."""
+    """Descriptor for the type shown in help: none for a flag, which takes no value, or a named argument."""
 
     def __init__(self, owner: type[TyperOption] | type[TyperArgument]) -> None:
         self._shown = owner.display_type_rich
@@ -32,19 +32,19 @@ class _Quiet:
 
 
 def _plain_type(text: str | None) -> str | None:
-    """Return `N` for `<int range>` and the like; the bounds stand beside it."""
+    """Return `N` for `<int range>` and the like; help shows the bounds separately."""
     plain = (text or "").strip("<>").removesuffix(" range")
     return {"int": "N", "float": "X", "str": "TEXT", "path": "PATH"}.get(plain, plain)
 
 
-# typer 0.29 writes <bool> beside every flag and <str> beside GAME, and has no setting against it.
+# typer 0.29 writes <bool> beside every flag and <str> beside GAME, and has no setting to disable it.
 for _class in (TyperOption, TyperArgument):
     _class.display_type_rich = _Quiet(_class)  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command lives and what the list of commands says of it."""
+    """Location of a command, and its entry in the list of commands."""
 
     target: str
     """`module:attribute`; the attribute is a function with typer annotations, or a `typer.Typer`."""
@@ -52,11 +52,11 @@ class Command:
     """One line without a full stop."""
     panel: str = "Commands"
     examples: tuple[str, ...] = ()
-    """Whole command lines, shown below the help; the tests parse each."""
+    """Whole command lines, shown below the help; tests parse each."""
 
 
 def lazy_group(commands: Mapping[str, Command], *, summary: str) -> typer.Typer:
-    """Return an app whose commands are the given ones, in that order, each imported on use."""
+    """Return an app of the given commands, in that order, each imported on first use."""
 
     class Group(TyperGroup):
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -78,7 +78,7 @@ def lazy_group(commands: Mapping[str, Command], *, summary: str) -> typer.Typer:
 
 
 def load(name: str, command: Command) -> Any:
-    """Import a command and return it in the form that parses arguments and runs."""
+    """Import a command and return it as a click command."""
     module_name, _, attribute = command.target.partition(":")
     found = getattr(importlib.import_module(module_name), attribute)
     _log_to_standard_error()
@@ -94,14 +94,14 @@ def load(name: str, command: Command) -> Any:
 
 
 def _log_to_standard_error() -> None:
-    """Keep standard output for results: what our modules log in a command goes beside it."""
-    structlog = sys.modules.get("structlog")  # commands that log nothing start without it
+    """Send the log to standard error: standard output is for results."""
+    structlog = sys.modules.get("structlog")  # not imported by commands that log nothing
     if structlog is not None and not structlog.is_configured():
         structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 def _placeholder() -> None:
-    """Stand for a command in lists; `resolve_command` puts the real one in its place before anything runs."""
+    """Represent a command in lists; `resolve_command` replaces it before anything runs."""
 
 
 def _examples(lines: Sequence[str]) -> str | None:

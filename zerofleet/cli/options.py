@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their text becomes a game or a run directory."""
+"""Options shared by several commands, and their conversion to games and settings."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ PRESETS = ("tiny", "laptop", "gpu")
 
 
 def complete_game() -> list[str]:
-    """Return the names of all games, for completion in a shell."""
+    """Return the names of all games, for shell completion."""
     import games.core  # noqa: PLC0415  (commands without a game start without the compiler)
 
     return list(games.core.available())
 
 
 def check_preset(value: str | None) -> str | None:
-    """Raise a usage error unless the preset exists; None is none given."""
+    """Raise a usage error unless the preset exists; None passes."""
     if value is not None and value not in PRESETS:
-        raise typer.BadParameter(f"{value!r} is not a preset; there are {', '.join(PRESETS)}")
+        raise typer.BadParameter(f"{value!r} is not a preset; choose from {', '.join(PRESETS)}")
     return value
 
 
@@ -57,7 +57,7 @@ RunDir = Annotated[
 ]
 Preset = Annotated[
     str,
-    typer.Option("--preset", metavar="|".join(PRESETS), help="Size of network, search and batches.", callback=check_preset),
+    typer.Option("--preset", metavar="|".join(PRESETS), help="Sizes of network, search and batches.", callback=check_preset),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random choice.")]
 Simulations = Annotated[
@@ -66,24 +66,24 @@ Simulations = Annotated[
         "--simulations",
         metavar="N",
         min=0,
-        help="Simulations a move of a model; 0 plays by its policy.",
+        help="Simulations per move of a model; 0 plays from its policy.",
         show_default="100; 0 where choices are simultaneous",
     ),
 ]
 OpeningFile = Annotated[
     Path | None,
     typer.Option(
-        "--openings", metavar="FILE", help="Openings, one a line; see zerofleet openings.", show_default="random ones"
+        "--openings", metavar="FILE", help="File of openings, one per line; see zerofleet openings.", show_default="random ones"
     ),
 ]
 Save = Annotated[
-    Path | None, typer.Option("--save", metavar="FILE", help="Keep the figures in a file of costs, for zerofleet plan.")
+    Path | None, typer.Option("--save", metavar="FILE", help="Save the figures in a cost file for zerofleet plan.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 
 def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
-    """Turn `["rows=4", "columns=5"]` into a dict; raises a usage error that names the item that cannot be read."""
+    """Parse `["rows=4", "columns=5"]` into a dict; raises a usage error that names the malformed item."""
     parameters: dict[str, str] = {}
     for item in settings or ():
         name, equals, value = item.partition("=")
@@ -105,7 +105,7 @@ def chosen_simulations(game: Game, given: int | None) -> int:
 
 
 def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
-    """Build the game of a command line; raises `UnknownGame` or `InvalidParameters`."""
+    """Build the game that a command line names; raises `UnknownGame` or `InvalidParameters`."""
     import games  # noqa: PLC0415  (as above)
 
     return games.make(name, **read_parameters(settings))

@@ -1,7 +1,7 @@
-"""What commands print: tables and notes on a terminal, plain lines in a pipe, JSON for scripts.
+"""Output of commands: tables and notes on a terminal, plain lines in a pipe, JSON for scripts.
 
-Results go to standard output, everything else (progress, notes, errors) to standard error, so that `zerofleet … --json | jq`
-works and a progress bar never ends up in a file.
+Results go to standard output, everything else (progress, notes, errors) to standard error: `zerofleet … --json | jq` works, and
+progress never ends up in a file.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rich.text import Text
 
 __all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
 
-PLAIN_LINE_INTERVAL_S = 5.0  # how often a long task speaks when nobody watches a terminal
-PIPE_COLUMNS = 1000  # wide enough that no table is ever cut
+PLAIN_LINE_INTERVAL_S = 5.0  # between progress lines when standard error is not a terminal
+PIPE_COLUMNS = 1000  # wide enough that no table is truncated
 BAR_CELLS = 20
 
 
 def out() -> Console:
-    """Return the console of standard output. Tables keep their width in a pipe instead of being cut at 80 columns."""
+    """Return the console of standard output. Tables in a pipe keep their width instead of 80 columns."""
     return _console(sys.stdout.isatty(), to_errors=False)
 
 
@@ -42,12 +42,12 @@ def _console(is_terminal: bool, *, to_errors: bool) -> Console:
 
 
 def note(text: str) -> None:
-    """Tell the person at the terminal something that is not the result."""
+    """Print a remark on standard error."""
     notes().print(text, style="dim", markup=False)
 
 
 def error(text: str) -> None:
-    """Print `error: …` on standard error, never cut and never wrapped in the middle of a path."""
+    """Print `error: …` on standard error, neither truncated nor wrapped inside a path."""
     line = Text("error: ", style="bold red")
     line.append(text, style="default")
     notes().print(line, soft_wrap=True)
@@ -59,7 +59,7 @@ def emit_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table in the house style; a column whose name starts with `>` is aligned to the right."""
+    """Return an empty table in the house style; `>` before a column's name aligns it to the right."""
     made = Table(
         title=title,
         title_justify="left",
@@ -75,7 +75,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def value_bar(value: float, cells: int = BAR_CELLS, *, style: str = "cyan") -> Text:
-    """Draw a value in [-1, 1]: the thick share of the bar belongs to the player the value is for."""
+    """Draw a value in [-1, 1]; the thick part of the bar belongs to the player whose value it is."""
     filled = round((max(-1.0, min(1.0, value)) + 1) / 2 * cells)
     return Text.assemble(("━" * filled, style), ("─" * (cells - filled), "bright_black"))
 
@@ -86,7 +86,7 @@ def share_bar(share: float, cells: int = BAR_CELLS) -> Text:
 
 
 class Meter:
-    """Counts a task's steps for `meter`; `advance` is cheap and may be called often."""
+    """Step counter of a task, from `meter`; `advance` is cheap enough for every step."""
 
     def __init__(self, label: str, total: int | None, progress: Progress | None) -> None:
         self._label = label
@@ -109,7 +109,7 @@ class Meter:
 
 @contextlib.contextmanager
 def meter(label: str, total: int | None = None) -> Iterator[Meter]:
-    """Show a task that may take more than two seconds: a bar on a terminal, a line now and then elsewhere."""
+    """Show the progress of a task: a bar on a terminal, a line every `PLAIN_LINE_INTERVAL_S` elsewhere."""
     if not sys.stderr.isatty():
         yield Meter(label, total, None)
         return

@@ -1,1 +1,1 @@
-"""What passes between services: names, encodings, manifests and their checks, promotions, records, messages."""
+"""Contracts between services: names, encodings, manifests and their checks, promotions, records, messages."""

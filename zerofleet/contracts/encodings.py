@@ -1,7 +1,7 @@
-"""The identity of an encoding: a fingerprint of what `encode` writes for a fixed set of positions.
+"""Identity of an encoding: fingerprint of the output of `encode` for a fixed set of positions.
 
-A network understands the planes it was trained on and no others. A version number kept by hand would be forgotten; the
-fingerprint cannot be: it changes whenever the planes of any of the sampled positions change.
+A network is valid only for the planes it was trained on. A manual version number can be forgotten; the fingerprint changes
+whenever the planes of any sampled position change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _known: dict[tuple[object, ...], str] = {}
 
 
 def sample_positions(game: Game, *, games: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return every unfinished position of some seeded random games, as the player to move sees it.
+    """Return every unfinished position of some seeded random games, from the point of view of the player to move.
 
     `states` uint8 [N, packed_bytes] and `legal` int16 [N, L], padded with -1.
     """
@@ -44,7 +44,7 @@ def sample_positions(game: Game, *, games: int, seed: int) -> tuple[np.ndarray, 
 
 
 def encoder_fingerprint(game: Game) -> str:
-    """Return 16 hex digits that name the encoding of this game with these parameters; computed once a process."""
+    """Return the 16 hex digits of the encoding of this game with these parameters; computed once per process."""
     identity = (type(game), *game._asdict().values())
     if identity not in _known:
         states, _ = sample_positions(game, games=_FINGERPRINT_GAMES, seed=0)

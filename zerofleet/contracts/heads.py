@@ -1,12 +1,12 @@
-"""Heads of a network as they stand on the wire: which output tensors a model has, in which order, type and size.
+"""Heads of a network on the wire: names, order, types and sizes of a model's output tensors.
 
-Every model answers with `policy__0` and `value__1`. Extra heads follow in the order in which its manifest names them, as
-`head__2`, `head__3` and so on:
+Every model returns `policy__0` and `value__1`. Extra heads follow in the order of its manifest, as `head__2`, `head__3` and
+so on:
 
-    opponents    FP16 [B, A]   probability of each action to be what an opponent chooses in this round; sums to 1
-    plies_left   FP32 [B, 1]   share of the most plies a game may have that are still to be played, in [0, 1]
+    opponents    FP16 [B, A]   probability that an opponent chooses the action in this round; sums to 1
+    plies_left   FP32 [B, 1]   remaining plies as a share of the maximum length of a game, in [0, 1]
 
-Axes: B positions, L most legal actions, A actions, P players.
+Axes: B positions, L maximum legal actions, A actions, P players.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXTRA_HEADS = ("opponents", "plies_left")
 
 
 class Output(NamedTuple):
-    """One output tensor of a model, [B, width]."""
+    """Output tensor of a model, [B, width]."""
 
     name: str
     datatype: str  # FP16 or FP32
@@ -32,7 +32,7 @@ class Output(NamedTuple):
 
 
 def outputs_of(heads: Sequence[str], *, max_legal: int, num_players: int, num_actions: int) -> tuple[Output, ...]:
-    """Return the output tensors of a model with these heads; raises `CorruptModel` for heads nobody knows."""
+    """Return the output tensors of a model with these heads; raises `CorruptModel` for unknown heads."""
     extra = tuple(heads[2:])
     if tuple(heads[:2]) != BASE_HEADS or not set(extra) <= set(EXTRA_HEADS) or len(set(extra)) < len(extra):
         raise CorruptModel(

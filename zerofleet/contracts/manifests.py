@@ -1,10 +1,10 @@
-"""What a stored model says of itself: manifest, golden positions, champion pointer.
+"""Metadata of a stored model: manifest, golden positions, champion pointer.
 
-All three are JSON files read back with strict types: an unknown field, a missing one or a NaN is a `CorruptModel`, a
-schema that is not known is a `VersionSkew`. Schema 1 knew no extra heads; it is still read. Nothing here knows directories
-(`zerofleet.storage.model_store`) or tensors (`trainer.export`).
+All three are JSON, parsed with strict types: an unknown or missing field or a NaN raises `CorruptModel`, an unknown schema
+`VersionSkew`. Schema 1, without extra heads, is still readable. Independent of directories (`zerofleet.storage.model_store`)
+and tensors (`trainer.export`).
 
-Axes: G golden positions, L most legal actions of any position, P players, W width of an extra head.
+Axes: G golden positions, L maximum legal actions of a position, P players, W width of an extra head.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ __all__ = [
 
 MANIFEST_SCHEMA = 2
 READABLE_SCHEMAS = (1, MANIFEST_SCHEMA)
-GOLDEN_POLICY_TOLERANCE = 5e-3  # half precision on another device against the exporter's CPU answer
+GOLDEN_POLICY_TOLERANCE = 5e-3  # half precision on another device versus the exporter's CPU output
 GOLDEN_VALUE_TOLERANCE = 2e-2
 GOLDEN_HEAD_TOLERANCE = 1e-2  # probabilities and shares, both in [0, 1]
 
 Stored = TypeVar("Stored")
 NetworkDict: TypeAlias = dict[str, int | float | str | bool | tuple[int | str, ...]]
-"""Settings of a network as they are stored; `NetworkSettings.describes` reads them."""
+"""Settings of a network as stored; read by `NetworkSettings.describes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file of a version."""
+    """File of a version."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
     sha256: str
@@ -62,7 +62,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """A few positions and what the exporter's network said of them; base64 of little-endian arrays."""
+    """A few positions with the outputs of the exporter's network; base64 of little-endian arrays."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
     positions: int
@@ -86,7 +86,7 @@ class Golden:
         return cls(len(states), *texts, tuple(_to_text(head, "<f4") for head in extra_heads))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return states, legal, policy and value in the shapes above; raises `CorruptModel` when they do not fit."""
+        """Return states, legal, policy and value in the shapes above; raises `CorruptModel` on a mismatch."""
         texts = ((self.states, "u1"), (self.legal, "<i2"), (self.policy, "<f4"), (self.value, "<f4"))
         states, legal, policy, value = (self._read(text, dtype) for text, dtype in texts)
         if legal.shape != policy.shape:
@@ -94,19 +94,21 @@ class Golden:
         return states, legal, policy, value
 
     def head_arrays(self) -> tuple[np.ndarray, ...]:
-        """Return what the extra heads said, float32 [G, W] each; raises `CorruptModel` when it cannot be read."""
+        """Return the outputs of the extra heads, float32 [G, W] each; raises `CorruptModel` when they cannot be decoded."""
         return tuple(self._read(text, "<f4") for text in self.heads)
 
     def _read(self, text: str, dtype: str) -> np.ndarray:
         try:
             return np.frombuffer(base64.b64decode(text, validate=True), dtype).reshape(self.positions, -1)
         except (ValueError, OverflowError) as error:
-            raise CorruptModel(f"golden positions of the manifest cannot be read: {error}; export the model again") from error
+            raise CorruptModel(
+                f"golden positions of the manifest cannot be decoded: {error}; export the model again"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a version is, whom it descends from, and which files it consists of."""
+    """Description, parent and files of a version."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
     model: str
@@ -125,36 +127,36 @@ class Manifest:
     network: NetworkDict
     heads: tuple[str, ...]  # policy, value, then the extra heads in the order of their tensors
     golden: Golden
-    torch: str = ""  # release that wrote the TorchScript; an older one may not read it
+    torch: str = ""  # release that wrote the TorchScript; older ones may be unable to load it
     schema: int = MANIFEST_SCHEMA
-    version: int = 0  # given by the store
-    files: dict[str, StoredFile] = field(default_factory=dict)  # given by the store
+    version: int = 0  # assigned by the store
+    files: dict[str, StoredFile] = field(default_factory=dict)  # filled in by the store
 
 
 @dataclass(frozen=True, slots=True)
 class Champion:
-    """The version that plays, as the gatekeeper wrote it."""
+    """Version that plays, as written by the gatekeeper."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
     model: str
     version: int
-    epoch: int  # grows with every write: a holder of an older one has been replaced
+    epoch: int  # grows with every write; the holder of an older epoch has been replaced
     manifest_sha256: str
     promoted_at_ms: int  # since 1970 UTC
     reason: str
 
 
 def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
-    """Return the JSON form; refuses NaN."""
+    """Return the JSON form; raises `ValueError` on NaN."""
     return json.dumps(asdict(stored), indent=indent, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
 def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS) -> Stored:
-    """Read a JSON form back. Raises `CorruptModel`, or `VersionSkew` for none of the `schemas`; `where` names the file."""
+    """Parse a JSON form. Raises `CorruptModel`, or `VersionSkew` for a schema not in `schemas`; `where` names the file."""
     try:
         found = from_json(text)
     except ValueError as error:
-        raise CorruptModel(f"{where} is not JSON ({error}); it was cut short or edited: write it again") from error
+        raise CorruptModel(f"{where} is not JSON ({error}); it was truncated or edited: write it again") from error
     stored = found.get("schema") if isinstance(found, dict) else None
     if isinstance(stored, int) and stored not in schemas:
         readable = " and ".join(map(str, schemas))
@@ -164,11 +166,11 @@ def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int]
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise CorruptModel(f"{where}: {place}: {first['msg']}; {error.error_count()} such faults") from error
+        raise CorruptModel(f"{where}: {place}: {first['msg']}; {error.error_count()} errors in total") from error
 
 
 def require_game(manifest: Manifest, game: Game) -> None:
-    """Raise `VersionSkew` unless the model was made for exactly this game, rules version and encoding."""
+    """Raise `VersionSkew` unless the model is for exactly this game, rules version and encoding."""
     spec = game.spec()
     wanted: dict[str, object] = {
         "game": spec.name,
@@ -187,10 +189,10 @@ def require_game(manifest: Manifest, game: Game) -> None:
 
 
 def require_golden(manifest: Manifest) -> None:
-    """Raise `CorruptModel` unless there are golden positions, they fit the manifest's sizes, and their answers are possible."""
+    """Raise `CorruptModel` unless golden positions exist, match the manifest's sizes and have valid outputs."""
     name = f"model {manifest.model} version {manifest.version}"
     if manifest.golden.positions < 1:
-        raise CorruptModel(f"{name} has no golden positions, so nothing shows that it answers as exported; export it again")
+        raise CorruptModel(f"{name} has no golden positions, so its outputs cannot be verified; export it again")
     outputs = outputs_of(
         manifest.heads, max_legal=manifest.max_legal, num_players=manifest.num_players, num_actions=manifest.num_actions
     )
@@ -213,25 +215,25 @@ def require_golden(manifest: Manifest) -> None:
     for head, answer in zip(manifest.heads, answers, strict=True):
         lowest = -1.0 if head == "value" else 0.0
         if not (np.isfinite(answer).all() and lowest <= answer.min() <= answer.max() <= 1.0):
-            raise CorruptModel(f"{name} has golden answers of {head} that are not within {lowest:g} and 1; export it again")
+            raise CorruptModel(f"{name} has golden outputs of {head} outside [{lowest:g}, 1]; export it again")
     if policy[~listed].any() or np.abs(policy.sum(axis=1) - 1.0).max() > GOLDEN_POLICY_TOLERANCE:
         raise CorruptModel(f"{name} has golden policies that do not sum to 1 over the listed actions; export it again")
 
 
 def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
-    """Compare a loaded model's answers to the golden positions with the exporter's.
+    """Compare a loaded model's outputs for the golden positions with the exporter's.
 
     `policy` is [G, L], `value` [G, P] and each of `extra_heads` [G, W], of any float type. Raises `CorruptModel` for a missing
-    head, a wrong shape, a number that is not finite or out of range, mass on unlisted actions, or a difference beyond what
-    half precision explains.
+    head, a wrong shape, a value not finite or out of range, mass on unlisted actions, or a difference larger than half
+    precision explains.
     """
     _, legal, want_policy, want_value = manifest.golden.arrays()
     extra, want_extra = manifest.heads[2:], manifest.golden.head_arrays()
     name = f"model {manifest.model} version {manifest.version}"
     if not len(extra_heads) == len(want_extra) == len(extra):
         raise CorruptModel(
-            f"{name} has {len(extra)} extra heads by its manifest, {len(want_extra)} by its golden positions"
-            f" and answers {len(extra_heads)}; export it again"
+            f"{name} has {len(extra)} extra heads in its manifest, {len(want_extra)} in its golden positions"
+            f" and returns {len(extra_heads)}; export it again"
         )
     comparisons = [
         ("policy", policy, want_policy, GOLDEN_POLICY_TOLERANCE),
@@ -240,19 +242,19 @@ def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, extr
     ]
     for head, got, want, _ in comparisons:
         if got.shape != want.shape:
-            raise CorruptModel(f"{name} answers {head} of shape {got.shape}, want {want.shape}")
+            raise CorruptModel(f"{name} returns {head} of shape {got.shape}, want {want.shape}")
         if not np.isfinite(got).all():
-            raise CorruptModel(f"{name} answers {head} that is not finite; its weights are damaged")
+            raise CorruptModel(f"{name} returns {head} that is not finite; its weights are damaged")
         lowest = -1.0 if head == "value" else 0.0
         if got.size and not lowest <= got.min() <= got.max() <= 1.0:
-            raise CorruptModel(f"{name} answers {head} from {got.min()} to {got.max()}, want {lowest:g} to 1")
+            raise CorruptModel(f"{name} returns {head} from {got.min()} to {got.max()}, want {lowest:g} to 1")
     if np.abs(policy[legal < 0]).max(initial=0.0) > 0.0:
-        raise CorruptModel(f"{name} gives probability to actions that were not listed")
+        raise CorruptModel(f"{name} assigns probability to actions that were not listed")
     for head, got, want, tolerance in comparisons:
         difference = float(np.abs(got.astype(np.float32) - want).max(initial=0.0))
         if difference > tolerance:
             raise CorruptModel(
-                f"{name} answers its golden positions with {head} off by {difference:.3g}, want at most {tolerance}"
+                f"{name} evaluates its golden positions with {head} off by {difference:.3g}, want at most {tolerance}"
             )
 
 

@@ -1,7 +1,7 @@
-"""Whether the files of a stored version are what its manifest says: hashes, sizes, nothing extra, weights finite.
+"""Integrity checks of a stored version against its manifest: hashes, sizes, no extra files, finite weights.
 
-No format checks its own bits: a flipped byte and NaN weights load silently. And loading a TorchScript archive is running
-code. So a version is read here, as plain bytes, before anything loads it.
+The formats have no checksums: a flipped byte and NaN weights load silently, and loading a TorchScript archive executes
+code. A version is therefore checked as plain bytes before anything loads it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "model.pt"
 WEIGHTS_FILE = "weights.safetensors"
-VERSION_FILES = frozenset({MODEL_FILE, WEIGHTS_FILE, "model.py"})  # what every version has beside its manifest
-_BYTECODE = re.compile(r"model\.[\w.-]+\.pyc")  # what Triton's Python writes beside model.py when it imports it
+VERSION_FILES = frozenset({MODEL_FILE, WEIGHTS_FILE, "model.py"})  # every version has these beside its manifest
+_BYTECODE = re.compile(r"model\.[\w.-]+\.pyc")  # written by Triton's Python beside an imported model.py
 _CHUNK_BYTES = 1 << 20
 _LONGEST_NAME_SHOWN = 60
 
-# What TorchScript writes into the pickles of its archive. Anything else is not the exporter's work.
+# Globals and operations in the pickles of a TorchScript archive. The exporter writes no others.
 _GLOBALS = re.compile(
     r"__torch__\.[\w.]+ \w+|torch \w+Storage|torch\._utils _rebuild_tensor_v2|torch\.jit\._pickle \w+|collections OrderedDict"
 )
@@ -64,7 +64,7 @@ _STORAGES = {
 
 
 def describe_file(path: Path) -> StoredFile:
-    """Hash a file without holding it in memory."""
+    """Return hash and size of a file, read in chunks."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return StoredFile(digest.hexdigest(), file.tell())
@@ -77,13 +77,13 @@ def require_plain_file(path: Path, *, max_bytes: int) -> None:
     except FileNotFoundError:
         raise CorruptModel(f"{path} is missing; the version is incomplete: publish the model again") from None
     if not stat.S_ISREG(status.st_mode):
-        raise CorruptModel(f"{path} is not a regular file; a link or device may not stand in a model's directory")
+        raise CorruptModel(f"{path} is not a regular file; links and devices are not allowed in a model's directory")
     if status.st_size > max_bytes:
         raise CorruptModel(f"{path} has {status.st_size} bytes, at most {max_bytes} are allowed")
 
 
 def require_contents(manifest: Manifest, *, where: str) -> None:
-    """Raise `CorruptModel` unless a manifest names the files of a version, no others, and has golden positions that fit."""
+    """Raise `CorruptModel` unless a manifest names exactly the files of a version and has valid golden positions."""
     if unknown := sorted(set(manifest.files) - VERSION_FILES):
         raise CorruptModel(
             f"{where} names {unknown[0][:_LONGEST_NAME_SHOWN]!r}; a version has {', '.join(sorted(VERSION_FILES))}"
@@ -94,9 +94,9 @@ def require_contents(manifest: Manifest, *, where: str) -> None:
 
 
 def check_files(directory: Path, manifest: Manifest, *, max_bytes: int) -> None:
-    """Raise `CorruptModel` unless `directory` holds exactly the files of a version, as its manifest has them, and loadable.
+    """Raise `CorruptModel` unless `directory` holds exactly the files in the manifest, unchanged and loadable.
 
-    Raises `OSError` where the disk refuses.
+    Raises `OSError` on a disk error.
     """
     require_contents(manifest, where=str(directory / MANIFEST_FILE))
     if extra := sorted(set(_names(directory)) - VERSION_FILES - {MANIFEST_FILE}):
@@ -108,17 +108,17 @@ def check_files(directory: Path, manifest: Manifest, *, max_bytes: int) -> None:
         require_plain_file(path, max_bytes=max_bytes)
         found = describe_file(path)
         if found.size != stored.size:
-            raise CorruptModel(f"{path} has {found.size} bytes, its manifest says {stored.size}; it was cut short or changed")
+            raise CorruptModel(f"{path} has {found.size} bytes, its manifest lists {stored.size}; it was truncated or changed")
         if found.sha256 != stored.sha256:
             raise CorruptModel(
-                f"{path} has sha256 {found.sha256[:16]}…, its manifest says {stored.sha256[:16]}…; it was changed"
+                f"{path} has sha256 {found.sha256[:16]}…, its manifest lists {stored.sha256[:16]}…; it was changed"
             )
     _check_archive(directory / MODEL_FILE, max_bytes)
     _check_weights(directory / WEIGHTS_FILE)
 
 
 def _names(directory: Path) -> Iterator[str]:
-    """Yield what a version directory holds, but for the bytecode that Triton's Python leaves there."""
+    """Yield the entries of a version directory, except bytecode left by Triton's Python."""
     for entry in directory.iterdir():
         plain_cache = entry.name == "__pycache__" and not entry.is_symlink() and entry.is_dir()
         if not (plain_cache and all(_BYTECODE.fullmatch(file.name) for file in entry.iterdir())):
@@ -126,7 +126,7 @@ def _names(directory: Path) -> Iterator[str]:
 
 
 def _check_archive(path: Path, max_bytes: int) -> None:
-    """A TorchScript archive is a zip with code, constants and finite tensors; anything else is never loaded."""
+    """Raise `CorruptModel` unless a file is a TorchScript archive: a zip with code, constants and finite tensors."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_entries(path, archive.infolist(), max_bytes)
@@ -139,25 +139,25 @@ def _check_archive(path: Path, max_bytes: int) -> None:
                         if not _is_finite(archive, name, _STORAGES[storage]):
                             raise CorruptModel(f"{path}: {name} is not finite; training diverged or the file was changed")
     except (zipfile.BadZipFile, RuntimeError, KeyError, ValueError, EOFError, OverflowError, struct.error, zlib.error) as error:
-        raise CorruptModel(f"{path} is not a TorchScript archive ({error}); it will not be loaded") from error
+        raise CorruptModel(f"{path} is not a TorchScript archive ({error}); refusing to load it") from error
 
 
 def _check_entries(path: Path, entries: list[zipfile.ZipInfo], max_bytes: int) -> None:
-    """Raise `CorruptModel` unless every reader of the archive sees the same entries, and they fit into memory."""
+    """Raise `CorruptModel` unless the archive is unambiguous to every reader and fits into memory."""
     unpacked = sum(entry.file_size for entry in entries)
     if unpacked > max_bytes:
         raise CorruptModel(f"{path} unpacks to {unpacked} bytes, at most {max_bytes} are allowed")
     names = [entry.filename.partition("/")[2] for entry in entries]
     if not {"constants.pkl", "data.pkl"} <= set(names) or not any(name.startswith("code/") for name in names):
-        raise CorruptModel(f"{path} is a zip archive without TorchScript code; it will not be loaded")
+        raise CorruptModel(f"{path} is a zip archive without TorchScript code; refusing to load it")
     if len({entry.filename.partition("/")[0] for entry in entries}) > 1 or len(set(names)) < len(names):
-        raise CorruptModel(f"{path} holds two folders or one name twice, which TorchScript never writes; it will not be loaded")
+        raise CorruptModel(f"{path} holds two folders or a duplicate name, which TorchScript never writes; refusing to load it")
     if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
-        raise CorruptModel(f"{path} is compressed in a way that TorchScript never uses; it will not be loaded")
+        raise CorruptModel(f"{path} uses a compression that TorchScript never writes; refusing to load it")
 
 
 def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
-    """Return the type of each tensor storage that a pickle of TorchScript names, by its key; nothing is unpickled.
+    """Return the type of each tensor storage in a TorchScript pickle, by key, without unpickling.
 
     Raises `CorruptModel` for operations and names that TorchScript does not write, `ValueError` for a damaged pickle.
     """
@@ -169,7 +169,7 @@ def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
         operation = opcode.name
         if not _OPERATIONS.fullmatch(operation) or (operation == "GLOBAL" and not _GLOBALS.fullmatch(str(argument))):
             shown = f"{operation} {str(argument)[:_LONGEST_NAME_SHOWN]!r}"
-            raise CorruptModel(f"{where} holds {shown}, which TorchScript never writes; it will not be loaded")
+            raise CorruptModel(f"{where} holds {shown}, which TorchScript never writes; refusing to load it")
         if operation == "MARK":
             values = []
         elif operation.endswith("BINPUT"):
@@ -178,7 +178,7 @@ def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
         elif operation == "BINPERSID":
             key, storage = _storage(values) if before == "TUPLE" else ("", "")
             if found.setdefault(key, storage) != storage or storage not in _STORAGES:
-                raise CorruptModel(f"{where} names a tensor in a form that TorchScript never writes; it will not be loaded")
+                raise CorruptModel(f"{where} names a tensor in a form that TorchScript never writes; refusing to load it")
         elif operation != "TUPLE":
             values.append(memo.get(argument) if operation.endswith("BINGET") else argument)
         before = operation
@@ -186,7 +186,7 @@ def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
 
 
 def _storage(values: list[object]) -> tuple[str, str]:
-    """Return key and type of what the parts of a persistent id name: `storage`, its type, its key, device and size."""
+    """Return key and type from the parts of a persistent id: `storage`, type, key, device, size."""
     match values:
         case ["storage", str(storage), str(key), str(), int()]:
             return key, storage
@@ -194,7 +194,7 @@ def _storage(values: list[object]) -> tuple[str, str]:
 
 
 def _is_finite(archive: zipfile.ZipFile, name: str, dtype: str) -> bool:
-    """Return whether the numbers of a storage are finite; whole numbers are. Raises `KeyError` when it is missing."""
+    """Return whether all numbers of a storage are finite (integers always). Raises `KeyError` when it is missing."""
     with archive.open(name) as file:
         while dtype == "bfloat16" or dtype[1] == "f":
             chunk = file.read(_CHUNK_BYTES)
@@ -213,7 +213,7 @@ def _check_weights(path: Path) -> None:
     try:
         weights = load_file(path)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CorruptModel(f"{path} cannot be read as safetensors: {error}") from error
+        raise CorruptModel(f"{path} is not a valid safetensors file: {error}") from error
     if not weights:
         raise CorruptModel(f"{path} holds no tensors; publish the model again")
     for name, tensor in weights.items():

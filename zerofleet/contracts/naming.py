@@ -1,7 +1,7 @@
-"""Names on the wire: models, versions and tensors, spelt in one place.
+"""Names on the wire: models, versions and tensors.
 
 A model is named after its game: `connect_four`, or `connect_four_rows5_columns25` when parameters differ from their
-defaults. A name becomes a directory and a Triton model, so it is checked wherever it comes in from outside.
+defaults. A name becomes a directory and a Triton model, so every name from outside is validated.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ POLICY_TENSOR = "policy__0"  # float16 [B, L]
 VALUE_TENSOR = "value__1"  # float32 [B, P]
 _FIRST_EXTRA_HEAD = 2
 
-MAX_REQUEST_ROWS = 1024  # most positions of one request; larger blocks are split by the caller
-_MAX_ROW_BYTES = 8192  # a chess-size position with its legal actions takes 1.4 KB, so five times that
+MAX_REQUEST_ROWS = 1024  # maximum positions per request; callers split larger blocks
+_MAX_ROW_BYTES = 8192  # more than five times a chess-size position with its legal actions (1.4 KB)
 MAX_MESSAGE_BYTES = MAX_REQUEST_ROWS * _MAX_ROW_BYTES
 MAX_RECORD_BYTES = 1 << 20
-"""The most a game may have as a record, and so as a payload of the stream.
+"""Maximum size of a game record, and thus of a stream payload.
 
-A Connect Four game takes about 1.5 kB and a 600-move game of Go with 100 listed actions a move about 300 kB.
+A Connect Four game takes about 1.5 kB, a 600-move game of Go with 100 listed actions per move about 300 kB.
 """
 MAX_VERSION = 2**63 - 1  # Triton reads a version directory as a signed 64-bit number
 
@@ -52,10 +52,10 @@ _HASH_DIGITS = 8
 
 
 def model_name(game: Game) -> str:
-    """Return the model name of a game: its name and every parameter that is not the default.
+    """Return the model name of a game: its name and every non-default parameter.
 
-    Two games with different parameters never share a name: where the plain spelling is too long or holds other
-    characters than `a-z0-9_`, it is cut and ends in a hash of the whole.
+    Names are unique per set of parameters: a name that is too long or has characters outside `a-z0-9_` is truncated and
+    ends in a hash of the full name.
     """
     name = game.spec().name
     defaults = parameters_of(name)
@@ -69,12 +69,12 @@ def model_name(game: Game) -> str:
 
 
 def head_tensor(index: int) -> str:
-    """Return the name of the output of the extra head with this index, counted from 0: `head__2`, `head__3` ..."""
+    """Return the output tensor name of the extra head with this index, counted from 0: `head__2`, `head__3` ..."""
     return f"head__{_FIRST_EXTRA_HEAD + index}"
 
 
 def is_model_name(name: str) -> bool:
-    """Return whether a text can be the name of a model."""
+    """Return whether a text is a valid model name."""
     return _MODEL_NAME.fullmatch(name) is not None
 
 
@@ -84,19 +84,19 @@ def is_version(text: str) -> bool:
 
 
 def require_model_name(name: str) -> str:
-    """Return `name` when it is a model name; raises `InvalidRequest`, so that it never reaches a path."""
+    """Return `name` if it is a valid model name; raises `InvalidRequest` otherwise, before it reaches a path."""
     if not is_model_name(name):
         shown = repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
         raise InvalidRequest(
-            f"model name {shown} is not allowed: wanted a lower-case letter followed by at most 62 of a-z, 0-9 and _"
+            f"model name {shown} is invalid: want a lower-case letter followed by at most 62 of a-z, 0-9 and _"
         )
     return name
 
 
 def parse_version(text: str) -> int:
-    """Return the number of a version written as text; raises `InvalidRequest` unless it is plain `1` .. `2^63 - 1`."""
+    """Parse a version number; raises `InvalidRequest` unless it is plain `1` .. `2^63 - 1`."""
     if is_version(text):
         return int(text)
     raise InvalidRequest(
-        f"model version {text[:_SHOWN_CHARACTERS]!r} is not a version: wanted digits without sign or leading zero"
+        f"model version {text[:_SHOWN_CHARACTERS]!r} is not a version: want digits without sign or leading zero"
     )

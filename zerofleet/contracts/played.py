@@ -1,4 +1,4 @@
-"""What comes out of a search block: finished games and the searches behind their moves.
+"""Output of a search block: finished games and the searches behind their moves.
 
 Axes: n actions, P players.
 """
@@ -15,12 +15,12 @@ __all__ = ["FULL_SEARCH", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "Searched
 
 FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
 WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
-TARGET_UNIT = 65535  # one whole in a fixed-point policy target
+TARGET_UNIT = 65535  # 1.0 in a fixed-point policy target
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedMove:
-    """The search behind one move."""
+    """Search behind one move."""
 
     ply: int  # index into PlayedGame.moves
     model_version: int
@@ -33,15 +33,15 @@ class SearchedMove:
 
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
-    """A finished game."""
+    """Finished game."""
 
     game: Game
     seed: int
-    versions: tuple[int, ...]  # model version by seat at the start; EXTERNAL where moves came from outside
+    versions: tuple[int, ...]  # model version by seat at the start; EXTERNAL where moves come from outside
     opening_plies: int
     moves: np.ndarray  # int32 [plies], the opening included
     searched: tuple[SearchedMove, ...]  # ascending by ply
     scores: tuple[float, ...]  # by seat, in [-1, 1]
     resigned_seat: int | None
     resignation_control: bool
-    tag: object  # whatever `begin` was given
+    tag: object  # as passed to `begin`

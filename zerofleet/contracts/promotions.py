@@ -1,7 +1,7 @@
-"""What the gatekeeper says of models: champions, candidates, match reports and rungs, with their form on the wire.
+"""The gatekeeper's view of models: champions, candidates, match reports and rungs, with their wire form.
 
-The service and its clients share these values; only `to_wire` and `from_wire` know of protobuf. `model` is the name a
-model is served under (`connect_four`), which the messages call `game`.
+The service and its clients share these values; only `to_wire` and `from_wire` depend on protobuf. `model` is the name under
+which a model is served (`connect_four`); the messages call it `game`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 CHAMPIONS_SERVED = 2
-"""The champion and its predecessor: games that began with the one before are still being played."""
+"""Champion and predecessor: games started with the predecessor are still in progress."""
 
 
 class CandidateStatus(StrEnum):
-    """Where a submitted version stands."""
+    """Status of a submitted version."""
 
     QUEUED = "queued"
     PLAYING = "playing"
@@ -42,12 +42,12 @@ class CandidateStatus(StrEnum):
 
     @property
     def settled(self) -> bool:
-        """Whether the gatekeeper has no more work with it."""
+        """Whether the gatekeeper is done with the version."""
         return self not in (CandidateStatus.QUEUED, CandidateStatus.PLAYING)
 
 
 def recent_versions(history: Sequence[Champion]) -> list[int]:
-    """Return the versions that are always served by a history of champions, which is oldest first; the champion's first."""
+    """Return the versions that are always served, champion first; `history` is oldest first."""
     found: list[int] = []
     for champion in reversed(history):
         if champion.version not in found:
@@ -73,7 +73,7 @@ def champion_to_wire(champion: Champion) -> wire.Champion:
 
 
 def champion_from_wire(message: wire.Champion) -> Champion:
-    """Return the champion a message names."""
+    """Return the champion in a message."""
     return Champion(
         model=message.game,
         version=message.version,
@@ -86,23 +86,23 @@ def champion_from_wire(message: wire.Champion) -> Champion:
 
 @dataclass(frozen=True, slots=True)
 class MatchReport:
-    """A gate match from the candidate's point of view."""
+    """Result of a gate match from the candidate's point of view."""
 
     champion_version: int
     wins: int
     draws: int
     losses: int
     pentanomial: tuple[int, int, int, int, int]
-    """Pairs of games by the candidate's points in half points: index 0 = no point, 4 = two wins."""
+    """Number of game pairs by the candidate's score in half points: index 0 = no point, 4 = two wins."""
     share: float
-    """Share of points in [0, 1], with its 95 % interval beside it."""
+    """Share of points in [0, 1]; `share_low` and `share_high` are its 95 % interval."""
     share_low: float
     share_high: float
     log_likelihood_ratio: float
-    """Of the sequential test; 0 when another rule decides."""
+    """Value of the sequential test; 0 when another rule decides."""
 
     def to_wire(self) -> wire.MatchResult:
-        """Return the message for it."""
+        """Return the wire message."""
         return wire.MatchResult(
             champion_version=self.champion_version,
             wins=self.wins,
@@ -117,7 +117,7 @@ class MatchReport:
 
     @classmethod
     def from_wire(cls, message: wire.MatchResult) -> MatchReport:
-        """Return what a message says."""
+        """Return the report in a message."""
         none, quarter, half, three_quarters, all_points = message.pentanomial
         return cls(
             champion_version=message.champion_version,
@@ -134,17 +134,17 @@ class MatchReport:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A submitted version and what became of it."""
+    """Submitted version with its status and match."""
 
     model: str
     version: int
     status: CandidateStatus
     match: MatchReport | None = None
     reason: str = ""
-    """Why it was rejected or found broken, in words."""
+    """Reason for rejection, as text."""
 
     def to_wire(self) -> wire.Candidate:
-        """Return the message for it."""
+        """Return the wire message."""
         return wire.Candidate(
             game=self.model,
             version=self.version,
@@ -155,7 +155,7 @@ class Candidate:
 
     @classmethod
     def from_wire(cls, message: wire.Candidate) -> Candidate:
-        """Return what a message says."""
+        """Return the candidate in a message."""
         match = MatchReport.from_wire(message.match) if message.HasField("match") else None
         status = CandidateStatus[wire.CandidateStatus.Name(message.status).removeprefix(_WIRE_PREFIX)]
         return cls(message.game, message.version, status, match, message.reason)
@@ -163,7 +163,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One player of the rating ladder; `random` stands at 0."""
+    """Player on the rating ladder; `random` has 0 Elo."""
 
     name: str
     """`random`, `alpha_beta:3`, `model:12`."""
@@ -173,10 +173,10 @@ class Rung:
     games: int
 
     def to_wire(self) -> wire.Rung:
-        """Return the message for it."""
+        """Return the wire message."""
         return wire.Rung(name=self.name, elo=self.elo, elo_low=self.elo_low, elo_high=self.elo_high, games=self.games)
 
     @classmethod
     def from_wire(cls, message: wire.Rung) -> Rung:
-        """Return what a message says."""
+        """Return the rung in a message."""
         return cls(message.name, message.elo, message.elo_low, message.elo_high, message.games)

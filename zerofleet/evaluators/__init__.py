@@ -1,4 +1,4 @@
-"""Whoever evaluates positions: the seam, its fakes, and the client of an inference server."""
+"""Evaluators of positions: the protocol, its fakes, and the client of an inference server."""
 
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 

@@ -1,7 +1,7 @@
-"""Which servers stand behind a target: every address that a name has, one by one.
+"""Addresses of the servers behind a target.
 
-A target `host:port`, `dns:host:port` or `dns:///host:port` stands for every address the name has now,
-`ipv4:10.0.0.1:8001,10.0.0.2:8001` for those it lists, and `unix:/path` or anything else for one server.
+A target `host:port`, `dns:host:port` or `dns:///host:port` means every address to which the name currently resolves,
+`ipv4:10.0.0.1:8001,10.0.0.2:8001` the listed ones, and `unix:/path` or any other target a single server.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NAMED = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]
 
 
 async def resolve(target: str) -> Sequence[str]:
-    """Return the addresses behind `target`, each a target of its own, sorted; raises `Unavailable` when the name has none.
+    """Return the addresses behind `target`, each itself a target, sorted; raises `Unavailable` if the name has none.
 
-    Cancellation: nothing happened.
+    Cancellation: no effect.
     """
     if listed := _LISTED.fullmatch(target):
         return sorted(set(listed["addresses"].split(",")))
@@ -34,12 +34,12 @@ async def resolve(target: str) -> Sequence[str]:
     try:
         found = await loop.getaddrinfo(named["host"], int(named["port"]), type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Unavailable(f"{target} cannot be looked up: {error}; is any replica up?") from error
+        raise Unavailable(f"{target} cannot be resolved: {error}; is any replica up?") from error
     return sorted({_join(str(place[0]), int(place[1])) for *_, place in found})
 
 
 def may_have_replicas(target: str) -> bool:
-    """Return whether several servers can stand behind `target`, so that the next call may reach another one."""
+    """Return whether `target` may have several servers, so that the next call may reach another one."""
     if listed := _LISTED.fullmatch(target):
         return "," in listed["addresses"]
     named = _NAMED.fullmatch(target)

@@ -1,4 +1,4 @@
-"""One batch, several model versions: its leaves are split by version, evaluated at once, and put together again."""
+"""Evaluation of a batch with several model versions: split by version, evaluated concurrently, reassembled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["evaluate_by_version"]
 
 
 class Evaluate(Protocol):
-    """`Evaluator.evaluate` of any evaluator, or a function like it."""
+    """Function with the signature of `Evaluator.evaluate`."""
 
     async def __call__(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`."""
@@ -22,10 +22,10 @@ class Evaluate(Protocol):
 
 
 async def evaluate_by_version(evaluate: Evaluate, batch: LeafBatch, versions: np.ndarray) -> Evaluation:
-    """Return the evaluation of one or more leaves whose versions (int64 [B]) may differ, each at its row.
+    """Return the evaluation of one or more leaves whose versions (int64 [B]) may differ, in the rows of the batch.
 
-    One request for each version, all at once. Raises what `evaluate` raises; where several requests fail, the first
-    error. Cancellation: cancels the requests.
+    Sends one request per version, concurrently. Raises the errors of `evaluate`; the first if several requests fail.
+    Cancellation: cancels the requests.
     """
     wanted = [ModelVersion(int(version)) for version in np.unique(versions)]
     if len(wanted) == 1:
@@ -41,7 +41,7 @@ async def evaluate_by_version(evaluate: Evaluate, batch: LeafBatch, versions: np
 
 
 def _joined(parts: list[Evaluation], places: list[np.ndarray]) -> Evaluation:
-    """Return the evaluations of several versions as one, each at its rows (int64) of the batch."""
+    """Return the evaluations of several versions merged at their rows (int64) of the batch."""
     order = np.argsort(np.concatenate(places))
     columns = zip(*((part.policy, part.value, *part.extra_heads) for part in parts), strict=True)
     policy, value, *extra_heads = (np.concatenate(column)[order] for column in columns)

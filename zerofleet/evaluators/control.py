@@ -1,7 +1,7 @@
-"""Which versions an inference server holds: load, unload and ask, for our server and for Triton.
+"""Model control: load, unload and list the versions of an inference server, Zerofleet's or Triton.
 
-Both take the same request: `RepositoryModelLoad` with the model's configuration, in which the version policy names exactly
-the versions wanted. New ones are loaded and checked before old ones go, and a version that cannot be loaded changes
+Both accept the same request: `RepositoryModelLoad` with the model's configuration, whose version policy lists exactly the
+wanted versions. New versions are loaded and checked before old ones are unloaded; a version that fails to load changes
 nothing.
 """
 
@@ -30,10 +30,10 @@ _TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARG
 
 
 class ModelControl(ChannelClient):
-    """Controls the one server at `target`, of whose replicas `ReplicaControl` controls each.
+    """Model control of the single server at `target`; see `ReplicaControl` for replicas.
 
-    store     the model store; Triton needs each model's `config.pbtxt` from it
-    known_as  the target whose name the server goes by, when `target` is an address behind that name
+    store     model store; Triton needs each model's `config.pbtxt` from it
+    known_as  target with the server's name, when `target` is one address behind that name
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class ModelControl(ChannelClient):
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
     async def serve(self, model: str, versions: Sequence[int]) -> None:
-        """Make exactly these versions of a model served; returns when they are ready and others take no new requests.
+        """Serve exactly these versions of a model; return when they are ready and others accept no new requests.
 
-        Raises `CorruptModel` when one cannot be loaded; then what was served goes on. Also `ModelNotFound`,
+        Raises `CorruptModel` when a version cannot be loaded; the served versions then stay. Also `ModelNotFound`,
         `InvalidRequest`, `PermissionRefused`, `Unavailable`.
         Cancellation: the server may or may not finish the change; call again.
         """
         require_model_name(model)
         wanted = sorted(set(versions))
         if not wanted or wanted[0] < 1 or wanted[-1] > MAX_VERSION:
-            raise InvalidRequest(f"cannot serve versions {list(versions)} of {model}; name at least one from 1 on")
+            raise InvalidRequest(f"cannot serve versions {list(versions)} of {model}; want at least one positive version")
         if self._store is not None:
             await asyncio.to_thread(_require_stored, self._store, model, wanted)
         config = await self._config(model)
@@ -72,19 +72,19 @@ class ModelControl(ChannelClient):
             await self._call(self._stub.RepositoryModelLoad, request)
         except ZerofleetError as error:
             if any(text in str(error) for text in _TRITON_REFUSALS):
-                raise CorruptModel(f"{self.target} refuses versions {wanted} of {model}: {error}") from error
+                raise CorruptModel(f"{self.target} rejects versions {wanted} of {model}: {error}") from error
             raise
         for version in wanted:
             if not await self.ready(model, version):
-                raise CorruptModel(f"{self.target} could not load version {version} of {model}; its log says why")
+                raise CorruptModel(f"{self.target} could not load version {version} of {model}; see its log")
 
     async def unload(self, model: str) -> None:
-        """Take a model out of service with all its versions. Raises as `serve`. Cancellation: as `serve`."""
+        """Unload all versions of a model. Raises as `serve`. Cancellation: as `serve`."""
         request = kserve.RepositoryModelUnloadRequest(model_name=require_model_name(model))
         await self._call(self._stub.RepositoryModelUnload, request)
 
     async def ready(self, model: str, version: int) -> bool:
-        """Return whether that version answers. Raises `Unavailable`. Cancellation: nothing happened."""
+        """Return whether a version is ready. Raises `Unavailable`. Cancellation: no effect."""
         request = kserve.ModelReadyRequest(name=require_model_name(model), version=str(version))
         try:
             return bool((await self._call(self._stub.ModelReady, request)).ready)
@@ -92,16 +92,16 @@ class ModelControl(ChannelClient):
             return False
 
     async def live(self, *, timeout_s: float) -> bool:
-        """Return whether the server answers within `timeout_s`. Cancellation: nothing happened."""
+        """Return whether the server replies within `timeout_s`. Cancellation: no effect."""
         try:
             reply = await self._stub.ServerLive(kserve.ServerLiveRequest(), timeout=timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as failure:
-            # A server that refuses is there; what it refuses is told by the call that matters.
+            # A server that refuses is live; the actual call reports the refusal.
             return not isinstance(call_error(failure, target=self.target), Unavailable)
         return bool(reply.live)
 
     async def loaded(self) -> dict[str, list[int]]:
-        """Return the versions that answer, ascending, by model. Raises as `serve`. Cancellation: nothing happened."""
+        """Return the ready versions, ascending, by model. Raises as `serve`. Cancellation: no effect."""
         reply = await self._call(self._stub.RepositoryIndex, kserve.RepositoryIndexRequest(ready=True))
         found: dict[str, list[int]] = {}
         for model in reply.models:
@@ -110,7 +110,7 @@ class ModelControl(ChannelClient):
         return {name: sorted(versions) for name, versions in found.items()}
 
     async def _config(self, model: str) -> dict[str, Any]:
-        """Return the model's configuration as JSON: the stored one, else the server's own, else the name alone."""
+        """Return the model's configuration as JSON: the stored one, else the server's, else only the name."""
         if self._store is not None:
             text = await asyncio.to_thread(self._store.config, model)
             if text is not None:
@@ -129,7 +129,7 @@ class ModelControl(ChannelClient):
 
 
 def _require_stored(store: ModelStore, model: str, versions: Sequence[int]) -> None:
-    """Triton would leave out a version it does not find, and serve the others alone."""
+    """Raise `ModelNotFound` for missing versions: Triton would silently skip them."""
     if missing := sorted(set(versions) - set(store.versions(model))):
         raise ModelNotFound(f"model {model} has no version {missing[0]} in the store {store.location}")
 

@@ -1,10 +1,10 @@
-"""Evaluations over KServe v2 gRPC: the same client for our inference server and for Triton.
+"""Evaluation over KServe v2 gRPC: one client for Zerofleet's inference server and for Triton.
 
-A batch becomes one request (several when it exceeds `max_rows`), tensors travel as raw bytes, and every reply is checked
-to name the version that was asked for. Make one evaluator a process and share it: it holds one channel.
+A batch becomes one request (several if it exceeds `max_rows`), tensors are sent as raw bytes, and every reply is checked
+for the requested version. Share one evaluator per process: it holds one channel.
 
-A request that finds the server overloaded or away is sent again for `retry_s`, one for a version that a replica lacks for
-`MISSING_S` where there are several replicas. Other failures are final.
+Requests to an overloaded or unreachable server are retried for `retry_s`, and with several replicas those for a version
+that a replica lacks for `MISSING_S`. Other failures are final.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ __all__ = ["KServeEvaluator"]
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 2.0
 MISSING_S = 2.0
-"""How long a version that one replica does not have is looked for at the others."""
+"""Maximum time for which a version missing at one replica is requested from others."""
 
 _NUMPY_TYPES: dict[str, np.dtype[Any]] = {"FP16": np.dtype("<f2"), "FP32": np.dtype("<f4")}
 
 
 class KServeEvaluator(ChannelClient):
-    """`Evaluator` that asks a server at `target` (`host:port`, `dns:///name:port` or `unix:/path`).
+    """`Evaluator` that is the client of a server at `target` (`host:port`, `dns:///name:port` or `unix:/path`).
 
-    token        what the server asks for, where it has tokens
-    tls          whom this client trusts and who it is; plain without
-    timeout_s    deadline of one attempt, waiting for a connection included
-    retry_s      total time after which an overloaded or unreachable server becomes an error; 0 where the caller retries
-    concurrency  requests in flight at most; further ones wait here
-    on_retry     called with the failure each time a request is about to be sent again
+    token        token presented to the server, if it requires one
+    tls          trusted authorities and own certificate; plain text by default
+    timeout_s    deadline of one attempt, including the connection
+    retry_s      total time after which an overloaded or unreachable server becomes an error; 0 if the caller retries
+    concurrency  maximum number of requests in flight; further ones wait
+    on_retry     called with the failure before each retry
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class KServeEvaluator(ChannelClient):
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. The arrays of `batch` are copied before the first suspension.
 
-        Also raises `CorruptModel` when an answer is not finite or of the wrong shape or type, and `InvalidRequest` when the
+        Also raises `CorruptModel` when a reply is not finite or of the wrong shape or type, and `InvalidRequest` when the
         model has fewer extra heads than `batch.extra_heads`.
-        Cancellation: the server drops what it has not begun; evaluate again.
+        Cancellation: the server drops requests it has not started; evaluate again.
         """
         if version < 1:
-            raise InvalidRequest(f"model version {version} cannot be asked for; versions begin at 1")
+            raise InvalidRequest(f"model version {version} does not exist; versions begin at 1")
         if len(batch) == 0:
             policy = np.zeros(batch.legal.shape, np.float16)
             return Evaluation(
@@ -128,9 +128,9 @@ class KServeEvaluator(ChannelClient):
         return [task.result() for task in tasks]
 
     async def _send(self, request: Any) -> Any:
-        """Send one request, and again after jittered, growing pauses while the server is overloaded or away.
+        """Send one request, with jittered back-off while the server is overloaded or unreachable.
 
-        Each attempt may reach another replica, so a version that one does not have is asked for again as well.
+        Each attempt may reach another replica, so a missing version is retried as well.
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -150,17 +150,17 @@ class KServeEvaluator(ChannelClient):
                 self._on_retry(error)
 
     def _patience_s(self, error: ZerofleetError) -> float:
-        """Return for how long a request that failed so is sent again."""
+        """Return the retry time for a failure."""
         if isinstance(error, Overloaded | Unavailable):
             return self._retry_s
         return self._missing_s if isinstance(error, ModelNotFound) else 0.0
 
 
 def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
-    """Return policy, value and the extra heads of a reply; raises `CorruptModel` when it does not answer the request."""
+    """Return policy, value and the extra heads of a reply; raises `CorruptModel` if it does not match the request."""
     asked, answered = (request.model_name, request.model_version), (reply.model_name, reply.model_version)
     if asked != answered:
-        raise CorruptModel(f"asked model {asked[0]} version {asked[1]}, but {answered[0]} version {answered[1]} answered")
+        raise CorruptModel(f"requested model {asked[0]} version {asked[1]}, but {answered[0]} version {answered[1]} replied")
     arrays = _arrays(reply, request)
     policy, value, *extra_heads = (arrays.get(output.name) for output in request.outputs)
     rows, width = request.inputs[1].shape
@@ -178,7 +178,7 @@ def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
 
 
 def _arrays(reply: Any, request: Any) -> dict[str, np.ndarray]:
-    """Return the tensors of a reply by name, those of types nobody wants left out."""
+    """Return the tensors of a reply by name, except those of unsupported types."""
     arrays = {}
     if len(reply.raw_output_contents) != len(reply.outputs):
         _refuse(request, f"{len(reply.raw_output_contents)} raw tensors for {len(reply.outputs)} outputs")
@@ -196,4 +196,4 @@ def _shape(array: np.ndarray | None) -> str:
 
 
 def _refuse(request: Any, what: str) -> NoReturn:
-    raise CorruptModel(f"model {request.model_name} version {request.model_version} answered {what}; it must not be used")
+    raise CorruptModel(f"model {request.model_name} version {request.model_version} returned {what}; it must not be used")

@@ -1,4 +1,4 @@
-"""An evaluator for the length of a block: the client of an inference server, or uniform answers where no model is asked."""
+"""Scoped evaluators: the client of an inference server, or the uniform evaluator without a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["evaluating"]
 async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator]:
     """Yield a client of the inference server at `address`; without an address, the uniform evaluator.
 
-    Token and TLS are those of this process (`zerofleet.rpc.security.credentials`).
+    Token and TLS settings come from the environment (`zerofleet.rpc.security.credentials`).
 
     Cancellation: the connection is closed.
     """

@@ -1,12 +1,12 @@
-"""Which versions every replica of the inference server holds: a load goes to each address behind the name, not to one.
+"""Model control of all replicas of the inference server: a load goes to every address behind the name.
 
-    appears       it is given the versions at the next `serve`; `ready` is false until it has them
-    disappears    from the name: it is forgotten
-    is silent     `serve` and `ready` are `Unavailable` for `absence_s`; then it is passed over, and asked again each time
-    refuses       `CorruptModel`, and the version counts as served nowhere
+    new replica       loads the versions at the next `serve`; `ready` is false until then
+    removed replica   (no longer in the name) is dropped
+    silent replica    `serve` and `ready` raise `Unavailable` for `absence_s`; then it is skipped, and probed each time
+    failed load       `CorruptModel`, and the version does not count as served
 
-So a version counts as served when every replica that is present has it, and one dead replica does not stop promotion for
-longer than `absence_s`.
+So a version counts as served when every present replica has it, and a dead replica delays promotion by at most
+`absence_s`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from zerofleet.storage.model_store import ModelStore
 __all__ = ["ABSENCE_S", "ReplicaControl"]
 
 ABSENCE_S = 30.0
-"""A pod that was moved is back, or gone from the name, by then."""
-PROBE_S = 3.0  # how long a replica may take to say that it lives
+"""Time in which a moved pod is back, or removed from the name."""
+PROBE_S = 3.0  # timeout of a liveness probe
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Replica:
-    """One address. `answered_s` is when it last answered, or when it was first seen in the name."""
+    """Replica at one address. `answered_s` is the time of its last reply, or of its discovery."""
 
     control: ModelControl
     answered_s: float
@@ -46,13 +46,13 @@ class _Replica:
 
 
 class ReplicaControl:
-    """Controls every server behind `target` (see `addresses`) as `ModelControl` controls one. Close it as that one.
+    """Model control of every server behind `target` (see `addresses`), with the interface of `ModelControl`.
 
-    token      an operator's, where the servers ask for one
-    tls        whom this client trusts and who it is; the servers are known by the name in `target`
-    store      the model store, which Triton's configuration is read from
+    token      operator token, if the servers require one
+    tls        trusted authorities and own certificate; servers are verified by the name in `target`
+    store      model store with Triton's configuration
     timeout_s  deadline of one load
-    absence_s  for how long a silent replica is waited for
+    absence_s  maximum wait for a silent replica
     """
 
     def __init__(
@@ -85,40 +85,40 @@ class ReplicaControl:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the channels to all replicas. Cancellation: some may stay open until they are collected."""
+        """Close the channels to all replicas. Cancellation: some may stay open until garbage-collected."""
         while self._replicas:
             _, replica = self._replicas.popitem()
             await replica.control.aclose()
 
     async def serve(self, model: str, versions: Sequence[int]) -> None:
-        """Make exactly these versions served at every replica; returns when all that are present have them.
+        """Serve exactly these versions on every replica; return when all present ones have them.
 
-        Raises what `ModelControl.serve` raises when one replica does, `CorruptModel` before others; those that could load
-        the versions then have them all the same. `Unavailable` while a replica is silent or when none answers.
+        Raises the error of `ModelControl.serve` of any replica, `CorruptModel` first; replicas that loaded the versions keep
+        them. `Unavailable` while a replica is silent or if none replies.
         Cancellation: each replica may or may not have changed; call again.
         """
         await self._at_each(lambda control: control.serve(model, versions))
 
     async def ready(self, model: str, version: int) -> bool:
-        """Return whether that version answers at every replica that is present. Raises `Unavailable`.
+        """Return whether a version is ready on every present replica. Raises `Unavailable`.
 
-        Cancellation: nothing happened.
+        Cancellation: no effect.
         """
         return all(await self._at_each(lambda control: control.ready(model, version)))
 
     async def _at_each(self, call: Callable[[ModelControl], Awaitable[Result]]) -> list[Result]:
-        """Return what the call returned at every present replica; raises its gravest error after all have ended."""
+        """Return the result of a call on every present replica; raises the most severe error after all have finished."""
         present, silent = await self._present()
         answers = await _together([_outcome(call(replica.control)) for replica in present])
         errors = [answer for answer in answers if isinstance(answer, ZerofleetError)]
         if errors:
             raise min(errors, key=lambda error: not isinstance(error, CorruptModel))
         if silent:
-            raise Unavailable(f"of {self.target}, {silent}; it is passed over after {self._absence_s:g} s")
+            raise Unavailable(f"of {self.target}, {silent}; it is skipped after {self._absence_s:g} s")
         return [answer for answer in answers if not isinstance(answer, ZerofleetError)]
 
     async def _present(self) -> tuple[list[_Replica], str]:
-        """Return the replicas that live, and what is to be said of silent ones that are still waited for."""
+        """Return the live replicas, and a message about silent ones within `absence_s`."""
         async with self._looking:
             await self._look_up()
             known = list(self._replicas.items())
@@ -140,7 +140,7 @@ class ReplicaControl:
         return present, f"{', '.join(silent)} does not answer" if silent else ""
 
     async def _look_up(self) -> None:
-        """Have one channel to each address that the name has now, and none to others."""
+        """Update the channels to one for each current address of the name."""
         addresses = await self._addresses(self.target)
         for address in set(self._replicas) - set(addresses):
             log.info("replica.gone", address=address)

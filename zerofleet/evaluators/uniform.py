@@ -1,4 +1,4 @@
-"""The evaluator without a network: a uniform policy and a score of 0, for warm-up, benchmarks and a uniform prior."""
+"""Evaluator without a network: uniform policy and value 0, for warm-up, benchmarks and a uniform prior."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["UniformEvaluator", "uniform_answer", "uniform_policy"]
 
 
 def uniform_policy(legal: np.ndarray) -> np.ndarray:
-    """Return float16 [B, L]: the same probability for each listed action of `legal` (int16 [B, L], padded with -1)."""
+    """Return a uniform policy, float16 [B, L], over the listed actions of `legal` (int16 [B, L], padded with -1)."""
     listed = legal >= 0
     policy: np.ndarray = (listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)).astype(np.float16)
     return policy
 
 
 def uniform_answer(batch: LeafBatch, spec: GameSpec) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Return what `SearchBlock.absorb` takes, from a network that knows nothing of a game.
+    """Return the arguments of `SearchBlock.absorb` for an uninformed network.
 
-    All listed actions are equally good, everybody's score is 0, and an extra head asked for finds every action as likely.
+    The policy is uniform over the listed actions, all values are 0, and requested extra heads are uniform over all actions.
     """
     value = np.zeros((len(batch), spec.num_players), dtype=np.float32)
     return uniform_policy(batch.legal), value, _uniform_heads(batch, spec.num_actions)
@@ -32,9 +32,9 @@ def _uniform_heads(batch: LeafBatch, num_actions: int) -> tuple[np.ndarray, ...]
 
 
 class UniformEvaluator:
-    """An `Evaluator` for which all listed actions are equally good and everybody's expected score is 0.
+    """`Evaluator` with a uniform policy over the listed actions and all values 0.
 
-    Extra heads are offered only where `num_actions` is given; each then holds every action to be as likely as another.
+    Extra heads are available only if `num_actions` is given; each is uniform over all actions.
     """
 
     def __init__(self, num_players: int, num_actions: int = 0) -> None:
@@ -42,10 +42,10 @@ class UniformEvaluator:
         self._num_actions = num_actions
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`. Cancellation: never waits, so there is nothing to cancel."""
+        """See `Evaluator.evaluate`. Cancellation: never suspends."""
         if batch.extra_heads and not self._num_actions:
             raise InvalidRequest(
-                "this evaluator was made without num_actions, so it has no extra heads; give it those of the game"
+                "this evaluator was created without num_actions, so it has no extra heads; pass those of the game"
             )
         value = np.zeros((len(batch), self._num_players), dtype=np.float32)
         return Evaluation(uniform_policy(batch.legal), value, version, _uniform_heads(batch, self._num_actions))

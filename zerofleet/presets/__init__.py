@@ -1,8 +1,8 @@
-"""Presets: numbers for each game and machine size that work together.
+"""Presets: consistent settings for each game and machine size.
 
-`tiny` is for tests and first looks, `laptop` for two cores, `gpu` for one accelerator. Each service takes its part and
-every number can be overridden by a setting of that service. The numbers lie in TOML files (`tables`). An experiment file
-holds them all for one run (`experiment`, written by `commented`).
+`tiny` is for tests and first trials, `laptop` for two cores, `gpu` for one accelerator. Each service reads its part, and a
+setting of that service overrides every number. The numbers are in TOML files (`tables`). An experiment file holds them all
+for one run (`experiment`, written by `commented`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 def preset(game: Game, name: str) -> Preset:
     """Return the preset `name` for a game; raises `ConfigurationError` naming those that exist."""
     if name not in PRESETS:
-        raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
+        raise ConfigurationError(f"unknown preset {name!r}; want one of {', '.join(PRESETS)}")
     spec = game.spec()
     own = tables_of_game(spec.name)
     return Preset.model_validate(
@@ -47,7 +47,7 @@ def preset(game: Game, name: str) -> Preset:
 
 
 def _fitting(spec: GameSpec) -> dict[str, Any]:
-    """Return what follows from the facts of a game, so that one without a table trains as well."""
+    """Return the settings implied by a game's spec, so that a game without a table trains as well."""
     if spec.information != "perfect":
         return {"search": {"information": "determinise", "cache_positions": 0}}
     return {"search": {"repetition": "history"}} if spec.repeats else {}

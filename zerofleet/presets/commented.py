@@ -1,4 +1,4 @@
-"""Experiment files as they are written: every setting with its meaning, its range and the preset's value where it differs."""
+"""Writer of experiment files: every setting with its description, range and, if it differs, the preset's value."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _SECRET = re.compile(r"token|password|secret|://[^/\s:@]*:[^/\s]*@")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = """\
-# Experiment file of Zerofleet: everything that decides a run. `zerofleet run --config FILE` runs it.
-# A line that is removed takes the preset's value; `--set NAME=VALUE` on the command line wins over this file.
+# Experiment file of Zerofleet: the complete configuration of a run. `zerofleet run --config FILE` runs it.
+# A missing line takes the preset's value; `--set NAME=VALUE` on the command line overrides this file.
 """
 
 
 def commented(experiment: Experiment) -> str:
-    """Return the text of an experiment file with every setting of the preset's parts, and the settings given to services.
+    """Return the text of an experiment file with every setting of the preset's parts, and the settings of services.
 
-    Secrets given to services are left out. Raises `ConfigurationError` and `GameError` as `Experiment` does.
+    Secrets of services are omitted. Raises `ConfigurationError` and `GameError` as `Experiment` does.
     """
     blocks = [_HEAD, *_decided(experiment), *_parameters(experiment)]
     base, chosen = preset(experiment.build_game(), experiment.preset), experiment.build_preset()
@@ -46,9 +46,9 @@ def commented(experiment: Experiment) -> str:
 
 def _decided(experiment: Experiment) -> Iterator[str]:
     yield f"\n# Name of the game.\ngame = {_toml(experiment.game)}\n"
-    yield f"# Size of machine whose numbers fill what this file leaves out.\npreset = {_toml(experiment.preset)}\n"
+    yield f"# Machine size; its preset supplies missing settings.\npreset = {_toml(experiment.preset)}\n"
     seed = "# seed = 0" if experiment.seed is None else f"seed = {experiment.seed}"
-    yield f"# From it follow all random choices, 0 to 2^63 - 1; without it each new run draws its own.\n{seed}\n"
+    yield f"# Seed of all random choices, 0 to 2^63 - 1; without it each new run draws its own.\n{seed}\n"
 
 
 def _parameters(experiment: Experiment) -> Iterator[str]:
@@ -65,13 +65,13 @@ def _services(settings: Mapping[str, str]) -> Iterator[str]:
             yield f"\n# Settings of one service; `python -m {service} --help` lists them.\n[{service}]\n"
         for name, text in own.items():
             if _SECRET.search(f"{name}={text}"):
-                yield f"# {name}: a secret, not kept here\n"
+                yield f"# {name}: a secret, not stored here\n"
             else:
                 yield f"{'.'.join(map(_key, name.split('.')))} = {_from_text(text)}\n"
 
 
 def _about(info: FieldInfo) -> str:
-    """Return the meaning and the range of a setting."""
+    """Return the description and range of a setting."""
     bounds = [
         f"{word} {getattr(bound, name):,}".removesuffix(".0")
         for bound in info.metadata
@@ -83,7 +83,7 @@ def _about(info: FieldInfo) -> str:
 
 
 def _choices(annotation: Any) -> Iterator[str]:
-    """Yield the texts among which a setting, or each entry of a list, is chosen."""
+    """Yield the choices of a setting, or of each entry of a list."""
     for argument in typing.get_args(annotation):
         if isinstance(argument, str):
             yield argument
@@ -101,14 +101,14 @@ def _key(word: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML: as JSON, but for the digits of whole numbers in groups and the escape of one character."""
+    """Return a value as TOML: JSON with grouped digits of integers and one more escaped character."""
     if type(value) is int:
         return f"{value:_}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _from_text(text: str) -> str:
-    """Return the TOML of a setting given as text: bare if that means the same, else in quotes."""
+    """Return the TOML of a setting given as text: bare if equivalent, else quoted."""
     try:
         same = setting_text(tomllib.loads(f"value = {text}")["value"]) == text
     except (TypeError, ValueError):

@@ -1,16 +1,17 @@
-"""Experiment: everything that decides a run, as it stands in an experiment file (TOML).
+"""Experiment: the complete configuration of a run, as stored in an experiment file (TOML).
 
     game = "connect_four"
-    preset = "laptop"           # the values of settings that the file leaves out
-    seed = 7                    # without one it is drawn when the run is created
+    preset = "laptop"           # supplies settings that the file omits
+    seed = 7                    # drawn when the run is created if missing
     [parameters]                # of the game
     rows = 6
     [search]                    # a part of the preset
     simulations = 200
-    [trainer]                   # a setting of one service, which that service checks
+    [trainer]                   # settings of one service, validated by that service
     log_level = "debug"
 
-A file is checked whole when it is read: unknown keys, wrong types and values out of range are refused with file and key.
+A file is validated completely when it is read: unknown keys, wrong types and values out of range are rejected, with file
+and key.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ from zerofleet.storage.runs import check_seed
 __all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "read_experiment", "setting_text"]
 
 SERVICES = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
-"""Every service of a run, in the order of starting; draining goes the other way round."""
+"""Services of a run in the order of starting; they are drained in reverse order."""
 
 PARTS: Mapping[str, type[BaseModel]] = {
     name: typing.cast("type[BaseModel]", part.annotation) for name, part in Preset.model_fields.items() if name != "name"
 }
-"""The parts of a preset by name."""
+"""Parts of a preset by name."""
 
 _KINDS: Mapping[str, type] = {"game": str, "preset": str, "seed": int, **dict.fromkeys(("parameters", *PARTS, *SERVICES), dict)}
-_WORDS = {str: "text in quotes", int: "a whole number", dict: "a table", bool: "true or false", float: "a number"}
+_WORDS = {str: "a string", int: "an integer", dict: "a table", bool: "a boolean", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Everything that decides a run."""
+    """Configuration of a run."""
 
     game: str
     preset: str = "laptop"
@@ -71,24 +72,22 @@ class Experiment:
             part, _, key = name.partition(".")
             if part not in SERVICES:  # a service reads and checks its own
                 if part not in PARTS or key not in PARTS[part].model_fields:
-                    raise ConfigurationError(f"--set {name}={value}: there is no such setting; {nearest(name)}")
+                    raise ConfigurationError(f"--set {name}={value}: no such setting; {nearest(name)}")
                 changes.setdefault(part, {})[key] = value
         return chosen.model_copy(update={part: _changed(part, getattr(chosen, part), these) for part, these in changes.items()})
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Return the experiment that a file holds.
+    """Return the experiment in a file.
 
-    Raises `ConfigurationError` when the file cannot be read or holds anything unknown or out of range.
+    Raises `ConfigurationError` for an unreadable file, an unknown key or a value out of range.
     """
     try:
         tree = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}; --config takes an experiment file") from error
     except ValueError as error:
-        raise ConfigurationError(
-            f"{path} is not TOML: {error}; `zerofleet run --save-config` writes a file to begin with"
-        ) from error
+        raise ConfigurationError(f"{path} is not TOML: {error}; `zerofleet run --save-config` writes a template") from error
     try:
         return _experiment(tree)
     except ConfigurationError as error:
@@ -96,12 +95,12 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def setting_text(value: Any) -> str:
-    """Return a setting as the environment and `--set` have it: lists as JSON."""
+    """Return a setting as text, as in the environment and `--set`: lists as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def nearest(name: str) -> str:
-    """Return a hint at the known name that is most like an unknown one; one of another part comes first."""
+    """Return a hint with the known name closest to an unknown one; the same key in another part comes first."""
     settings = {f"{part}.{key}": key for part, model in PARTS.items() for key in model.model_fields}
     near = [full for full, key in settings.items() if key == name.rpartition(".")[2]]
     near = near or difflib.get_close_matches(name, [*_KINDS, *settings], n=1)
@@ -111,7 +110,7 @@ def nearest(name: str) -> str:
 def _experiment(tree: Mapping[str, Any]) -> Experiment:
     for name, value in tree.items():
         if name not in _KINDS:
-            raise ConfigurationError(f"{name}: there is no such key; {nearest(name)}")
+            raise ConfigurationError(f"{name}: no such key; {nearest(name)}")
         _require_kind(name, value, _KINDS[name])
     if "game" not in tree:
         raise ConfigurationError('game is missing; add a line such as game = "connect_four"')
@@ -149,10 +148,10 @@ def _parameters(game: str, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _settings_of_part(part: str, base: BaseModel, given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings that a file gives to a part of the preset, checked strictly: no text for a number."""
+    """Return a file's settings of a part of the preset, validated strictly: no string for a number."""
     for key in given:
         if key not in type(base).model_fields:
-            raise ConfigurationError(f"{part}.{key}: there is no such setting; {nearest(f'{part}.{key}')}")
+            raise ConfigurationError(f"{part}.{key}: no such setting; {nearest(f'{part}.{key}')}")
     try:
         type(base).model_validate_json(json.dumps({**base.model_dump(), **given}, default=str), strict=True)
     except ValidationError as error:
@@ -160,7 +159,7 @@ def _settings_of_part(part: str, base: BaseModel, given: Mapping[str, Any]) -> d
         if key not in given:
             raise ConfigurationError(f"{part}: {fault}") from error
         raise ConfigurationError(
-            f"{part}.{key}: {fault}, got {_shown(given[key])}; correct it, or remove the line to have the preset's "
+            f"{part}.{key}: {fault}, got {_shown(given[key])}; correct it, or remove the line to use the preset's "
             f"{setting_text(getattr(base, key))}"
         ) from error
     return {f"{part}.{key}": setting_text(value) for key, value in given.items()}
@@ -179,17 +178,17 @@ def _changed(part: str, base: BaseModel, changes: Mapping[str, str]) -> BaseMode
 
 
 def _decoded(base: BaseModel, key: str, text: str) -> Any:
-    """Return a list from its JSON; all other text as it is."""
+    """Return a list parsed from JSON; all other text unchanged."""
     if isinstance(getattr(base, key), tuple):
         try:
             return json.loads(text)
         except ValueError:
-            return text  # refused as no list
+            return text  # rejected later: not a list
     return text
 
 
 def _first_fault(error: ValidationError) -> tuple[str, str]:
-    """Return the setting (empty: several together) and the text of the first thing that is wrong."""
+    """Return the setting (empty: several together) and the message of the first error."""
     fault = error.errors()[0]
     return str(fault["loc"][0]) if fault["loc"] else "", fault["msg"].removeprefix("Value error, ")
 
@@ -197,7 +196,7 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
 def _require_kind(name: str, value: Any, kind: type) -> None:
     if type(value) is not kind and not (kind is float and type(value) is int):
         got, wanted = (_WORDS.get(one, one.__name__) for one in (type(value), kind))
-        raise ConfigurationError(f"{name} = {_shown(value)} is {got}; it must be {wanted}")
+        raise ConfigurationError(f"{name} = {_shown(value)} is {got}; want {wanted}")
 
 
 def _shown(value: Any) -> str:
@@ -205,7 +204,7 @@ def _shown(value: Any) -> str:
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted names and values of a table, tables within it opened."""
+    """Yield the dotted names and values of a table, nested tables flattened."""
     if not isinstance(value, dict):
         yield name, value
         return

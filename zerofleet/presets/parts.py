@@ -1,4 +1,4 @@
-"""The parts of a preset: what each service can be told about its work, with ranges and reasons."""
+"""Parts of a preset: the settings of each service's work, with ranges and reasons."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class _Part(BaseModel):
 
 
 class NetworkSettings(_Part):
-    """The network: a trunk, a policy and a value head, and whatever else it is to predict."""
+    """Network: trunk, policy head, value head and extra heads."""
 
     kind: Literal["residual", "perceptron"] = "residual"
-    """`residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `perceptron`: dense layers, for flat encodings."""
+    """Architecture. `residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `perceptron`: dense layers, for flat
+    encodings."""
     blocks: int = Field(default=2, ge=1, le=80)
-    """Residual blocks of the trunk."""
+    """Number of residual blocks in the trunk."""
     channels: int = Field(default=32, ge=1, le=1024)
     """Channels of the trunk."""
     policy_channels: int = Field(default=8, ge=1, le=256)
@@ -43,27 +44,27 @@ class NetworkSettings(_Part):
     hidden: tuple[Annotated[int, Field(ge=1, le=8192)], ...] = Field(default=(256, 128), min_length=1, max_length=16)
     """Widths of a perceptron's layers."""
     activation: Literal["relu", "tanh"] = "relu"
-    """Between the layers of a perceptron; a residual network has relu."""
+    """Activation of a perceptron's layers; a residual network uses relu."""
     hex_kernels: bool = True
-    """On a hexagonal lattice, 3x3 kernels see the six neighbours and not the two further corners."""
+    """Whether 3x3 kernels on a hexagonal lattice cover only the six neighbours, without the two far corners."""
     policy_head: Literal["auto", "dense", "moves"] = "auto"
-    """`dense`: a weight for each pair of feature and action. `moves`: an action is scored by the two cells it joins, which
-    needs `GameSpec.action_cells`. `auto`: moves where there are cells and more than 2,048 actions."""
+    """Policy head. `dense`: a weight per pair of feature and action. `moves`: an action is scored by its two cells, which
+    needs `GameSpec.action_cells`. `auto`: moves if there are cells and more than 2,048 actions."""
     policy_activation: Literal["softmax", "sigmoid_norm", "sigmoid_raw"] = "softmax"
-    """`sigmoid_norm`: sigmoids, renormalised over the legal actions. `sigmoid_raw`: a trap to look at, never to train
-    with: the loss takes the sigmoids as they are, so that raising all of them is the best answer to everything."""
+    """Policy activation. `sigmoid_norm`: sigmoids, renormalised over the legal actions. `sigmoid_raw`: for demonstration
+    only: the loss uses the raw sigmoids, so that raising all of them minimises it."""
     heads: tuple[Literal["opponents", "plies_left"], ...] = ()
-    """What else is predicted: the opponents' choices of the same round, and how much of the game is left."""
+    """Extra heads: the opponents' choices of the same round, and the remaining share of the game."""
 
     @field_validator("heads")
     @classmethod
     def _distinct(cls, heads: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(heads)) < len(heads):
-            raise ValueError(f"heads names {', '.join(heads)}; each may stand there once")
+            raise ValueError(f"heads lists {', '.join(heads)}; each may occur once")
         return heads
 
     def describes(self, stored: Mapping[str, object]) -> bool:
-        """Return whether a stored network dictionary means these settings; what it lacks, as old ones do, is the default."""
+        """Return whether a stored network dictionary equals these settings; keys missing in old ones have their defaults."""
         try:
             return NetworkSettings.model_validate(stored) == self
         except ValidationError:
@@ -71,147 +72,147 @@ class NetworkSettings(_Part):
 
 
 class TrainSettings(_Part):
-    """The learner. Samples are searched positions; a step trains on one batch of them."""
+    """Learner. Samples are searched positions; a step trains on one batch of them."""
 
     batch_size: int = Field(default=256, ge=1)
-    """Samples of a step; with torchrun, of all processes together."""
+    """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    """`adamw`, or `sgd` with `momentum`."""
+    """Optimiser: `adamw`, or `sgd` with `momentum`."""
     learning_rate: float = Field(default=2e-3, gt=0)
-    """Step size after the warm-up."""
+    """Learning rate after the warm-up."""
     warmup_steps: int = Field(default=100, ge=0)
-    """Steps in which the learning rate rises linearly from 0."""
+    """Steps of linear warm-up of the learning rate from 0."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Course of the learning rate after the warm-up."""
+    """Learning-rate schedule after the warm-up."""
     schedule_steps: int = Field(default=100_000, ge=1)
-    """Steps after which a cosine schedule has reached a tenth of `learning_rate`, where it stays."""
+    """Steps until a cosine schedule reaches a tenth of `learning_rate`, where it stays."""
     weight_decay: float = Field(default=1e-4, ge=0)
-    """Decay of matrices and kernels; biases and normalisations have none."""
+    """Weight decay of matrices and kernels; biases and normalisations have none."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Nesterov momentum of `sgd`."""
     gradient_clip: float = Field(default=5.0, gt=0)
-    """Largest gradient norm."""
+    """Maximum gradient norm."""
     value_weight: float = Field(default=1.0, ge=0)
-    """Weight of the value loss beside the policy loss."""
+    """Weight of the value loss relative to the policy loss."""
     policy_target: Literal["search", "counter"] = "search"
-    """`search`: what the search found. `counter`: what would have beaten the opponent's choice of the same round, in games
-    that one simultaneous choice decides."""
+    """Policy target. `search`: the visits of the search. `counter`: the best response to the opponent's choice of the same
+    round, in games decided by one simultaneous choice."""
     opponents_weight: float = Field(default=1.0, ge=0)
-    """Weight of the loss of the head `opponents`, where the network has one."""
+    """Weight of the loss of the head `opponents`, if the network has one."""
     plies_left_weight: float = Field(default=0.1, ge=0)
-    """Weight of the loss of the head `plies_left`, where the network has one."""
+    """Weight of the loss of the head `plies_left`, if the network has one."""
     search_value_share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the root's searched value in the value target; the rest is the game's result."""
+    """Share of the root value of the search in the value target; the rest is the game's result."""
     average_decay: float = Field(default=0.998, ge=0, lt=1)
-    """Decay a step of the weight average that candidates are made of."""
+    """Decay per step of the weight average that becomes a candidate."""
     max_reuse: float = Field(default=4.0, gt=0)
-    """Times a sample may be trained on, on average; the learner waits for new games beyond that."""
+    """Maximum mean number of times a sample is trained on; beyond it the learner waits for new games."""
     min_samples: int = Field(default=4_000, ge=1)
-    """Samples before the first step."""
+    """Samples required before the first step."""
     window_min: int = Field(default=20_000, ge=1)
-    """c of the window rule: samples in the window while no more than this were ever made."""
+    """c of the window rule: the window holds all samples until there are this many."""
     window_exponent: float = Field(default=0.75, gt=0, le=1)
     """alpha of the window rule N = c (1 + beta ((total / c)^alpha - 1) / alpha) (Wu 2019, appendix C)."""
     window_slope: float = Field(default=0.4, gt=0, le=1)
     """beta of the window rule."""
     window_max: int = Field(default=2_000_000, ge=1)
-    """Samples held in memory at most."""
+    """Maximum number of samples in memory."""
     samples_per_candidate: int = Field(default=20_000, ge=1)
-    """New samples received between two candidates, at least."""
+    """Minimum number of new samples between two candidates."""
     candidate_growth: float = Field(default=0.1, ge=0)
-    """Share by which the samples of a run grow between two candidates, at least: progress is by orders of magnitude, and a
-    candidate that saw hardly more than the champion is a wasted match. 0 keeps `samples_per_candidate` for ever."""
+    """Minimum relative growth of a run's samples between two candidates: progress is by orders of magnitude, and the match of
+    a candidate with hardly more data than the champion is wasted. 0: only `samples_per_candidate` counts."""
     threads: int = Field(default=1, ge=1)
-    """CPU threads of the learner; with torchrun, of each of its processes."""
+    """CPU threads of the learner; with torchrun, per process."""
 
 
 class SelfPlaySettings(_Part):
     """One self-play worker process."""
 
     lanes: int = Field(default=3, ge=1)
-    """Coroutines, each with a block of games; while one waits for the network another searches."""
+    """Number of coroutines, each with a block of games; while one waits for the network another searches."""
     slots: int = Field(default=256, ge=1)
-    """Games in a block."""
+    """Games per block."""
     staleness: Literal["finish", "switch", "drop"] = "switch"
-    """What a running game does when a new champion arrives: finish on its version, switch between moves, be dropped."""
+    """Treatment of running games when a new champion arrives: finish on their version, switch between moves, or drop."""
     adoption_delay_s: float = Field(default=1.0, ge=0)
-    """Upper bound of the random delay before a worker adopts a new champion, so that not all do so at once."""
+    """Upper bound of the random delay before a worker adopts a new champion, so that workers do not adopt it in step."""
     opening_plies: int = Field(default=0, ge=0)
-    """Most uniformly random plies with which a game begins; how many, from 0 on, is drawn for each game. They are no samples:
-    they lead to positions that the players' own moves no longer would."""
+    """Maximum number of uniformly random opening plies; the number, from 0 on, is drawn per game. They are not samples: they
+    reach positions that the players' own moves no longer would."""
     resign_false_rate: float = Field(default=0.05, gt=0, lt=1)
-    """Highest share of control games that would have been resigned and were not lost; calibrates the threshold."""
+    """Maximum share of control games that would have been resigned but were not lost; calibrates the threshold."""
 
 
 class GateSettings(_Part):
-    """How a candidate becomes champion."""
+    """Gate: promotion of candidates, and the ladder of champions."""
 
     mode: Literal["off", "share", "sprt"] = "sprt"
-    """`sprt`: a sequential test on pairs of games. `share`: a share of the points. `off`: every candidate becomes champion."""
+    """Promotion rule. `sprt`: sequential test on pairs of games. `share`: share of points. `off`: promote every candidate."""
     simulations: int = Field(default=64, ge=0)
-    """Simulations of each move of a match; 0 plays by the policy alone."""
+    """Simulations per move of a match; 0 plays the policy without search."""
     opening_plies: int = Field(default=4, ge=0)
-    """Random plies from which each group of games starts."""
+    """Random opening plies of each group of games."""
     max_pairs: int = Field(default=100, ge=1)
-    """Pairs after which the test ends undecided; the champion then stays, so that `alpha` holds."""
+    """Number of pairs after which the test ends undecided; the champion then stays, so that `alpha` holds."""
     share: float = Field(default=0.55, gt=0, lt=1)
-    """Share of points that promotes in mode `share`."""
+    """Share of points required for promotion in mode `share`."""
     elo0: float = -25.0
-    """A candidate worth this much against the champion passes the sequential test with probability `alpha` at most."""
+    """Elo difference to the champion at which a candidate passes the sequential test with probability at most `alpha`."""
     elo1: float = 50.0
-    """A candidate worth this much fails it with probability `beta`, and more often only where `max_pairs` ends it early.
-    The closer the two, the longer a match: see docs/decisions/0005-gate-statistics.md."""
+    """Elo difference at which a candidate fails the test with probability `beta`, more often only if `max_pairs` ends it
+    early. The closer the two, the longer a match: see docs/decisions/0005-gate-statistics.md."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
-    """Probability of promoting a candidate of strength `elo0`, at most."""
+    """Maximum probability of promoting a candidate of strength `elo0`."""
     beta: float = Field(default=0.05, gt=0, lt=0.5)
     """Probability of rejecting a candidate of strength `elo1`."""
     ladder_games: int = Field(default=20, ge=0)
-    """Games of each new champion against each rung; 0 keeps no ladder."""
+    """Games of each new champion against each rung; 0 disables the ladder."""
     rungs: tuple[str, ...] = ()
-    """Classical players of the ladder, weakest first, such as `["random", "alpha_beta:3"]`; none named: those of the game."""
+    """Classical players of the ladder, weakest first, such as `["random", "alpha_beta:3"]`; empty: those of the game."""
     ladder_depth: int = Field(default=5, ge=0)
-    """Deepest search among the rungs of the game."""
+    """Maximum search depth of the game's rungs."""
 
 
 class ModelSettings(_Part):
-    """Which versions stay in the model store, besides champions of all times and candidates that wait for a decision."""
+    """Retention of versions in the model store, besides all former champions and undecided candidates."""
 
     keep: int = Field(default=100, ge=0)
-    """Newest versions that stay, whatever became of them; 0 deletes nothing, ever."""
+    """Number of newest versions that are kept, whatever their verdict; 0 never deletes."""
     keep_every: int = Field(default=0, ge=0)
-    """Of older versions, those whose number is a multiple of this stay as history; 0 keeps none of them."""
+    """Older versions with multiples of this number are kept as history; 0 keeps none."""
 
 
 class InferenceSettings(_Part):
-    """The inference server."""
+    """Inference server."""
 
     threads: int = Field(default=1, ge=1)
     """CPU threads of the device thread."""
     max_batch: int = Field(default=256, ge=1)
-    """Rows of a batch at most. A CPU gains little beyond a few hundred, a GPU wants thousands; requests of just this size,
+    """Maximum rows per batch. A CPU gains little beyond a few hundred, a GPU needs thousands; requests of exactly this size,
     a block's leaves, waste least."""
     max_delay_us: int = Field(default=1000, ge=0)
-    """Longest wait for a fuller batch."""
+    """Maximum wait for a fuller batch, in microseconds."""
 
 
 class Preset(_Part):
-    """Numbers for every service."""
+    """Settings of every service for one machine size."""
 
     name: str
-    """Size of machine: tiny, laptop or gpu."""
+    """Machine size: tiny, laptop or gpu."""
     search: SearchSettings
     """Search of self-play."""
     network: NetworkSettings = NetworkSettings()
-    """The network; a run keeps the one it began with."""
+    """Network; fixed for the life of a run."""
     train: TrainSettings = TrainSettings()
-    """The learner."""
+    """Learner."""
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """One self-play worker process."""
     gate: GateSettings = GateSettings()
     """Matches of candidates, and the ladder of the champions."""
     models: ModelSettings = ModelSettings()
-    """Versions that stay in the model store."""
+    """Retention of versions in the model store."""
     inference: InferenceSettings = InferenceSettings()
-    """The inference server."""
+    """Inference server."""
     warm_start: WarmStartSettings = WarmStartSettings()
     """Games of agents before self-play."""

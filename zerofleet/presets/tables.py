@@ -1,13 +1,13 @@
-"""The TOML files of the presets: what any board game has at each size (`data/sizes`), and where a game differs (`data/games`).
+"""TOML files of the presets: defaults for any board game at each size (`data/sizes`), and differences per game (`data/games`).
 
-A file of a game has tables for every size (`[every_size.search]`) and for one (`[tiny.search]`). What decides its numbers:
+A game's file has tables for every size (`[every_size.search]`) and for one (`[tiny.search]`). Reasons behind the numbers:
 
 - Games with many legal actions or many plies have smaller blocks. A slot holds a tree (a search's visits times the moves of a
-  position) and the game's searches so far (its plies times the most legal actions); a worker is to stay below 500 MB on two
-  cores. Fewer games at once also end sooner, and the learner waits less for the first ones.
-- Requests are a block's leaves, so `max_batch` follows `slots` where no accelerator wants more.
-- Random openings keep self-play from running down one line; dealt games have their deals for that.
-- A cache pays where positions recur among the games of a block: hardly in long games, never where a history is the position.
+  position) and the game's searches so far (its plies times the maximum legal actions); a worker must stay below 500 MB on two
+  cores. Fewer concurrent games also finish sooner, so the learner waits less for the first ones.
+- Requests are a block's leaves, so `max_batch` follows `slots` unless an accelerator needs more.
+- Random openings diversify self-play; in dealt games the deals do.
+- A cache pays if positions recur among the games of a block: rarely in long games, never where the position is a history.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _DATA = files("zerofleet.presets") / "data"
 
 @functools.cache
 def tables_of_size(size: str) -> dict[str, Any]:
-    """Return the numbers of any board game at a size, by part."""
+    """Return the defaults of a size for any board game, by part."""
     return tomllib.loads((_DATA / "sizes" / f"{size}.toml").read_text("utf-8"))
 
 
 @functools.cache
 def tables_of_game(name: str) -> dict[str, Any]:
-    """Return where a game differs, by size and part; empty for a game without a file.
+    """Return a game's differences, by size and part; empty for a game without a file.
 
-    Raises `ConfigurationError` for a table of a size that does not exist.
+    Raises `ConfigurationError` for a table of an unknown size.
     """
     if name not in games_with_tables():
         return {}
@@ -49,12 +49,12 @@ def tables_of_game(name: str) -> dict[str, Any]:
 
 @functools.cache
 def games_with_tables() -> frozenset[str]:
-    """Return the names of the games that have a file."""
+    """Return the names of the games with a file."""
     return frozenset(entry.name.removesuffix(".toml") for entry in (_DATA / "games").iterdir())
 
 
 def deep_merge(*trees: dict[str, Any]) -> dict[str, Any]:
-    """Return the trees laid over each other, later ones on top; groups are merged, everything else is replaced."""
+    """Return the recursive merge of the trees; later ones win, groups are merged, all other values replaced."""
     merged: dict[str, Any] = {}
     for tree in trees:
         for name, value in tree.items():

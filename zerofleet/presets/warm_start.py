@@ -1,9 +1,9 @@
-"""Warm start: games of agents, from which the first network is trained before self-play begins.
+"""Warm start: games of agents that train the first network before self-play begins.
 
     workers ── games of agents ──► stream ──► trainer ── version 1 ──► gatekeeper ── first champion ──► self-play
 
-The games are numbered from 0. Number, seed of the run, and these settings decide everything about a game, its uid included:
-a game that is played twice, by two workers or again after a kill, is known by its uid and counted once.
+The games are numbered from 0. Number, run seed and settings determine a game completely, including its uid: a game played
+twice, by two workers or again after a kill, has the same uid and counts once.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ __all__ = ["NumberedGame", "WarmStartPolicy", "WarmStartSettings", "game_of", "n
 WarmStartPolicy = Literal["one_hot", "agent"]
 
 _LIKE = ("num_players", "num_actions", "max_legal", "planes", "information", "lattice")
-"""Facts that games must share to be learnt from by one network."""
+"""Fields of the spec that games must share to train one network."""
 
 
 class WarmStartSettings(BaseModel):
-    """Games of agents that come before self-play; the first network is trained on them."""
+    """Games of agents before self-play, which train the first network."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     games: int = Field(default=0, ge=0)
-    """Games that agents play before there is a first champion; 0: none, self-play begins with random weights."""
+    """Number of agent games before the first champion; 0: none, self-play begins with random weights."""
     agents: str = "initialize"
-    """Who plays: one agent for all seats, or one for each, separated by commas (`alpha_beta:2,random`). They change seats
-    from game to game."""
+    """Agents: one for all seats, or one per seat, separated by commas (`alpha_beta:2,random`). They exchange seats from game
+    to game."""
     policy: Literal["one_hot", "agent"] = "agent"
-    """What moves teach. `agent`: how likely the agent was to make each move, where it can say so, else the move it made.
-    `one_hot`: the move it made."""
+    """Policy target. `agent`: the agent's probability of each move if it provides one, else the move played. `one_hot`: the
+    move played."""
     winner_only: bool = False
-    """Learn from the moves of the player who won alone; draws then teach nothing."""
+    """Whether only the winner's moves are training targets; draws then have none."""
     game_parameters: str = ""
-    """Parameters of the game that these games have instead of the run's, such as `moves_cap=200`: weak players may need more
-    plies to come to an end."""
+    """Game parameters that replace those of the run, such as `moves_cap=200`: weak players may need more plies to finish."""
     parallel: int = Field(default=1, ge=1)
-    """Games a worker plays side by side, in threads."""
+    """Games that a worker plays concurrently, in threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedGame:
-    """A game of the warm start before it is played."""
+    """Planned game of the warm start."""
 
     number: int
     uid: str
@@ -61,9 +60,9 @@ class NumberedGame:
 
 
 def game_of(game: Game, settings: WarmStartSettings) -> Game:
-    """Return the game that is played in the warm start of a run of `game`.
+    """Return the game of the warm start for a run of `game`.
 
-    Raises `ConfigurationError` for parameters that do not exist or change what a network sees or chooses from.
+    Raises `ConfigurationError` for unknown parameters, and for those that change the inputs or outputs of a network.
     """
     changes = dict(item.partition("=")[::2] for item in _listed(settings.game_parameters))
     try:
@@ -73,16 +72,16 @@ def game_of(game: Game, settings: WarmStartSettings) -> Game:
     differing = [fact for fact in _LIKE if getattr(other.spec(), fact) != getattr(game.spec(), fact)]
     if differing:
         raise ConfigurationError(
-            f"warm_start.game_parameters={settings.game_parameters} changes {', '.join(differing)} of {game.spec().name}: no "
-            "network learns from both; change only what leaves them as they are, such as a limit of moves"
+            f"warm_start.game_parameters={settings.game_parameters} changes {', '.join(differing)} of {game.spec().name}: one "
+            "network cannot train on both; change only parameters that keep them, such as a move limit"
         )
     return other
 
 
 def seatings_of(game: Game, settings: WarmStartSettings) -> tuple[tuple[str, ...], ...]:
-    """Return every different way to seat the agents, each a text by seat; games take them in turn.
+    """Return every distinct seating of the agents, as names by seat; games cycle through them.
 
-    Raises `ConfigurationError` if there is neither one agent nor one for each seat.
+    Raises `ConfigurationError` unless there is one agent, or one for each seat.
     """
     players = game.spec().num_players
     agents = _agents(settings.agents)

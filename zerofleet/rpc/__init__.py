@@ -1,1 +1,1 @@
-"""Calls between processes over gRPC: channels, errors, interceptors, health, security, back-off and the two clients."""
+"""gRPC between processes: channels, errors, interceptors, health, security, back-off and the two clients."""

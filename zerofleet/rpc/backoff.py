@@ -1,7 +1,7 @@
-"""Back-off with jitter: the pauses between attempts at something that failed.
+"""Exponential back-off with jitter.
 
-Each pause is drawn from `least_share` to 1 of a limit that begins at `first_s` and doubles up to `longest_s`, so that a
-fleet does not come back all at once.
+Each pause is drawn from `least_share` to 1 times a limit that starts at `first_s` and doubles up to `longest_s`, so that
+the clients of a fleet do not retry in step.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ FACTOR = 2.0
 
 
 class Backoff:
-    """The growing pauses of one series of attempts.
+    """Growing pauses of one series of attempts.
 
-    first_s      longest first pause
-    longest_s    limit of all pauses
-    rng          source of the jitter; without one each pause is its limit exactly
-    least_share  shortest pause as a share of the present limit; 0 spreads clients most, 1/2 keeps each pause substantial
+    first_s      maximum of the first pause
+    longest_s    maximum of all pauses
+    rng          source of the jitter; None: each pause equals its limit
+    least_share  shortest pause as a share of the current limit; 0 spreads clients most, 1/2 keeps each pause substantial
     """
 
     def __init__(self, first_s: float, longest_s: float, *, rng: random.Random | None, least_share: float = 0.5) -> None:
@@ -31,7 +31,7 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new series: the attempt succeeded."""
+        """Start a new series, after a success."""
         self._limit_s = min(self._first_s, self._longest_s)
 
     def next_s(self) -> float:
@@ -41,11 +41,11 @@ class Backoff:
         return limit_s if self._rng is None else self._rng.uniform(self._least_share * limit_s, limit_s)
 
     async def pause(self) -> None:
-        """Sleep for the next pause. Cancellation: the pause counts as made."""
+        """Sleep for the next pause. Cancellation: the pause counts."""
         await asyncio.sleep(self.next_s())
 
     async def pause_unless(self, event: asyncio.Event) -> None:
-        """Sleep for the next pause, or until `event` is set. Cancellation: the pause counts as made."""
+        """Sleep for the next pause, or until `event` is set. Cancellation: the pause counts."""
         try:
             async with asyncio.timeout(self.next_s()):
                 await event.wait()

@@ -1,4 +1,4 @@
-"""Counting the calls of a gRPC server under the names of py-grpc-prometheus, of every service and shape."""
+"""Metrics of the calls of a gRPC server, with the names of py-grpc-prometheus, for every service and RPC type."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ __all__ = ["CallMetrics"]
 
 
 class CallMetrics(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Counts every call and its time. Stands before whatever may refuse one, so that it sees the status that leaves."""
+    """Counts and times every call. Must precede interceptors that refuse calls, so that it sees the final status."""
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Wrap the handler of one call; called by grpc."""
+        """Wrap the handler of a call; called by grpc."""
         handler = await continuation(handler_call_details)
         if handler is None:
-            return None  # a method that nobody has: a label for each would be a client's to choose
+            return None  # unknown method: clients must not be able to create labels
         _, service, method = handler_call_details.method.split("/", 2)
         calls = _Calls((rpc_type(handler), service, method))
         return around(handler, lambda context: _Counted(calls, context))
 
 
 class _Calls:
-    """The metrics of one method."""
+    """Metrics of one method."""
 
     __slots__ = ("handling", "labels", "started")
 
@@ -45,7 +45,7 @@ class _Calls:
 
 
 class _Counted:
-    """One call, from its start to the status that it leaves with."""
+    """Context of a call, from its start to its final status."""
 
     __slots__ = ("_began_s", "_calls", "_context")
 

@@ -1,4 +1,4 @@
-"""What every gRPC client of this project is at bottom: the owner of one channel, closed when its block ends."""
+"""Base of the gRPC clients: owner of one channel, closed when its block ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["ChannelClient"]
 
 
 class ChannelClient:
-    """Owns the channel to `target`, and the token its calls present; knows how the channel was made.
+    """Owner of the channel to `target`, its TLS settings and the token that its calls present.
 
-    Make it inside the event loop that uses it; an async context manager.
+    Async context manager; create it inside the event loop that uses it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ChannelClient:
 
     @property
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        """What a call says beside its message: the token, and on whose behalf it is made."""
+        """Metadata of a call: the token, request id and traceparent."""
         return outgoing(self._token_metadata)
 
     async def __aenter__(self) -> Self:
@@ -51,16 +51,16 @@ class ChannelClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the channel; calls under way end as `Unavailable`.
+        """Close the channel; calls in progress fail with `Unavailable`.
 
-        Cancellation: the channel may stay open until it is collected; close it again.
+        Cancellation: the channel may stay open until garbage-collected; close it again.
         """
         await self._channel.close()
 
     async def explained(self, error: ZerofleetError) -> ZerofleetError:
-        """Return the error of a call; when nobody could be reached and TLS is why, one that says what is wrong with it.
+        """Return the error of a call; if the server is unreachable because of TLS, one that names the cause.
 
-        Cancellation: nothing happened.
+        Cancellation: no effect.
         """
         if not isinstance(error, Unavailable) or self._channel.get_state() is grpc.ChannelConnectivity.READY:
             return error

@@ -1,7 +1,7 @@
-"""The one way in which clients of this project connect: TLS on the network as the settings say, plain on unix sockets.
+"""Channels of all clients: TLS on the network according to the settings, plain text on unix sockets.
 
-grpc reads the files of a client once. A channel here looks at them again now and then, and when they were renewed the
-calls that follow take a new connection; those in progress end on the old one.
+grpc reads the files of a client once. These channels recheck them periodically; after a renewal, new calls use a new
+connection while calls in progress finish on the old one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Opener = Callable[[Material], grpc.aio.Channel]
 
 
 def open_channel(target: str, options: Options, tls: Tls = PLAIN) -> grpc.aio.Channel:
-    """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects when it is first used.
+    """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects on first use.
 
     Raises `ConfigurationError` when the files of `tls` cannot be used.
     """
@@ -39,10 +39,10 @@ def open_channel(target: str, options: Options, tls: Tls = PLAIN) -> grpc.aio.Ch
 
 
 class RenewingChannel(grpc.aio.Channel):  # type: ignore[misc,unused-ignore]
-    """A channel whose calls go over a connection made with the newest material.
+    """Channel whose new calls use a connection made with the newest material.
 
-    Channels of former material stay until this one is closed: calls that never end, such as a watch, are on them. There is
-    one more with each renewal, so a few a year.
+    Channels with earlier material stay open until this one is closed, because endless calls such as a watch still use them.
+    Each renewal adds one: a few per year.
     """
 
     def __init__(self, open_: Opener, files: RenewedMaterial) -> None:
@@ -69,7 +69,7 @@ class RenewingChannel(grpc.aio.Channel):  # type: ignore[misc,unused-ignore]
         await self.close()
 
     async def close(self, grace: float | None = None) -> None:
-        """Close all connections. Cancellation: some may stay open until they are collected."""
+        """Close all connections. Cancellation: some may stay open until garbage-collected."""
         for channel in self._channels:
             await channel.close(grace)
 
@@ -103,7 +103,7 @@ class RenewingChannel(grpc.aio.Channel):  # type: ignore[misc,unused-ignore]
 
 
 class _Call:
-    """One method; begins each call on the channel that is the newest then."""
+    """Callable of one method; starts each call on the newest channel."""
 
     def __init__(self, owner: RenewingChannel, kind: str, *about: Any, **options: Any) -> None:
         self._owner, self._kind, self._about, self._options = owner, kind, about, options

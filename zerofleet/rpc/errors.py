@@ -1,7 +1,7 @@
-"""The one table between our errors and gRPC status codes, for both ends of a call.
+"""Mapping between domain errors and gRPC status codes, for both ends of a call.
 
-Servers install `ErrorInterceptor`: domain errors leave with their code and text, anything else as INTERNAL with a random
-incident number whose details stay in the log (grpc.aio would send the exception's text to the client). Clients turn a
+Servers install `ErrorInterceptor`: domain errors are sent with their code and text, all others as INTERNAL with a random
+incident id whose details stay in the log (grpc.aio would send the exception's text to the client). Clients convert a
 failed call back into the same error with `error_from`.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["ErrorInterceptor", "code_of", "error_from"]
 
 log = structlog.get_logger()
 
-# Most special first: the first class that fits gives the code.
+# Most specific first: the first matching class gives the code.
 _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT),
     (GameError, grpc.StatusCode.INVALID_ARGUMENT),
@@ -63,7 +63,7 @@ _ERRORS: dict[grpc.StatusCode, type[ZerofleetError]] = {
 
 
 def code_of(error: BaseException) -> grpc.StatusCode | None:
-    """Return the status code of one of our errors, None for any other exception."""
+    """Return the status code of a domain error, None for any other exception."""
     return next((code for cls, code in _CODES if isinstance(error, cls)), None)
 
 
@@ -83,18 +83,18 @@ def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Turns what a handler raises into a status; aborted and cancelled calls pass untouched."""
+    """Converts exceptions of handlers into statuses; aborted and cancelled calls pass through."""
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Wrap the handler of one call; called by grpc."""
+        """Wrap the handler of a call; called by grpc."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is None or method.startswith("/grpc."):
-            return handler  # health and reflection come with grpc and speak for themselves
-        # Requests are read inside the guard: grpc would tell the caller in its own words what the reader raised.
+            return handler  # health and reflection are grpc's own
+        # Requests are deserialised inside the guard: grpc would send the deserialiser's exception text to the caller.
         read, write = _reader(handler, method), handler.response_serializer
         if handler.unary_unary is not None:
             return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary, read), response_serializer=write)
@@ -104,7 +104,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
 
 
 def _reader(handler: Any, method: str) -> Callable[[bytes], Any]:
-    """Return what reads the requests of a handler; it raises `InvalidRequest` for bytes that are none."""
+    """Return a request deserialiser that raises `InvalidRequest` for malformed bytes."""
 
     def read(data: bytes) -> Any:
         if handler.request_deserializer is None:
@@ -112,7 +112,7 @@ def _reader(handler: Any, method: str) -> Callable[[bytes], Any]:
         try:
             return handler.request_deserializer(data)
         except Exception as error:
-            raise InvalidRequest(f"the bytes of the request are no message of {method}") from error
+            raise InvalidRequest(f"the request bytes are not a message of {method}") from error
 
     return read
 
@@ -143,7 +143,7 @@ def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]], read: Callable[[
 
 
 async def _abort(context: Any, error: Exception) -> NoReturn:
-    """End the call with the status of `error`."""
+    """Abort the call with the status of `error`."""
     code = code_of(error)
     if code is None:
         incident = secrets.token_hex(6)

@@ -4,7 +4,7 @@
         opinion = await client.evaluate("connect_four", ["d1", "d2"], simulations=400)
         print(opinion.moves[0].move, opinion.value)
 
-The service stands beside the tensors of KServe v2 on the same port (`docs/protocol.md`); nobody needs an encoding to ask it.
+The service shares the port of KServe v2 (`docs/protocol.md`); its clients need no encoding.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["EvaluationClient", "MoveOpinion", "Opinion"]
 
 @dataclass(frozen=True, slots=True)
 class MoveOpinion:
-    """What is thought of one legal move."""
+    """Evaluation of a legal move."""
 
     move: str
     action: int
     prior: float
-    """Probability the network gives it, in [0, 1]."""
+    """Probability from the network, in [0, 1]."""
     visits: int
     value: float | None
-    """Mean value for the player to move, in [-1, 1]; None where the search never went."""
+    """Mean value for the player to move, in [-1, 1]; None if unvisited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What is thought of a position."""
+    """Evaluation of a position."""
 
     model_version: int
     to_move: int
@@ -66,7 +66,7 @@ class Opinion:
 
 
 class EvaluationClient(ChannelClient):
-    """One channel to an inference server at `target` (`host:port` or `unix:/path`); make it inside its event loop."""
+    """Client of an inference server at `target` (`host:port` or `unix:/path`); create it inside its event loop."""
 
     def __init__(self, target: str, *, token: str | None = None, tls: Tls = PLAIN, timeout_s: float = 60.0) -> None:
         super().__init__(target, open_inference_channel(target, tls), token, tls)
@@ -83,7 +83,7 @@ class EvaluationClient(ChannelClient):
         simulations: int = 0,
         seed: int = 0,
     ) -> Opinion:
-        """Return what a model thinks of the position after `moves`; version 0 is the newest that is served.
+        """Return a model's evaluation of the position after `moves`; version 0 is the newest served.
 
         Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Overloaded`, `Unavailable`.
         Cancellation: the server drops the search.

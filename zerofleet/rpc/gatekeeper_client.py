@@ -1,6 +1,6 @@
-"""Client of the gatekeeper: who is champion, who wants to be, and how strong each is.
+"""Client of the gatekeeper: champion, candidates and ratings.
 
-`watch` is what workers live on: it gives the present champion at once and every later one, and outlives restarts of the
+Workers follow `watch`: it yields the current champion at once and every later one, and survives restarts of the
 gatekeeper. All other calls fail fast with an error of `zerofleet.errors`.
 """
 
@@ -34,7 +34,7 @@ FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 5.0
 TELL_AFTER_S = 10.0  # without a connection
 
-# A watcher hears nothing for hours; pings find a connection that died silently. The server allows this rate.
+# A watch may be idle for hours; pings detect a dead connection. The server permits this rate.
 CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -42,13 +42,13 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),
-    # Every client has connections of its own: a test that restarts a server must not meet a remembered failure.
+    # Do not share connections between clients: after a server restart, none may inherit another's back-off state.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
 
 class GatekeeperClient(ChannelClient):
-    """One channel to a gatekeeper at `target` (`host:port` or `unix:/path`); make it inside the event loop that uses it."""
+    """Client of a gatekeeper at `target` (`host:port` or `unix:/path`); create it inside the event loop that uses it."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class GatekeeperClient(ChannelClient):
         self._stub: stubs.GatekeeperAsyncStub = stubs.GatekeeperStub(self._channel)
 
     async def submit(self, model: str, version: int, manifest_sha256: str) -> Candidate:
-        """Offer a published version for promotion; repeating it is harmless and returns the present status.
+        """Submit a published version for promotion; idempotent, a repeated call returns the current status.
 
         Raises `InvalidRequest`, `ModelNotFound`, `Unavailable`.
-        Cancellation: the gatekeeper may or may not have it; submit again.
+        Cancellation: it may or may not have been submitted; submit again.
         """
         request = wire.SubmitCandidateRequest(game=model, version=version, manifest_sha256=manifest_sha256)
         return Candidate.from_wire(
@@ -79,7 +79,7 @@ class GatekeeperClient(ChannelClient):
         """Return the champion, None before the first promotion.
 
         Raises `InvalidRequest` (a gatekeeper of another game), `Unavailable`.
-        Cancellation: nothing happened.
+        Cancellation: no effect.
         """
         request = wire.GetChampionRequest(game=model)
         try:
@@ -90,10 +90,10 @@ class GatekeeperClient(ChannelClient):
             return None
 
     async def models(self, model: str) -> tuple[list[Candidate], Champion | None]:
-        """Return every version the gatekeeper knows, oldest first, and the champion.
+        """Return every version registered with the gatekeeper, oldest first, and the champion.
 
         Raises `InvalidRequest`, `Unavailable`.
-        Cancellation: nothing happened.
+        Cancellation: no effect.
         """
         request = wire.ListModelsRequest(game=model)
         reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s, metadata=self._metadata))
@@ -101,12 +101,12 @@ class GatekeeperClient(ChannelClient):
         return [Candidate.from_wire(message) for message in reply.models], champion
 
     async def promote(self, model: str, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
-        """Make a version the champion whatever its results, once its files are verified and an inference server has loaded it.
+        """Promote a version regardless of its results, once its files are verified and an inference server has loaded it.
 
-        `without_self_test` accepts one that no server can load now: the risk is a champion that answers nothing, or nonsense.
+        `without_self_test` accepts a version that no server can load now, at the risk of a champion that cannot be evaluated.
 
         Raises `ModelNotFound`, `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
-        Cancellation: it may or may not have happened; `champion` tells.
+        Cancellation: it may or may not have been promoted; check with `champion`.
         """
         request = wire.PromoteRequest(game=model, version=version, reason=reason, without_self_test=without_self_test)
         return champion_from_wire(
@@ -114,10 +114,10 @@ class GatekeeperClient(ChannelClient):
         )
 
     async def rollback(self, model: str, *, reason: str) -> Champion:
-        """Make the previous champion the champion again.
+        """Restore the previous champion.
 
-        Raises `ModelNotFound` (there is none), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
-        Cancellation: it may or may not have happened; `champion` tells.
+        Raises `ModelNotFound` (no previous champion), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
+        Cancellation: it may or may not have been restored; check with `champion`.
         """
         request = wire.RollbackRequest(game=model, reason=reason)
         return champion_from_wire(
@@ -125,20 +125,20 @@ class GatekeeperClient(ChannelClient):
         )
 
     async def ladder(self, model: str) -> list[Rung]:
-        """Return the rating ladder, strongest first; `random` is 0 Elo.
+        """Return the rating ladder, strongest first; `random` has 0 Elo.
 
         Raises `InvalidRequest`, `Unavailable`.
-        Cancellation: nothing happened.
+        Cancellation: no effect.
         """
         request = wire.GetLadderRequest(game=model)
         reply = await self._call(lambda: self._stub.GetLadder(request, timeout=self._timeout_s, metadata=self._metadata))
         return [Rung.from_wire(message) for message in reply.rungs]
 
     async def watch(self, model: str) -> AsyncIterator[Champion]:
-        """Yield the present champion at once (when there is one) and every later one, for ever.
+        """Yield the current champion at once (if any) and every later one, without end.
 
-        A lost connection is tried again with jittered, growing pauses. An epoch is yielded once, and never an older one.
-        Raises `InvalidRequest`, `PermissionRefused`: trying again would not help.
+        A lost connection is retried with jittered back-off. Epochs are strictly increasing.
+        Raises `InvalidRequest`, `PermissionRefused`: a retry would not help.
         Cancellation: the stream is closed.
         """
         request, epoch, backoff = wire.WatchChampionRequest(game=model), -1, self._backoff()
@@ -162,7 +162,7 @@ class GatekeeperClient(ChannelClient):
             await backoff.pause()
 
     async def _reached(self) -> None:
-        """Return when there is a connection; say why there is none, once for each reason."""
+        """Wait for a connection; log each reason for its absence once."""
         told = ""
         while True:
             try:
@@ -173,7 +173,7 @@ class GatekeeperClient(ChannelClient):
                 away = Unavailable(f"{self.target} does not answer; is it running?")
                 error = await self.explained(away)
                 if (why := str(error)) != told:
-                    # One that is away comes back by itself; settings of TLS that do not fit have to be changed.
+                    # An absent server recovers by itself; wrong TLS settings have to be changed.
                     (log.info if error is away else log.warning)("gatekeeper.unreachable", reason=why)
                     told = why
 

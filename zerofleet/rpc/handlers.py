@@ -1,4 +1,4 @@
-"""A gRPC handler with something around it: what every interceptor of ours is made of."""
+"""Wrapping of gRPC handlers, shared by all interceptors."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import grpc
 
 __all__ = ["around", "in_place_of", "rpc_type", "shape"]
 
-_SHAPES = {False: "unary", True: "stream"}  # as grpc names the handlers of one message and of many
+_SHAPES = {False: "unary", True: "stream"}  # grpc's names for handlers of one message and of many
 _TYPES = {"unary_unary": "UNARY", "unary_stream": "SERVER_STREAMING", "stream_unary": "CLIENT_STREAMING"}
 
 
 def shape(handler: Any) -> str:
-    """Return what grpc calls a handler by its messages, such as `unary_stream`."""
+    """Return grpc's name for the shape of a handler, such as `unary_stream`."""
     return f"{_SHAPES[handler.request_streaming]}_{_SHAPES[handler.response_streaming]}"
 
 
 def rpc_type(handler: Any) -> str:
-    """Return how metrics name the shape of a handler, such as `SERVER_STREAMING`."""
+    """Return the metric label for the shape of a handler, such as `SERVER_STREAMING`."""
     found: str = getattr(handler, "rpc_type", None) or _TYPES.get(shape(handler), "BIDI_STREAMING")
     return found
 
 
 def in_place_of(handler: Any, refusing: Any) -> Any:
-    """Return `refusing`, which answers for `handler` and may have another shape; metrics name that of `handler`."""
+    """Return `refusing` as replacement of `handler`: its shape may differ, but metrics use that of `handler`."""
     refusing.rpc_type = rpc_type(handler)
     return refusing
 
 
 def around(handler: Any, guard: Callable[[Any], AbstractContextManager[None]]) -> Any:
-    """Return a handler whose calls run inside `guard(context)`, of whatever shape it is."""
+    """Return a handler of any shape whose calls run inside `guard(context)`."""
     kind = shape(handler)
     behaviour = getattr(handler, kind)
 
-    async def one(request: Any, context: Any) -> Any:  # also of a stream that is written with `context.write`
+    async def one(request: Any, context: Any) -> Any:  # also for streams written with `context.write`
         with guard(context):
             return await behaviour(request, context)
 

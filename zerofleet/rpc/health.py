@@ -1,8 +1,8 @@
-"""The health service of our gRPC servers (`grpc.health.v1`), which everybody may ask and nobody can hold on to.
+"""Health service of the gRPC servers (`grpc.health.v1`): open to all clients, with bounded cost.
 
-Watching is bounded, and a watcher who does not read, goes away or names what is not there delays neither the others nor
-the server. (grpc's own asyncio servicer writes to watchers while it holds the lock that a change of status needs, and
-forgets all watchers of a name when one of them leaves.)
+Watches are bounded, and a watcher that does not read, disconnects or names an unknown service delays neither others nor
+the server. (grpc's own asyncio servicer writes to watchers while holding the lock that status changes need, and drops all
+watchers of a name when one of them leaves.)
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 __all__ = ["MAX_WATCHES", "HealthService"]
 
 MAX_WATCHES = 256
-"""Watches in progress at once: a few of each client, and far below the calls a server takes."""
+"""Maximum concurrent watches: a few per client, far below the limit of calls."""
 
 _Response = health_pb2.HealthCheckResponse
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused-ignore]
-    """Status of the process, under the name "", and of whatever else is set."""
+    """Status of the process, under the name "", and of named services."""
 
     def __init__(self, *, max_watches: int = MAX_WATCHES, on_refused: Callable[[], None] = lambda: None) -> None:
-        """`on_refused` is called for every watch that is turned away."""
+        """Create it; `on_refused` is called for every refused watch."""
         self._status: dict[str, int] = {"": _Response.SERVING}
         self._max_watches = max_watches
         self._on_refused = on_refused
@@ -36,21 +36,21 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused
         """Watches in progress."""
 
     async def Check(self, request: Any, context: Any) -> Any:
-        """Answer with the present status; NOT_FOUND for a name without one."""
+        """Return the current status; NOT_FOUND for an unknown name."""
         status = self._status.get(request.service)
         if status is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service here")
         return _Response(status=status)
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        """Send the status, and again whenever it has changed.
+        """Send the status, and again after every change.
 
-        Cancellation: the watch ends, others go on.
+        Cancellation: the watch ends; others continue.
         """
         if self.watches >= self._max_watches:
             self._on_refused()
             await context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self.watches} watches of health are in progress; poll it"
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self.watches} health watches are in progress; poll instead"
             )
         self.watches += 1
         told: int | None = None
@@ -66,12 +66,12 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused
             self.watches -= 1
 
     async def set(self, service: str, status: int) -> None:
-        """Set the status of a name; passed over once the server is shutting down. Cancellation: it is set."""
+        """Set the status of a name; ignored once the server is shutting down. Cancellation: it is set."""
         if not self._shutting_down:
             self._set(service, status)
 
     async def enter_graceful_shutdown(self) -> None:
-        """Say NOT_SERVING under every name from now on. Cancellation: it is said."""
+        """Set every name to NOT_SERVING permanently. Cancellation: it is set."""
         self._shutting_down = True
         for service in self._status:
             self._set(service, _Response.NOT_SERVING)

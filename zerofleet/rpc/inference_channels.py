@@ -1,7 +1,7 @@
-"""How this process reaches an inference server: channel options, and what each call says about it.
+"""Channels to inference servers: options and errors.
 
-grpc's defaults do not fit a fleet: messages end at 4 MiB, a lost server is tried again only after minutes, and of several
-replicas behind one name just the first gets all calls.
+grpc's defaults do not suit a fleet: messages are limited to 4 MiB, a lost server is retried only after minutes, and of
+several replicas behind one name the first receives all calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["call_error", "open_inference_channel"]
 
-# The server allows pings of this rate (`inference_server.server`); grpc's own default forbids them below five minutes.
+# The server permits pings at this rate (`inference_server.server`); grpc's default minimum is five minutes.
 KEEPALIVE_TIME_MS = 30_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 FIRST_RECONNECT_MS = 100
@@ -31,11 +31,11 @@ _OPTIONS = (
     ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.initial_reconnect_backoff_ms", FIRST_RECONNECT_MS),
-    # Despite its name also the time a connection may take: set low, a busy machine never finishes a handshake.
+    # Despite its name also the connect timeout: if low, a busy machine never completes a handshake.
     ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS),
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
-    # Connections are not shared with other channels of the process, nor is their memory of failures.
+    # Share neither connections nor their back-off state with other channels of the process.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -43,17 +43,17 @@ _OPTIONS = (
 def open_inference_channel(target: str, tls: Tls = PLAIN, *, known_as: str | None = None) -> grpc.aio.Channel:
     """Return a channel to an inference server; see `zerofleet.rpc.channels.open_channel`.
 
-    `known_as` is the target whose name the server goes by, when `target` is one address behind that name.
+    `known_as` is the target with the server's name, when `target` is one address behind that name.
     """
     named = () if known_as is None else (("grpc.default_authority", known_as.rpartition("/")[2].removeprefix("dns:")),)
     return channels.open_channel(target, (*_OPTIONS, *named), tls)
 
 
 def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
-    """Return our error for a failed call.
+    """Return the domain error for a failed call.
 
-    A message over the size limit is a bad request, not an overload; a version that Triton has unloaded is not found, not
-    unavailable: asking again would not help.
+    A message over the size limit is an invalid request, not an overload; a version unloaded by Triton is not found, not
+    unavailable: neither is worth a retry.
     """
     details = failure.details() or ""
     if failure.code() is grpc.StatusCode.UNAVAILABLE and "unknown model" in details:

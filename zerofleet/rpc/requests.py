@@ -1,8 +1,8 @@
-"""What a call is called: an id for each, in the logs of the server, in the answer, and in what is asked further on.
+"""Request ids: one per call, in the server's log, in the reply and in downstream calls.
 
-A client may name its call by `x-request-id`; other calls are given an id. It stands in every line that is logged while
-the call is answered, comes back in the trailing metadata, and goes along with the calls that this one leads to. A call
-that is refused is logged, a few of each status code a second. Where the caller records a trace, the call is a span of it.
+A client may set the id in `x-request-id`; otherwise the server generates one. It is added to every log line of the call,
+returned in the trailing metadata and forwarded to downstream calls. Refused calls are logged, rate-limited per status
+code. If the caller records a trace, the call is a span of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["REQUEST_ID", "RequestInterceptor", "outgoing", "request_id_of"]
 
 REQUEST_ID = "x-request-id"
 LINES_A_SECOND = 5
-"""Refusals of one status code that are logged a second: a client that sends nothing else shall not fill the disk."""
+"""Maximum logged refusals per status code and second, so that a faulty client cannot fill the disk."""
 LONGEST_TEXT = 500
 
 _ID = re.compile(r"[A-Za-z0-9._:/@-]{1,64}")
@@ -35,7 +35,7 @@ Metadata = Sequence[tuple[str, str | bytes]]
 
 
 def outgoing(own: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return the metadata of a call to another service: `own`, and what names the request and the span we are in."""
+    """Return the metadata of a downstream call: `own`, the current request id and traceparent."""
     if request_id := request_ids.current_id():
         own = (*own, (REQUEST_ID, request_id))
     if traceparent := tracing.traceparent():
@@ -44,12 +44,12 @@ def outgoing(own: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 
 def request_id_of(failure: grpc.aio.AioRpcError) -> str:
-    """Return the id under which the server logged a call that failed; empty where it named none."""
+    """Return the request id under which the server logged a failed call; empty if it returned none."""
     return _text(dict(failure.trailing_metadata() or ()).get(REQUEST_ID))
 
 
 class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Names every call. Stands outermost, so that all other interceptors log and refuse under the name."""
+    """Assigns an id to every call. Must be outermost, so that all other interceptors log and refuse under the id."""
 
     def __init__(self, *, lines_a_second: int = LINES_A_SECOND, clock: Callable[[], float] = time.monotonic) -> None:
         self._quotas: dict[grpc.StatusCode, _Quota] = {}
@@ -61,16 +61,16 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unuse
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Wrap the handler of one call; called by grpc. Nothing is kept by method: others decide by who calls."""
+        """Wrap the handler of a call; called by grpc. Nothing is cached per method: other interceptors decide per caller."""
         method: str = handler_call_details.method
         handler = await continuation(handler_call_details)
-        # Probes come every few seconds and say nothing of us.
+        # Probes come every few seconds and would only be noise.
         if handler is None or method.startswith("/grpc."):
             return handler
         return around(handler, lambda context: _Named(self, context, method))
 
     def log_refusal(self, code: grpc.StatusCode, details: str) -> None:
-        """Log a refused call, unless there were many. What failed in us (INTERNAL) was logged with all its details already."""
+        """Log a refused call, rate-limited. INTERNAL was already logged with its details."""
         if code is grpc.StatusCode.INTERNAL:
             return
         quota = self._quotas.setdefault(code, _Quota(self._lines_a_second))
@@ -80,7 +80,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unuse
 
 
 class _Named:
-    """A call under its name: bound for the log, sent back, and a span where its caller records one."""
+    """Context of a call with its id: bound for the log, returned, and a span if the caller records one."""
 
     __slots__ = ("_context", "_interceptor", "_method", "_traced")
 
@@ -92,7 +92,7 @@ class _Named:
 
     def __enter__(self) -> None:
         request_id, parent = _names(self._context.invocation_metadata() or ())
-        request_ids.bind(request_id, self._method)  # not taken back: each call is a task of its own
+        request_ids.bind(request_id, self._method)  # never unbound: each call is its own task
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         if parent:
             self._traced = tracing.follow(self._method[1:], parent=parent, kind=tracing.SpanKind.SERVER, request_id=request_id)
@@ -108,7 +108,7 @@ class _Named:
 
 
 class _Quota:
-    """So many lines a second, and how many were left out since the last one."""
+    """Limit of lines per second, with the number left out since the last line."""
 
     def __init__(self, a_second: int) -> None:
         self._a_second = a_second
@@ -117,7 +117,7 @@ class _Quota:
         self._left_out = 0
 
     def take(self, now_s: float) -> int | None:
-        """Return how many lines were left out before this one, None when this one shall be as well."""
+        """Return the number of lines left out before this one, None if this one exceeds the limit too."""
         if int(now_s) != self._second:
             self._second, self._taken = int(now_s), 0
         if self._taken == self._a_second:
@@ -129,7 +129,7 @@ class _Quota:
 
 
 def _names(metadata: Metadata) -> tuple[str, str]:
-    """Return the id of a call, its client's or a new one, and the traceparent of its caller."""
+    """Return the id of a call, from the client or generated, and the caller's traceparent."""
     request_id = parent = ""
     for key, value in metadata:
         if key == REQUEST_ID:

@@ -1,23 +1,23 @@
 """Monte-Carlo tree search for blocks of games: select, expand, evaluate, back up; compiled and resumable.
 
-Two compiled functions alternate over all games of a block, without the GIL; the network is asked in between.
+Two compiled functions alternate over all games of a block, without the GIL, with one evaluation in between.
 
-    kernel.advance      every game runs until it waits for an evaluation: select, expand; its moves are played meanwhile
+    kernel.advance      runs every game until its leaves need the network: select, expand; plays moves whose searches are done
     Evaluator.evaluate  one request for the leaves of all games
-    kernel.absorb       the answers enter the trees: evaluate, back up
+    kernel.absorb       writes the evaluations to the trees: evaluate, back up
 
 One simulation, from the root A to the new node C. Values are vectors in seat order, here (player 0, player 1), and are never
 negated: the player to move at a node reads their own entry of its edges.
 
-    select     A   player 0 to move: follows the edge with the highest sum of mean value[0] and exploration
+    select     A   player 0 to move: the edge with the highest sum of mean value[0] and exploration
                |
-               B   player 1 to move: likewise with mean value[1]
+               B   player 1 to move: the same with mean value[1]
                |
     expand     C   player 0 to move: a new node, its position and an edge for each legal action
                |
     evaluate   v = (0.3, -0.3) and a prior for each edge of C
                |
-    back up    v is added as it stands to the edges B->C and A->B; A, B and C count a visit
+    back up    v is added unchanged to the edges B->C and A->B; the visits of A, B and C are incremented
 
     select     `simulate.descend`, `puct.select_edge`     PUCT (Silver et al. 2018, pseudocode); first-play urgency (Leela Zero)
     expand     `tree.add_node`                            more than two players: max^n (Luckhardt and Irani 1986)
@@ -25,16 +25,16 @@ negated: the player to move at a node reads their own entry of its edges.
     back up    `simulate.expand`, `tree.backup`
     move       `decide.choose_move`, `kernel.commit`      temperature (Silver et al. 2017); then the subtree is kept
 
-Settings change a part each:
+Settings that replace parts of this:
 
     root noise               `simulate.prepare_root`: Dirichlet (Silver et al. 2018); forced playouts (Wu 2019, section 3.2)
     root_policy=gumbel       `gumbel`: sequential halving, improved policy (Danihelka et al. 2022, sections 3 and 4)
-    cache_positions          `cache`: a position that several games reach is evaluated once
-    repetition               `repetition`: a recurring position ends the search there (Schulte 2021, section 4.1)
-    information=determinise  `determinise`: a deal of its own for each simulation (Cowling et al. 2012, single observer)
-    information=predict      `predict`: opponents play what an extra head predicts (source there)
+    cache_positions          `cache`: a position reached by several games is evaluated once
+    repetition               `repetition`: a recurring position is a leaf (Schulte 2021, section 4.1)
+    information=determinise  `determinise`: one determinisation per simulation (Cowling et al. 2012, single observer)
+    information=predict      `predict`: opponents play the predictions of an extra head (source there)
 
-Games played from move to move are driven through `block.SearchBlock`; single positions are searched by `position`.
+`block.SearchBlock` plays whole games; `position` searches single positions.
 """
 
 from zerofleet.contracts.played import PlayedGame, SearchedMove

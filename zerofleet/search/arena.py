@@ -1,7 +1,7 @@
-"""The memory of a block: every array that compiled code works on.
+"""Memory of a block: all arrays of the compiled code.
 
-Axes: G slots, N nodes a tree, E edges a tree, S state entries, P players, L most legal actions, M most plies,
-R rows of a batch, C cache entries.
+Axes: G slots, N nodes per tree, E edges per tree, S state entries, P players, L maximal number of legal actions,
+M maximal number of plies, R rows of a batch, C cache entries, K leaves per game.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def slot_dtype(players: int) -> np.dtype[Any]:
     return np.dtype(
         [
             ("status", np.uint8),
-            ("full", np.uint8),  # this move is searched in full
-            ("prepared", np.uint8),  # root noise is in place for this move
-            ("hold", np.uint8),  # wait for a decision after each search
-            ("searched", np.uint8),  # a tree for the present position stands ready
+            ("full", np.uint8),  # this move gets a full search
+            ("prepared", np.uint8),  # root noise of this move is set
+            ("hold", np.uint8),  # wait for `play` after each search
+            ("searched", np.uint8),  # the search of the current position is complete
             ("control", np.uint8),  # may not resign
             ("resigned", np.int8),  # seat that resigned, or -1
-            ("pending", np.int16),  # leaves that wait for the network
+            ("pending", np.int16),  # leaves that wait for evaluations
             ("nodes", np.int32),
             ("edges", np.int32),
             ("ply", np.int32),
-            ("budget", np.int32),  # visits of the root's children at which the move is chosen
+            ("budget", np.int32),  # visits of the root's children that complete the search
             ("version", np.int64),  # model version of the tree
-            ("versions", np.int64, (players,)),  # by seat; EXTERNAL where moves come from outside
+            ("versions", np.int64, (players,)),  # by seat; EXTERNAL for seats whose moves come through `play`
             ("scores", np.float32, (players,)),
         ],
         align=True,
@@ -45,12 +45,12 @@ def slot_dtype(players: int) -> np.dtype[Any]:
 
 
 class History(NamedTuple):
-    """What each slot has played, for its record."""
+    """Moves and searches of each slot's game, for its record."""
 
     moves: np.ndarray  # int32 [G, M]
     versions: np.ndarray  # int64 [G, M]; 0 where the move was not searched
     flags: np.ndarray  # uint8 [G, M]
-    counts: np.ndarray  # int32 [G, M], actions listed
+    counts: np.ndarray  # int32 [G, M], number of actions stored
     actions: np.ndarray  # int16 [G, M, L]
     visits: np.ndarray  # int32 [G, M, L]
     targets: np.ndarray  # float32 [G, M, L], sums to 1; all 0 when it equals the normalised visits
@@ -58,12 +58,12 @@ class History(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The batch in preparation."""
+    """Batch in preparation."""
 
     states: np.ndarray  # uint8 [R, packed_bytes]
     legal: np.ndarray  # int16 [R, L]
     versions: np.ndarray  # int64 [R]
-    entries: np.ndarray  # int32 [R], cache entry that waits for the row, or -1
+    entries: np.ndarray  # int32 [R], cache entry to fill from the row, or -1
 
 
 class Cache(NamedTuple):
@@ -77,26 +77,26 @@ class Cache(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """Everything a block owns."""
+    """Arrays owned by a block."""
 
     slots: np.ndarray  # slot_dtype [G]
-    words: np.ndarray  # uint64 [G, 1], random state
+    words: np.ndarray  # uint64 [G, 1], state of the random generator
     nodes: np.ndarray  # node_dtype [G, N]
     edges: np.ndarray  # edge_dtype [G, E]
     states: np.ndarray  # [G, N, S]
     pending_nodes: np.ndarray  # int32 [G, K]
     pending_rows: np.ndarray  # int32 [G, K]
-    past: np.ndarray  # uint64 [G, M], repetition keys of the positions a game has passed; [G, 1] where nobody asks
+    past: np.ndarray  # uint64 [G, M], repetition keys of earlier positions of the game; [G, 1] unless repetition=history
     noise: np.ndarray  # float64 [G, L], Gumbel variates of the root
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch
     weights: np.ndarray  # float64 [L], scratch
     counters: np.ndarray  # int64 [3]: simulations, cache hits, moves
-    schedule: np.ndarray  # int32 [2, m + 1, simulations], Gumbel's; rows: fast, full
+    schedule: np.ndarray  # int32 [2, m + 1, simulations], Gumbel visit schedules: fast, full
 
 
 def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndarray) -> tuple[Arena, History, Rows, Cache]:
-    """Return arrays for `slots` games. Trees have room for the worst case; untouched pages cost no memory."""
+    """Allocate arrays for `slots` games. Trees are sized for the worst case; untouched pages cost no memory."""
     spec = game.spec()
     nodes, legal, players = settings.node_capacity, spec.max_legal, spec.num_players
     plies, rows = spec.max_plies, slots * settings.leaves_per_game
@@ -144,6 +144,6 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
 
 
 def records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return zeroed records whose fields are attributes: compiled code sees them so anyway, plain Python by `recarray`."""
+    """Return zeroed records with fields as attributes: built in for compiled code, by `recarray` for plain Python."""
     array = np.zeros(shape, dtype=dtype)
     return array.view(np.recarray) if INTERPRETED else array

@@ -1,4 +1,4 @@
-"""A block of games searched together: the Python face of the compiled search.
+"""Block of games searched together: the Python interface of the compiled search.
 
     block = SearchBlock(game, settings, slots=256)
     for slot in range(256):
@@ -10,8 +10,7 @@
         for slot in block.finished():
             played = block.take(slot)
 
-Games of a block are independent: what one does depends on its seed and on evaluations, never on its neighbours. A block
-is not thread-safe; one caller at a time.
+Games of a block are independent: each depends on its seed and its evaluations only. A block is not thread-safe.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from zerofleet.search.tree import ROOT
 __all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
-MOST_VALUE = 1.001  # a mean of scores in [-1, 1], rounded
+MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,12 @@ class Leaves:
     """Leaves of one step. The arrays are views that the next `advance` overwrites."""
 
     batch: LeafBatch
-    versions: np.ndarray  # int64 [B], the model version each leaf wants
+    versions: np.ndarray  # int64 [B], model version for each leaf
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCounters:
-    """What a block has done since it was made."""
+    """Totals of a block since its creation."""
 
     simulations: int
     cache_hits: int
@@ -63,12 +62,12 @@ class SearchCounters:
 
 
 class SearchBlock:
-    """`slots` games, each with its own tree, seed and players."""
+    """Block of `slots` games, each with its own tree, seed and players."""
 
     def __init__(self, game: Game, settings: SearchSettings, *, slots: int) -> None:
-        """Allocate the block; compiled code loads on the first call that needs it.
+        """Allocate the block; compiled code is loaded at its first use.
 
-        Raises `ValueError` when the game cannot be searched with `settings.information`.
+        Raises `ValueError` if `settings.information` does not suit the game.
         """
         self.game = game
         self.settings = settings
@@ -88,13 +87,13 @@ class SearchBlock:
 
     @property
     def nbytes(self) -> int:
-        """Address space of the block's arrays in bytes; pages that no game reached cost no memory."""
+        """Address space of the block's arrays in bytes; untouched pages cost no memory."""
         groups: tuple[tuple[Any, ...], ...] = (self._arena, self._history, *self._mode.batch)
         return sum(array.nbytes for group in groups for array in group)
 
     @property
     def counters(self) -> SearchCounters:
-        """Totals since the block was made."""
+        """Totals since the creation of the block."""
         simulations, hits, moves = (int(n) for n in self._arena.counters)
         return SearchCounters(simulations, hits, moves)
 
@@ -111,11 +110,11 @@ class SearchBlock:
     ) -> None:
         """Begin a game in an idle slot.
 
-        `versions` names the model version of each seat, or `EXTERNAL` for a seat whose moves come through `play`. `opening`
-        is played first. A `position` (state_dtype [S]) takes the place of the game's start; the moves alone then do not
-        reproduce the game. With `hold` the slot waits for `play` after each search as well. Raises `IllegalMove` for an
-        opening that is not legal or ends the game, `ValueError` for a slot in use, a seed outside [0, 2^63), a wrong number
-        of seats or a version that cannot be; the slot then stays idle.
+        `versions` are the model versions by seat, or `EXTERNAL` for a seat whose moves come through `play`. `opening` is
+        played first. A `position` (state_dtype [S]) replaces the start of the game; the moves alone then do not reproduce
+        the game. With `hold` the slot also waits for `play` after each search. Raises `IllegalMove` for an opening that is
+        illegal or ends the game, `ValueError` for a slot in use, a seed outside [0, 2^63), a wrong number of seats or an
+        invalid version; the slot then stays idle.
         """
         record = self._record(slot)
         if record["status"] != IDLE:
@@ -145,15 +144,15 @@ class SearchBlock:
             raise IllegalMove(f"the opening {list(opening)} ends the game")
 
     def _record(self, slot: int) -> Any:
-        """Return a slot as compiled code sees it; raises `IndexError` where there is none."""
+        """Return the record of a slot; raises `IndexError` for an invalid slot."""
         if not 0 <= slot < len(self):
-            raise IndexError(f"there is no slot {slot}; this block has {len(self)} slots, numbered from 0")
+            raise IndexError(f"no slot {slot}; this block has {len(self)} slots, numbered from 0")
         return self._arena.slots[slot]
 
     def _check_versions(self, versions: Sequence[int]) -> None:
         seats = self.game.spec().num_players
         if len(versions) != seats:
-            raise ValueError(f"{len(versions)} versions for {seats} seats")
+            raise ValueError(f"got {len(versions)} versions for {seats} seats; want one per seat")
         for version in versions:
             if version < 1 and version != kernel.EXTERNAL:
                 raise ValueError(f"version {version} is neither a model version (1 and up) nor EXTERNAL ({kernel.EXTERNAL})")
@@ -172,9 +171,9 @@ class SearchBlock:
             self._history.moves[slot, ply] = action
 
     def advance(self) -> Leaves:
-        """Search every slot until it waits for evaluations, for a move, or is finished; return the leaves.
+        """Run every slot until it waits for evaluations or a move, or is finished; return the leaves.
 
-        While leaves wait, calling again returns the same ones.
+        Idempotent until `absorb`: the same leaves are returned.
         """
         if not self._used:
             self._used = self._mode.advance(self.game, self._compiled, self._arena, self._history)
@@ -183,12 +182,12 @@ class SearchBlock:
         return Leaves(batch, rows.versions[: self._used])
 
     def absorb(self, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
-        """Take in the evaluations of the last leaves: policy [B, L], value [B, P] (player to move first).
+        """Absorb the evaluations of the last leaves: policy [B, L], value [B, P] (player to move first).
 
-        With `information=predict` also the extra head `opponents`, [B, A]; other heads are ignored. A policy need not sum to
-        1; one of zeros counts as uniform. Raises `ValueError` when the shapes are not those of the leaves, for a policy or
-        head with a number that is negative or not finite, and for a value outside [-1, 1]; the block then still waits for the
-        same leaves.
+        `information=predict` also requires the extra head `opponents`, [B, A]; other heads are ignored. Policies are
+        normalised; one of zeros counts as uniform. Raises `ValueError` for shapes that differ from the leaves, a policy or
+        head with a negative or non-finite number, or a value outside [-1, 1]; the block then still waits for the same
+        leaves.
         """
         players = self.game.spec().num_players
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
@@ -203,11 +202,11 @@ class SearchBlock:
         self._used = 0
 
     def finished(self) -> list[int]:
-        """Return the slots whose game is over."""
+        """Return the slots with a finished game."""
         return self._with_status(FINISHED)
 
     def waiting(self) -> list[int]:
-        """Return the slots that wait for `play`: an external seat is to move, or a held search is done."""
+        """Return the slots that wait for `play`: an external seat is to move, or a held search is complete."""
         return self._with_status(WAITING)
 
     def idle(self) -> list[int]:
@@ -215,24 +214,24 @@ class SearchBlock:
         return self._with_status(IDLE)
 
     def searching(self) -> list[int]:
-        """Return the slots with a search under way."""
+        """Return the slots with a search in progress."""
         return self._with_status(SEARCHING)
 
     def _with_status(self, status: int) -> list[int]:
         return np.flatnonzero(self._arena.slots["status"] == status).tolist()
 
     def state(self, slot: int) -> core.State:
-        """Return a copy of the slot's present position."""
+        """Return a copy of the slot's current position."""
         self._record(slot)
         state: core.State = self._arena.states[slot, ROOT].copy()
         return state
 
     def moves(self, slot: int) -> list[int]:
-        """Return the moves played so far in a slot, the opening included."""
+        """Return the moves played so far in a slot, including the opening."""
         return [int(move) for move in self._history.moves[slot, : self._record(slot)["ply"]]]
 
     def play(self, slot: int, action: int) -> None:
-        """Play a move in a waiting slot. Raises `IllegalMove` with the legal moves, `ValueError` if it does not wait."""
+        """Play a move in a waiting slot. Raises `IllegalMove` with the legal moves, `ValueError` for a slot not waiting."""
         record = self._record(slot)
         if record["status"] != WAITING:
             raise ValueError(f"slot {slot} does not wait for a move")
@@ -242,21 +241,21 @@ class SearchBlock:
         if not len(found):
             raise IllegalMove(f"action {action} is not legal here; legal: {edges['action'].tolist()}")
         if record["searched"]:
-            choose_move(self._arena, slot, self._compiled)  # leaves the target's weights for the history
+            choose_move(self._arena, slot, self._compiled)  # writes the target's weights for the history
         edge = int(root["edge_start"] + found[0])
         kernel.commit(self.game, self._arena, self._history, slot, self._compiled, edge)
 
     def set_versions(self, slot: int, versions: Sequence[int]) -> None:
-        """Let a slot's seats use other model versions from their next move on. Raises `ValueError` as `begin` does."""
+        """Set the model versions of a slot's seats from their next move on. Raises `ValueError` like `begin`."""
         self._check_versions(versions)
         self._record(slot)["versions"][:] = versions
 
     def versions(self, slot: int) -> tuple[int, ...]:
-        """Return the model version each seat of a slot uses for its next search."""
+        """Return the model versions of a slot's seats for their next searches."""
         return tuple(self._record(slot)["versions"].tolist())
 
     def set_resign_threshold(self, threshold: float) -> None:
-        """Change the value at which players resign; -1 never resigns. Takes effect at the next move.
+        """Set the value at which players resign; -1: never. Takes effect at the next move.
 
         Raises `ValueError` for a threshold outside [-1, 1].
         """
@@ -265,14 +264,14 @@ class SearchBlock:
         self._compiled = self._compiled._replace(resign_threshold=float(threshold))
 
     def abandon(self, slot: int) -> None:
-        """Forget a slot's game. Only between `absorb` and the next `advance`; raises `ValueError` while leaves wait."""
+        """Discard a slot's game, between `absorb` and the next `advance`; raises `ValueError` while leaves wait."""
         record = self._record(slot)
         if self._used:
             raise ValueError("leaves of this block wait for evaluations; absorb them first")
         record["status"] = IDLE
 
     def take(self, slot: int) -> PlayedGame:
-        """Return a finished game and free its slot. Raises `ValueError` when it is not finished."""
+        """Return a finished game and free its slot. Raises `ValueError` if it is not finished."""
         record = self._record(slot)
         if record["status"] != FINISHED:
             raise ValueError(f"the game of slot {slot} is not over")
@@ -293,7 +292,7 @@ class SearchBlock:
         return played
 
     def analysis(self, slot: int) -> RootAnalysis:
-        """Return the searched root of a slot. Raises `ValueError` when its position was not evaluated."""
+        """Return the searched root of a slot. Raises `ValueError` if its position is not evaluated."""
         record = self._record(slot)
         if self._arena.nodes[slot, ROOT]["visits"] == 0 or record["status"] in (FINISHED, IDLE):
             raise ValueError(f"slot {slot} holds no searched position")
@@ -301,7 +300,7 @@ class SearchBlock:
 
 
 def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) -> None:
-    """Copy the head `opponents` into `likelihood`; raises `ValueError` where it is missing or unsound."""
+    """Copy the head `opponents` into `likelihood`; raises `ValueError` if it is missing or invalid."""
     if not extra_heads or extra_heads[0].shape != likelihood.shape:
         got = [head.shape for head in extra_heads]
         raise ValueError(f"information=predict needs the head `opponents`, {likelihood.shape}; got {got}")
@@ -311,14 +310,14 @@ def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) 
 
 
 def _require(name: str, answer: np.ndarray, good: np.ndarray, wanted: str) -> None:
-    """Refuse an answer of the network of which not every number is `good` (bool, of the same shape)."""
+    """Raise `ValueError` unless all entries of an output of the network are `good` (bool, same shape)."""
     if not good.all():
         leaf = int(np.flatnonzero(~good.all(axis=1))[0])
-        raise ValueError(f"the {name} of leaf {leaf} is {answer[leaf].tolist()}; wanted {wanted}")
+        raise ValueError(f"the {name} of leaf {leaf} is {answer[leaf].tolist()}; want {wanted}")
 
 
 def _schedule(game: Game, settings: SearchSettings) -> np.ndarray:
-    """Return Gumbel's visit schedule of the fast and the full budget, int32 [2, m + 1, simulations]."""
+    """Return the Gumbel visit schedules of the fast and the full budget, int32 [2, m + 1, simulations]."""
     if settings.root_policy != "gumbel":
         return np.zeros((2, 1, 1), dtype=np.int32)
     most = min(settings.gumbel_considered, game.spec().max_legal)

@@ -1,4 +1,4 @@
-"""Evaluation cache of a block: positions seen before, and positions another game is waiting for, cost no new row."""
+"""Evaluation cache of a block: positions evaluated before, or in flight for another game, need no new row."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EMPTY, FILLED = -2, -1
 
 @lean
 def find(cache: Cache, key: Any, version: int) -> tuple[int, bool]:
-    """Return the entry a position belongs to, and whether it already holds, or waits for, just that evaluation."""
+    """Return the entry of a position, and whether it holds or waits for that evaluation."""
     entry = int(key & np.uint64(cache.keys.shape[0] - 1))
     return entry, cache.row[entry] != EMPTY and cache.keys[entry] == key and cache.versions[entry] == version
 
 
 @lean
 def fill(cache: Cache, entry: int, policy: np.ndarray, value: np.ndarray) -> None:
-    """Store an evaluation that has arrived: policy float32 [L], value float32 [P] (player to move first)."""
+    """Store an evaluation: policy float32 [L], value float32 [P] (player to move first)."""
     copy(policy, cache.policy[entry])
     copy(value, cache.value[entry])
     cache.row[entry] = FILLED

@@ -1,4 +1,4 @@
-"""`SearchSettings` as compiled code reads them: a tuple of numbers."""
+"""Settings of the search for compiled code: `SearchSettings` as a tuple of numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CUT_NOTHING, CUT_PATH, CUT_HISTORY = range(3)
 
 
 class CompiledSettings(NamedTuple):
-    """The settings that compiled code needs, each under its name; flags are 0 or 1."""
+    """Settings used by compiled code, under their names; flags are 0 or 1."""
 
     simulations: int
     fast_simulations: int
@@ -41,7 +41,7 @@ class CompiledSettings(NamedTuple):
 
 
 def compile_settings(settings: SearchSettings) -> CompiledSettings:
-    """Return the settings as numbers whose types do not depend on their values: code is compiled once for all of them."""
+    """Convert the settings to numbers of fixed types, so that code is compiled once for all values."""
     repetition = ("off", "path", "history").index(settings.repetition)
     keeps = settings.root_policy != "gumbel" and settings.information == "open" and repetition != CUT_PATH
     values = settings.model_dump() | {

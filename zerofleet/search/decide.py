@@ -28,7 +28,7 @@ def temperature_at(settings: CompiledSettings, ply: int) -> float:
 
 @lean
 def root_value(nodes: Any, edges: Any, out: np.ndarray) -> None:
-    """Write the root's mean value, its own evaluation included, into `out` (float32 [P], seat order)."""
+    """Write the root's mean value, including its own evaluation, into `out` (float32 [P], seat order)."""
     root = nodes[ROOT]
     for player in range(out.shape[0]):
         total = float(root.value[player])
@@ -41,7 +41,7 @@ def root_value(nodes: Any, edges: Any, out: np.ndarray) -> None:
 def best_edge(nodes: Any, edges: Any) -> int:
     """Return the root's most visited edge; ties go to the higher mean for the mover, then to the lower action.
 
-    Where nothing was visited it is the edge with the largest prior.
+    Without visits it is the edge with the largest prior.
     """
     root = nodes[ROOT]
     player = root.to_move
@@ -79,10 +79,10 @@ def _sample(weights: np.ndarray, count: int, temperature: float, word: np.ndarra
 
 @lean
 def choose_move(arena: Arena, g: int, settings: CompiledSettings) -> int:
-    """Return the root edge to play, leaving the weights of the policy target in `arena.weights`.
+    """Return the root edge to play, and write the weights of the policy target to `arena.weights`.
 
-    PUCT: by visits (forced ones pruned) and temperature; by the priors if there was no search. Gumbel: the winner of
-    sequential halving.
+    PUCT: by visits (forced playouts pruned) and temperature; by priors without a search. Gumbel: the winner of sequential
+    halving.
     """
     slot = arena.slots[g]
     nodes, edges, weights = arena.nodes[g], arena.edges[g], arena.weights
@@ -105,9 +105,9 @@ def choose_move(arena: Arena, g: int, settings: CompiledSettings) -> int:
 
 @lean
 def note_search(arena: Arena, history: History, g: int, settings: CompiledSettings) -> bool:
-    """Write the search of the present ply into the history; return whether the mover resigns.
+    """Write the search of the current ply to the history; return whether the mover resigns.
 
-    `arena.weights` holds the policy target's weights, as `choose_move` leaves them.
+    `arena.weights` holds the policy target's weights from `choose_move`.
     """
     slot = arena.slots[g]
     nodes, edges = arena.nodes[g], arena.edges[g]

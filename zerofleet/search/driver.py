@@ -1,4 +1,4 @@
-"""Driving a block with an evaluator."""
+"""One step of a block with an evaluator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["step"]
 async def step(block: SearchBlock, evaluator: Evaluator) -> int:
     """Advance the block, evaluate its leaves and absorb the evaluation; return the number of leaves (0: nothing to search).
 
-    Raises what the evaluator raises; the block then still waits for the same leaves, and `step` may be called again.
-    Cancellation: likewise.
+    Propagates the evaluator's exceptions; the block then still waits for the same leaves, and `step` can be retried.
+    Cancellation: the same.
     """
     leaves = block.advance()
     if not len(leaves.batch):

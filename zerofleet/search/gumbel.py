@@ -1,7 +1,7 @@
 """Gumbel root: sampling without replacement, sequential halving, and the improved policy as target.
 
 Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", sections 3 and 4, appendix D; visits are
-scheduled as in its published code: by a table of how many visits the next considered action must already have.
+scheduled as in its published code, by a table of the visits that the next considered action must already have.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TINY = 1e-8  # keeps the logarithm of a prior that was rounded to zero finite
 
 
 def considered_visits(most_considered: int, most_simulations: int) -> np.ndarray:
-    """Return int32 [most_considered + 1, most_simulations]: row m, column t is how many visits the action that
-    simulation t goes to must have, when m actions are considered at first."""
+    """Return int32 [most_considered + 1, most_simulations]: row m, column t is the number of visits that the action of
+    simulation t must already have, if m actions are considered initially."""
     table = np.zeros((most_considered + 1, most_simulations), dtype=np.int32)
     for considered in range(1, most_considered + 1):
         table[considered] = _schedule(considered, most_simulations)
@@ -31,7 +31,7 @@ def considered_visits(most_considered: int, most_simulations: int) -> np.ndarray
 
 
 def _schedule(considered: int, simulations: int) -> np.ndarray:
-    """Return the schedule of one budget: phases in which the better half of the actions share the visits evenly."""
+    """Return the schedule of one budget: each phase visits the remaining actions equally, then keeps the better half."""
     if considered <= 1:
         return np.arange(simulations, dtype=np.int32)
     phases = math.ceil(math.log2(considered))
@@ -63,7 +63,7 @@ def _sigma(settings: CompiledSettings, most_visits: int, value: float) -> float:
 
 @lean
 def _mixed_value(nodes: Any, edges: Any) -> float:
-    """Return v_mix, the value for the mover of a root action without visits (appendix D)."""
+    """Return v_mix, the value of an unvisited root action for the mover (appendix D)."""
     root = nodes[ROOT]
     player = root.to_move
     mass, weighted, visits = 0.0, 0.0, 0
@@ -79,10 +79,10 @@ def _mixed_value(nodes: Any, edges: Any) -> float:
 
 @lean
 def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledSettings, wanted_visits: int) -> int:
-    """Return the root edge with `wanted_visits` (flights included) whose noise + logit + sigma(q) is highest.
+    """Return the root edge with `wanted_visits` (including flights) whose noise + logit + sigma(q) is highest.
 
-    `noise` (float64 [>= edges of the root]) holds the Gumbel variates. With `wanted_visits` < 0 the choice is among the
-    most visited edges: the action to play.
+    `noise` (float64 [>= edges of the root]) holds the Gumbel variates. `wanted_visits` < 0 selects among the most visited
+    edges: the action to play.
     """
     root = nodes[ROOT]
     player = root.to_move

@@ -1,4 +1,4 @@
-"""Searches of a finished game, read from the memory of its slot."""
+"""Searches of a finished game, read from its slot."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The life of a slot, compiled: search, wait for the network, move, and begin the next search.
+"""Compiled life cycle of a slot: search, wait for the network, move, next search.
 
 IDLE --begin--> SEARCHING --leaf needs the network--> SEARCHING with pending leaves --absorb--> SEARCHING
                     |  ^                                             | budget reached
-                    |  +------------------- the game goes on <-------+--- move is played ---> FINISHED
+                    |  +------------------- game continues <---------+--- move is played ---> FINISHED
                     +--- the seat to move is EXTERNAL, or the slot holds after each search ---> WAITING
 """
 
@@ -38,12 +38,12 @@ from zerofleet.search.tree import (
 __all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "settle"]
 
 EXTERNAL = -1
-NO_SEARCH = -1  # budget of a move where there is nothing to decide: less than the visits of any root, evaluated or not
+NO_SEARCH = -1  # budget of a forced move: below the visits of any root, evaluated or not
 
 
 @lean
 def new_tree(game: Any, arena: Arena, g: int) -> None:
-    """Forget slot g's tree; its root is the position in `arena.states[g, 0]`."""
+    """Reset slot g's tree to a root with the position in `arena.states[g, 0]`."""
     slot = arena.slots[g]
     slot.nodes = 0
     slot.edges = 0
@@ -52,7 +52,7 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
 
 @lean
 def begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> None:
-    """Prepare the search of the position at slot g's root, or let the slot wait for its move or end."""
+    """Start the search of slot g's root position, or set the slot to WAITING or FINISHED."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
     slot.searched = 0
@@ -77,7 +77,7 @@ def begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> N
 
 @lean
 def settle(game: Any, arena: Arena, history: History, g: int, settings: CompiledSettings) -> None:
-    """The budget of slot g is reached: wait for a decision, resign, or play."""
+    """Complete the search of slot g at its budget: wait for a decision, resign, or play."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
     if slot.budget == NO_SEARCH:
@@ -93,9 +93,9 @@ def settle(game: Any, arena: Arena, history: History, g: int, settings: Compiled
 
 @lean
 def commit(game: Any, arena: Arena, history: History, g: int, settings: CompiledSettings, edge: int) -> None:
-    """Play a root edge in slot g and begin the next move. A search goes into the history first, and may resign.
+    """Play a root edge in slot g and begin the next move. A search is written to the history first, and may resign.
 
-    A held slot does as it is told: it never resigns.
+    A held slot never resigns.
     """
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
@@ -123,7 +123,7 @@ def commit(game: Any, arena: Arena, history: History, g: int, settings: Compiled
 
 @inlined
 def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
-    """Run simulations of slot g until it waits for the network or its budget is reached; return the rows used."""
+    """Run simulations of slot g until it waits for the network or reaches its budget; return the rows used."""
     slot = arena.slots[g]
     tree = tree_of(arena, g)
     root = tree.nodes[ROOT]
@@ -132,7 +132,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
         index = descend(game, tree, slot, settings, arena.schedule)
         node = tree.nodes[index]
         if node.kind == PENDING:
-            break  # every way leads to a leaf that waits already
+            break  # selection reached a pending leaf
         simulations += 1
         if settings.repetition and node.kind == UNEXPANDED and index != ROOT:
             cut_repetition(game, tree, slot, settings, index)
@@ -149,7 +149,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
 
 @lean
 def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
-    """Run every searching slot until it waits for the network; return how many rows the batch has."""
+    """Run every searching slot until it waits for the network; return the number of rows of the batch."""
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
@@ -164,7 +164,7 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
 
 @lean
 def absorb(arena: Arena, batch: tuple[Rows, Cache], used: int, policy: np.ndarray, value: np.ndarray) -> None:
-    """Give every waiting leaf its evaluation: policy float32 [R, L], value float32 [R, P], player to move first."""
+    """Write the evaluations to the pending leaves: policy float32 [R, L], value float32 [R, P], player to move first."""
     rows, cache = batch
     for row in range(used):
         if rows.entries[row] >= 0:

@@ -1,9 +1,9 @@
-"""The compiled search that a game and its settings call for, behind one face.
+"""Selection of the compiled search by game and settings, behind one interface.
 
-information   module        memory beside the trees
+information   module        memory in addition to the trees
 open          kernel        Cache: evaluations by position
-determinise   determinise   Worlds: a deal for each simulation
-predict       predict       Worlds: the plays that each node foresees
+determinise   determinise   Worlds: a determinisation for each simulation
+predict       predict       Worlds: the predicted plays of each node
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _NEEDED = {"open": (), "predict": ("determinise", "foresee", "play_foreseen"), "
 
 
 class SearchMode(Protocol[Memory_contra]):
-    """Two compiled functions that alternate, with evaluations in between: a module of the table above."""
+    """Pair of compiled functions that alternate, with evaluations in between: a module of the table above."""
 
     def advance(
         self, game: Game, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Memory_contra]
     ) -> int:
-        """Run every searching slot until it waits for the network; return how many rows the batch has."""
+        """Run every searching slot until it waits for the network; return the number of rows of the batch."""
         ...
 
     def absorb(self, arena: Arena, batch: tuple[Rows, Memory_contra], used: int, policy: np.ndarray, value: np.ndarray) -> None:
-        """Give the rows their evaluations: policy float32 [R, L], value float32 [R, P], player to move first."""
+        """Write the evaluations of the rows: policy float32 [R, L], value float32 [R, P], player to move first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BlockMode(Generic[Memory]):
-    """A mode with the memory of one block."""
+    """Search mode with the memory of one block."""
 
     mode: SearchMode[Memory]
     batch: tuple[Rows, Memory]
 
     @property
     def worlds(self) -> Worlds | None:
-        """The memory of a search with hidden information."""
+        """Memory of a search with hidden information, else None."""
         memory = self.batch[1]
         return memory if isinstance(memory, Worlds) else None
 
@@ -70,9 +70,9 @@ _HIDDEN: dict[str, SearchMode[Worlds]] = {"predict": predict, "determinise": det
 
 
 def mode_for(game: Game, settings: SearchSettings, rows: Rows, cache: Cache) -> BlockMode[Cache] | BlockMode[Worlds]:
-    """Return the mode that searches the game in a block with these arrays. Raises `ValueError` where none would be sound.
+    """Return the search mode of a block with these arrays; raises `ValueError` if it does not suit the game.
 
-    Without simulations nothing is searched, so nothing can be given away: the mode does not matter then.
+    Without simulations any setting suits, since no search can leak hidden information.
     """
     if settings.simulations:
         _require_sound(game, settings)
@@ -86,10 +86,10 @@ def _require_sound(game: Game, settings: SearchSettings) -> None:
     name, secrets, mode = game.spec().name, game.spec().information, settings.information
     if mode == "open" and secrets != "perfect":
         raise ValueError(
-            f"{name} is a game of {secrets} information; a search of the position as it is would see what the player does not. "
+            f"{name} is a game of {secrets} information; an open search would use what is hidden from the player. "
             "Set information=determinise, information=predict, or simulations=0"
         )
     if mode != "open" and secrets == "perfect":
-        raise ValueError(f"nothing in {name} is hidden, so information={mode} has nothing to do; set information=open")
+        raise ValueError(f"{name} is a game of perfect information, so information={mode} does not apply; set information=open")
     if missing := [rule for rule in _NEEDED[mode] if not core.has_rule(type(game), rule)]:
-        raise ValueError(f"{name} has no rule {', '.join(missing)}, which information={mode} needs")
+        raise ValueError(f"{name} has no rule {', '.join(missing)}; information={mode} needs it")

@@ -1,10 +1,10 @@
-"""The search of single positions: each begins with an empty tree, and its root is read when the budget is used.
+"""Search of single positions, each with a new tree, whose root is the result.
 
     analysis = await search_position(game, evaluator, moves, settings=settings, version=7, seed=0)
     analysis.best_action, analysis.value, analysis.principal_variation
 
-Players and agents, analysis for people, and the measurement of accuracy search like this; self-play and matches, which go on
-from move to move, drive a `SearchBlock` of their own.
+Used by players, agents, analysis and the measurement of accuracy; self-play and matches, which play whole games, drive a
+`SearchBlock` directly.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from zerofleet.search.settings import SearchSettings
 
 __all__ = ["search_position", "search_positions", "search_state"]
 
-SLOTS = 128  # positions searched at once: large requests
+SLOTS = 128  # positions searched together, for large requests
 
 
 async def search_position(
     game: Game, evaluator: Evaluator, moves: Sequence[int], *, settings: SearchSettings, version: int, seed: int
 ) -> RootAnalysis:
-    """Return the searched position after `moves` of the game with that seed; see `search_positions`.
+    """Search the position after `moves` of the game with this seed; see `search_positions`.
 
     Cancellation: nothing is kept.
     """
@@ -43,15 +43,15 @@ async def search_positions(
     version: int,
     seed: int,
 ) -> list[RootAnalysis]:
-    """Return the searched positions, each given by the moves that lead there, evaluated with one version of a model.
+    """Search positions, each given by the moves that lead to it, with one version of a model.
 
-    What is found in a position does not depend on the others. The search runs in a thread, so that it does not hold up the
-    event loop. Raises `IllegalMove` for moves that are not legal or end the game, and what the evaluator raises.
+    Results are independent of each other. The search runs in a thread, so that it does not block the event loop. Raises
+    `IllegalMove` for moves that are illegal or end the game; the evaluator's exceptions propagate.
     Cancellation: nothing is kept.
     """
     block = await asyncio.to_thread(SearchBlock, game, settings, slots=min(SLOTS, max(1, len(positions))))
     waiting = list(enumerate(positions))
-    numbers: dict[int, int] = {}  # of the positions, by slot
+    numbers: dict[int, int] = {}  # index of the position, by slot
     found: dict[int, RootAnalysis] = {}
 
     def fill_and_advance() -> None:
@@ -62,7 +62,7 @@ async def search_positions(
 
     while len(found) < len(positions):
         await asyncio.to_thread(fill_and_advance)
-        await step(block, evaluator)  # finds the leaves ready
+        await step(block, evaluator)  # returns the same leaves at once
         for slot in block.waiting():
             found[numbers[slot]] = block.analysis(slot)
             block.abandon(slot)
@@ -79,10 +79,11 @@ def search_state(
     seed: int,
     is_time_up: Callable[[], bool] = lambda: False,
 ) -> RootAnalysis:
-    """Return the searched position of a state, whatever moves led there; runs in the calling thread.
+    """Search a state, independent of the moves that led to it; runs in the calling thread.
 
-    `is_time_up` is called before each evaluation. Once it returns true, the search ends with the tree as it stands, after the
-    evaluation of the root at the earliest. Raises `IllegalMove` for a position that is over, and what `evaluate` raises.
+    `is_time_up` is called before each evaluation. Once it returns true the search stops with its current tree, after the
+    evaluation of the root at the earliest. Raises `IllegalMove` for a position that is over; exceptions of `evaluate`
+    propagate.
     """
     block = SearchBlock(game, settings, slots=1)
     block.begin(0, seed=seed, versions=_seats(game, version), position=state, hold=True)

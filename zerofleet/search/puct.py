@@ -1,7 +1,7 @@
 """PUCT selection, forced playouts and target pruning.
 
-Sources: Silver et al. 2018 (AlphaZero), pseudocode; Wu 2019 (KataGo), sections 3.2; first-play urgency as in Leela Zero.
-Every value here is read for the player to move at the node.
+Sources: Silver et al. 2018 (AlphaZero), pseudocode; Wu 2019 (KataGo), section 3.2; first-play urgency as in Leela Zero.
+All values here are for the player to move at the node.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select
 
 @lean
 def exploration(settings: CompiledSettings, visits: int) -> float:
-    """Return c(N) * sqrt(N), the factor of `prior / (1 + n)`, for a node with N visits (those in flight included)."""
+    """Return c(N) * sqrt(N), the factor of `prior / (1 + n)`, for a node with N visits (including flights)."""
     return (settings.puct_init + math.log((1.0 + visits + settings.puct_base) / settings.puct_base)) * math.sqrt(visits)
 
 
 @lean
 def mean_value(edge: Any, player: int, virtual_loss: float) -> float:
-    """Return the mean of an edge with visits or flights for `player`; each flight counts as `virtual_loss` losses."""
+    """Return the mean value of an edge with visits or flights for `player`; each flight counts as `virtual_loss` losses."""
     flight = edge.flight
     return (edge.value[player] - virtual_loss * flight) / (edge.visits + flight)  # type: ignore[no-any-return]
 
 
 @lean
 def settled_mean(edge: Any, player: int) -> float:
-    """Return the mean of a visited edge for `player`, flights left out."""
+    """Return the mean value of a visited edge for `player`, without flights."""
     return edge.value[player] / edge.visits  # type: ignore[no-any-return]
 
 
 @lean
 def forced_visits(settings: CompiledSettings, prior: float, children_visits: int) -> float:
-    """Return how many visits a root child must have once it has one: sqrt(k P N) (Wu 2019, 3.2)."""
+    """Return the minimal number of visits of a visited root child: sqrt(k P N) (Wu 2019, 3.2)."""
     return math.sqrt(settings.forced_playouts * prior * children_visits)
 
 
 @inlined
 def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, force: bool) -> int:
-    """Return the edge that PUCT follows from an expanded node; ties go to the lower action.
+    """Return the edge that PUCT selects at an expanded node; ties go to the lower action.
 
-    An unvisited edge is worth the node's mean value less `fpu_reduction * sqrt(visited prior mass)`. Those edges differ
-    in prior only, so the best of them is the one with the largest prior and one pass suffices. With `force`, a root edge
-    below its forced visits comes first.
+    An unvisited edge has the node's mean value minus `fpu_reduction * sqrt(visited prior mass)`. Unvisited edges differ in
+    prior only, so the best of them has the largest prior and one pass suffices. With `force`, a root edge below its forced
+    visits is selected first.
     """
     node = nodes[index]
     player = node.to_move
@@ -87,8 +87,8 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
 def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, weights: np.ndarray) -> None:
     """Write root visits without forced playouts into `weights` (float64 [>= edges of the root]).
 
-    From every edge but the most visited, up to its forced visits are taken as long as its PUCT score with fewer visits
-    stays below the most visited one's; what is left with a single visit is dropped (Wu 2019, 3.2).
+    Every edge but the most visited loses up to its forced visits while its PUCT score with fewer visits stays below that of
+    the most visited one; edges left with a single visit are dropped (Wu 2019, 3.2).
     """
     root = nodes[ROOT]
     player = root.to_move

@@ -1,11 +1,11 @@
-"""Positions that recur: where a search would run in circles it stops, and takes the scores as they stand.
+"""Repetition cutting: a recurring position is a leaf with its current scores.
 
-    path       A -> B -> C -> A      the second A is worth `standing(A)`: no estimate, nobody is credited with anything to come
-    history    the game passed P, and below the root P is reached again: likewise
+    path       A -> B -> C -> A      the second A has the value `standing(A)`: realised scores, no estimate of the future
+    history    P occurred earlier in the game and recurs below the root: the same
 
-The position counts with its player to move (`games.core.repetition_key`). Source: Schulte 2021, section 4.1, after which
-the realised scores take the place of the network's estimate; in self-play the game's own history counts as well, so that
-no game goes round for ever.
+Positions are compared with their player to move (`games.core.repetition_key`). Source: Schulte 2021, section 4.1, where the
+realised scores replace the network's estimate; in self-play the history of the game counts as well, so that no game cycles
+without end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["cut_repetition", "remember"]
 
 @lean
 def cut_repetition(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, index: int) -> None:
-    """Give a new node its key, and end the search there if its position has been before; it is the last of its tree."""
+    """Set the key of a new node, the last of its tree, and make it a leaf if its position recurs."""
     node = tree.nodes[index]
     node.key = core.repetition_key(game, tree.states[index])
     if node.kind == OVER:
@@ -38,7 +38,7 @@ def cut_repetition(game: Any, tree: Tree, slot: Any, settings: CompiledSettings,
 
 @lean
 def _on_path(game: Any, tree: Tree, node: Any) -> bool:
-    """Return whether the position of a node stands on the way from the root to it."""
+    """Return whether the position of a node occurs on the path from the root to it."""
     index = node.parent
     while index != ROOT:
         if tree.nodes[index].key == node.key:
@@ -49,7 +49,7 @@ def _on_path(game: Any, tree: Tree, node: Any) -> bool:
 
 @lean
 def _in_past(past: np.ndarray, plies: int, key: np.uint64) -> bool:
-    """Return whether a key is among the first `plies` of the past."""
+    """Return whether a key is among the first `plies` keys of `past`."""
     found = False
     for ply in range(plies):
         found |= past[ply] == key
@@ -58,6 +58,6 @@ def _in_past(past: np.ndarray, plies: int, key: np.uint64) -> bool:
 
 @lean
 def remember(game: Any, state: np.ndarray, past: np.ndarray, ply: int, settings: CompiledSettings) -> None:
-    """Note the position before the move of a ply as passed."""
+    """Store the key of the position before the move of a ply."""
     if settings.repetition == CUT_HISTORY:
         past[ply] = core.repetition_key(game, state)

@@ -1,4 +1,4 @@
-"""A searched root as people and agents read it: moves with priors, visits and values, and the expected line.
+"""Result of a search: the root's moves with priors, visits and values, and the principal variation.
 
 Axes: n legal actions, P players.
 """
@@ -18,20 +18,20 @@ __all__ = ["RootAnalysis", "analyse_root"]
 
 @dataclass(frozen=True, slots=True)
 class RootAnalysis:
-    """A searched root."""
+    """Searched root."""
 
     to_move: int
     version: int
     actions: np.ndarray  # int32 [n], every legal action, ascending
-    priors: np.ndarray  # float32 [n], without noise's effect only where noise is off
+    priors: np.ndarray  # float32 [n], including root noise if it is on
     visits: np.ndarray  # int32 [n]
-    values: np.ndarray  # float32 [n], mean value for the player to move; nan where not visited
+    values: np.ndarray  # float32 [n], mean value for the player to move; nan if unvisited
     value: np.ndarray  # float32 [P], mean value of the root in seat order
-    principal_variation: tuple[int, ...]  # most visited line from the root; one move where information is hidden
+    principal_variation: tuple[int, ...]  # most visited line from the root; one move with hidden information
 
     @property
     def best_action(self) -> int:
-        """The most visited action, of those the best, of those the lowest; the likeliest one where nothing was searched."""
+        """Most visited action; ties go to the higher value, then the lower action. Without a search: the largest prior."""
         if self.principal_variation:
             return self.principal_variation[0]
         return int(self.actions[int(np.argmax(self.priors))])
@@ -44,7 +44,7 @@ class RootAnalysis:
 def analyse_root(arena: Arena, slot: int, *, alternates: bool) -> RootAnalysis:
     """Return the root of a slot, which must be evaluated.
 
-    `alternates`: every player's decisions stand in the tree, so the expected line goes on below the root.
+    `alternates`: the tree holds every player's decisions, so the principal variation continues below the root.
     """
     nodes, edges = arena.nodes[slot], arena.edges[slot]
     root = nodes[ROOT]

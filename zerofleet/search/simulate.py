@@ -1,4 +1,4 @@
-"""The parts of a simulation: from the root down to a leaf, and what becomes of the leaf."""
+"""Parts of a simulation: descent from the root to a leaf, request, evaluation and expansion of the leaf."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ __all__ = [
     "tree_of",
 ]
 
-ANSWERED = -1  # stands for the row of a pending leaf that needs none
+ANSWERED = -1  # row of a pending leaf that is already evaluated
 
 
 @lean
 def tree_of(arena: Arena, g: int) -> Tree:
-    """Return slot g's tree: views, made once and handed down, since each new view costs two atomic reference counts."""
+    """Return slot g's tree: views, created once and passed down, since each view costs two atomic reference counts."""
     return Tree(
         arena.nodes[g],
         arena.edges[g],
@@ -79,7 +79,7 @@ def evaluate(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> N
 
 @inlined
 def expand(tree: Tree, index: int) -> None:
-    """Open an evaluated node to the search, and count it."""
+    """Mark an evaluated node as expanded and back up its value."""
     node = tree.nodes[index]
     node.kind = EXPANDED
     backup(tree.nodes, tree.edges, index, node.value)
@@ -87,7 +87,7 @@ def expand(tree: Tree, index: int) -> None:
 
 @lean
 def expand_pending(tree: Tree, slot: Any) -> None:
-    """Expand every pending leaf, in the order in which they were found; all must be evaluated."""
+    """Expand all pending leaves, in the order of selection; all must be evaluated."""
     for i in range(slot.pending):
         index = tree.pending_nodes[i]
         release_flight(tree.nodes, tree.edges, index)
@@ -106,7 +106,7 @@ def all_answered(tree: Tree, slot: Any) -> bool:
 
 @lean
 def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
-    """Mix noise into the root's priors (full searches), or draw its Gumbel variates."""
+    """Mix noise into the root's priors (full searches), or sample its Gumbel variates."""
     slot.prepared = 1
     root = tree.nodes[ROOT]
     count = root.edge_count
@@ -130,7 +130,7 @@ def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
 
 @inlined
 def root_edge(tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.ndarray) -> int:
-    """Return the root's edge to follow; on the first call of a move the noise is put in place."""
+    """Return the selected root edge; the first call of a move also sets the noise."""
     if not slot.prepared:
         prepare_root(tree, slot, settings)
     if settings.gumbel:
@@ -144,7 +144,7 @@ def root_edge(tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.nd
 
 @inlined
 def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
-    """Return the node made by following an edge for the first time."""
+    """Return a new node for an edge followed for the first time."""
     state = tree.states[slot.nodes]
     copy(tree.states[index], state)
     core.play(game, state, wide(tree.edges[e].action))
@@ -155,7 +155,7 @@ def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
 
 @inlined
 def descend(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.ndarray) -> int:
-    """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
+    """Descend from the root to a node that is not expanded, created if necessary; return its index."""
     nodes, edges = tree.nodes, tree.edges
     index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
@@ -168,10 +168,10 @@ def descend(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, schedu
 
 @inlined
 def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
-    """Let a leaf wait for a row of the batch, a new one or another game's, or answer it from the cache.
+    """Assign a leaf to a row of the batch, new or shared with another game, or evaluate it from the cache.
 
-    Returns the rows used afterwards. With several leaves a game an answered leaf is pending all the same until the
-    others have their rows: what is searched must not depend on what the cache knows.
+    Return the number of rows used. With several leaves per game a cached leaf stays pending until the others are evaluated:
+    the search must not depend on the content of the cache.
     """
     rows, cache = batch
     entry = -1
@@ -189,7 +189,7 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
                 _wait(tree, slot, index, cache.row[entry])
             return used_rows
         if cache.row[entry] >= 0:
-            entry = -1  # the entry waits for another position; this one goes uncached
+            entry = -1  # the entry is reserved for another position; this one is not cached
         else:
             cache.keys[entry] = key
             cache.versions[entry] = slot.version
@@ -206,7 +206,7 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
 
 @inlined
 def _wait(tree: Tree, slot: Any, index: int, row: int) -> None:
-    """Note that a leaf waits for a row, or only for the game's other leaves (`ANSWERED`)."""
+    """Mark a leaf as pending on a row, or only on the game's other leaves (`ANSWERED`)."""
     tree.nodes[index].kind = PENDING
     tree.pending_nodes[slot.pending] = index
     tree.pending_rows[slot.pending] = row

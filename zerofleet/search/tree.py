@@ -1,11 +1,11 @@
 """Search trees of many games in flat arrays: creation, backup and reuse.
 
-Each slot of a block owns one tree: a row of `nodes`, of `edges` and of `states`. A node is a position, an edge a legal
-action of it. A node's edges stand side by side from `edge_start` on, in ascending order of action; nodes and their edges
-are appended in the order of creation, so a parent always stands before its children.
+Each slot of a block owns one tree: a row of `nodes`, of `edges` and of `states`. A node is a position, an edge one of its
+legal actions. A node's edges are contiguous from `edge_start` on, in ascending order of action; nodes and their edges are
+appended in the order of creation, so a parent always precedes its children.
 
-Point of view. Values are vectors in *seat order*, one entry a player, and are never negated. The player who chooses at a
-node looks at their own entry of its edges:
+Point of view. Values are vectors in *seat order*, one entry per player, and are never negated. The player to move at a node
+reads their own entry of its edges:
 
             A   player 0 to move: compares edges by value[0]
            / \\
@@ -13,7 +13,7 @@ node looks at their own entry of its edges:
               |
               D   evaluated as v = (0.3, -0.3)
 
-  backup of D adds v as it stands to edge C->D and to edge A->C. A prefers C when the mean of value[0] on A->C is high.
+  backup of D adds v unchanged to edge C->D and to edge A->C. A prefers C when the mean of value[0] on A->C is high.
   With two zero-sum players this is AlphaZero's search; with more it is max^n (Luckhardt and Irani 1986).
 
 Axes: G slots, N nodes, E edges, S state entries, P players.
@@ -54,17 +54,17 @@ UNEXPANDED, PENDING, EXPANDED, OVER = range(4)
 
 
 def node_dtype(players: int) -> np.dtype[Any]:
-    """Return the record of a node for a game of that many players."""
+    """Return the record of a node for a number of players."""
     return np.dtype(
         [
             ("value", np.float32, (players,)),  # network value, or scores when OVER; seat order
             ("key", np.uint64),  # repetition key, where repetition matters
-            ("visits", np.int32),  # backups that passed through or began here
+            ("visits", np.int32),  # backups through or from here
             ("parent", np.int32),
             ("parent_edge", np.int32),
             ("edge_start", np.int32),
             ("edge_count", np.int32),
-            ("flight", np.int16),  # leaves at or below that wait for the network
+            ("flight", np.int16),  # pending leaves at or below
             ("to_move", np.int8),
             ("kind", np.uint8),
         ],
@@ -73,7 +73,7 @@ def node_dtype(players: int) -> np.dtype[Any]:
 
 
 def edge_dtype(players: int) -> np.dtype[Any]:
-    """Return the record of an edge for a game of that many players."""
+    """Return the record of an edge for a number of players."""
     return np.dtype(
         [
             ("value", np.float32, (players,)),  # sum of backed-up values, seat order
@@ -81,44 +81,44 @@ def edge_dtype(players: int) -> np.dtype[Any]:
             ("visits", np.int32),
             ("child", np.int32),
             ("action", np.int16),
-            ("flight", np.int16),  # leaves below that wait for the network
+            ("flight", np.int16),  # pending leaves below
         ],
         align=True,
     )
 
 
 class Tree(NamedTuple):
-    """The tree of one slot: rows of the block's arrays. `slot.nodes` and `slot.edges` say how much is in use."""
+    """Tree of one slot: rows of the block's arrays, used up to `slot.nodes` and `slot.edges`."""
 
     nodes: np.ndarray  # node_dtype [N]
     edges: np.ndarray  # edge_dtype [E]
     states: np.ndarray  # spec.state_dtype [N, S]
     past: np.ndarray  # uint64 [M], repetition keys of the positions before the root
     noise: np.ndarray  # float64 [L], Gumbel variates of the root
-    word: np.ndarray  # uint64 [1], random state
-    pending_nodes: np.ndarray  # int32 [K], leaves that wait for the network
+    word: np.ndarray  # uint64 [1], state of the random generator
+    pending_nodes: np.ndarray  # int32 [K], pending leaves
     pending_rows: np.ndarray  # int32 [K], their rows in the batch
     legal: np.ndarray  # int16 [L], scratch
-    moved: np.ndarray  # int32 [N], scratch: where a node went when a subtree is kept
+    moved: np.ndarray  # int32 [N], scratch: new indices of nodes when a subtree is kept
     weights: np.ndarray  # float64 [L], scratch
 
 
 @inlined
 def wide(number: Any) -> int:
-    """Return an integer as 64 bits. Narrow ones and literals are types of their own: all that takes them is compiled again."""
+    """Return an integer as int64: numba would compile another specialisation for narrow or literal types."""
     return np.int64(number)  # type: ignore[return-value]
 
 
 @inlined
 def copy(source: np.ndarray, target: np.ndarray) -> None:
-    """Copy a vector entry by entry; an assignment of slices would allocate, in case they overlap."""
+    """Copy a vector entry by entry; a slice assignment would allocate a temporary for possible overlap."""
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
 @inlined
 def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) -> int:
-    """Append the node whose position stands in `tree.states[slot.nodes]`, and its edges; return its index."""
+    """Append the node with the position in `tree.states[slot.nodes]` and its edges; return its index."""
     index = slot.nodes
     node = tree.nodes[index]
     state = tree.states[index]
@@ -152,7 +152,7 @@ def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) ->
 
 @inlined
 def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
-    """Count one visit with `value` (float32 [P], seat order) at a node and on the way up to the root."""
+    """Add one visit with `value` (float32 [P], seat order) to a node and its path to the root."""
     players = value.shape[0]
     while True:
         nodes[index].visits += 1
@@ -167,7 +167,7 @@ def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
 
 @inlined
 def take_flight(nodes: Any, edges: Any, index: int) -> None:
-    """Mark the way from the root to a leaf that now waits for the network (virtual loss counts these marks)."""
+    """Increment the flights on the path from the root to a leaf that becomes pending; virtual loss uses them."""
     while True:
         nodes[index].flight += 1
         if index == ROOT:
@@ -189,10 +189,10 @@ def release_flight(nodes: Any, edges: Any, index: int) -> None:
 
 @lean
 def keep_subtree(tree: Tree, slot: Any, index: int) -> None:
-    """Make node `index` the root and move its subtree to the front; the rest of the tree is forgotten.
+    """Make node `index` the root and move its subtree to the front; discard the rest of the tree.
 
-    Works in place: parents stand before their children and edges in the order of their nodes, so everything moves
-    towards the front and nothing is overwritten before it is read. Links are renewed in a second pass.
+    In place: parents precede their children and edges follow the order of their nodes, so all entries move towards the front
+    and none is overwritten before it is read. A second pass updates the links.
     """
     nodes, edges, states, moved = tree.nodes, tree.edges, tree.states, tree.moved
     used_nodes = 0

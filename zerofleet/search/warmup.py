@@ -1,4 +1,4 @@
-"""Warm-up: load, or the first time compile, everything that games of a block need, before the first game."""
+"""Warm-up: load or compile all code that games of a block need, before the first game."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["warm_up"]
 
 
 def warm_up(game: Game, settings: SearchSettings, *, versions: Sequence[int]) -> None:
-    """Play one game with tiny searches and uniform evaluations; compiled code depends on types, not on numbers.
+    """Play one game with tiny searches and uniform evaluations; compiled code depends on types, not on values.
 
-    `versions` is as in `SearchBlock.begin`: with a seat that is `EXTERNAL`, moves from outside are warmed up as well.
+    `versions` are as in `SearchBlock.begin`; an `EXTERNAL` seat also warms up `play`.
     """
     few = min(settings.simulations, 2)
     small = settings.model_copy(

@@ -1,8 +1,7 @@
-"""Freed memory that stays with the process.
+"""Allocator settings that keep freed memory in the process.
 
-Between two batches torch frees tensors of megabytes. glibc hands such memory back to the kernel and fetches it anew, page
-by page, for the next batch: 1,900 page faults a batch of 256 rows, 37 % of the time of a 2 x 32 network on a CPU. A process
-that computes batch after batch does better to keep it.
+Between batches torch frees tensors of megabytes. By default glibc returns such memory to the kernel and maps it again, page
+by page, for the next batch: 1,900 page faults per batch of 256 rows, 37 % of the time of a 2 x 32 network on a CPU.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ _LARGEST_HEAP_BLOCK_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep what it frees, up to a gigabyte; return whether the C library took the advice.
+    """Keep up to a gigabyte of freed memory in this process; return whether the C library accepted the setting.
 
-    Other C libraries than glibc have no such switch, and no need of it.
+    C libraries other than glibc lack the setting and do not need it.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

@@ -1,11 +1,11 @@
-"""A small certificate authority: one directory, in which each service has a directory of its own.
+"""Small certificate authority: one directory, with a subdirectory per service.
 
-    certs/authority/ca.crt, ca.key          the authority; its key is needed to make and renew, and nowhere else
-    certs/gatekeeper/tls.crt, tls.key       who the gatekeeper is
-    certs/gatekeeper/ca.crt                 whom it trusts
+    certs/authority/ca.crt, ca.key          the authority; its key is needed only to issue and renew
+    certs/gatekeeper/tls.crt, tls.key       certificate of the gatekeeper
+    certs/gatekeeper/ca.crt                 authority that it trusts
 
-The names are those of a secret that cert-manager writes, so a service is told the same either way. Nothing is overwritten
-but by `renew`. Keys are EC P-256 and readable by their owner alone; the certificate of a client cannot pass for a server.
+The file names are those of cert-manager's secrets, so the settings of a service are the same either way. Only `renew`
+overwrites. Keys are EC P-256 and readable only by their owner; a client certificate is not valid for a server.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = ["AUTHORITY", "CA", "CLIENTS", "SERVERS", "Authority", "Identity"]
 
 AUTHORITY, CA, CA_KEY = "authority", "ca.crt", "ca.key"
 AUTHORITY_DAYS = 3650
-CLOCK_SKEW = timedelta(minutes=5)  # machines whose clocks are late accept a new certificate all the same
+CLOCK_SKEW = timedelta(minutes=5)  # machines with slow clocks still accept a new certificate
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 SERVERS: Mapping[str, tuple[str, ...]] = {
     "inference_server": ("inference", "inference-server", "inference-control", *_LOCAL),
     "gatekeeper": ("gatekeeper", *_LOCAL),
 }
-"""Services that listen, with the names by which compose, Kubernetes and this machine reach them."""
+"""Servers, with their host names in compose, on Kubernetes and on this machine."""
 CLIENTS = ("trainer", "selfplay_worker", "operator")
-"""Who only asks; `operator` is a person at the command line."""
+"""Identities that are only clients; `operator` is a person at the command line."""
 
 _IDENTITY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _HOST = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -49,25 +49,25 @@ _HOST = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate that was made, or was there."""
+    """Certificate, new or existing."""
 
     name: str
     directory: Path
     names: tuple[str, ...]
-    """Hosts and addresses under which clients may reach it; empty for one who only asks."""
+    """Host names and addresses of the server; empty for a client."""
     expires: datetime
     made: bool
-    """False when it was there."""
+    """False if it existed."""
 
 
 class Authority:
-    """Makes and renews certificates in one directory."""
+    """Issues and renews certificates in one directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def establish(self) -> Identity:
-        """Return the authority, made now if there is none. Raises `ConfigurationError` for half of one."""
+        """Return the authority; create it if missing. Raises `ConfigurationError` if only one of its files exists."""
         certificate, key = self._directory / AUTHORITY / CA, self._directory / AUTHORITY / CA_KEY
         if certificate.exists() != key.exists():
             raise ConfigurationError(
@@ -83,40 +83,40 @@ class Authority:
         return Identity(AUTHORITY, certificate.parent, (), _read(certificate).not_valid_after_utc, made)
 
     def issue(self, name: str, hosts: Sequence[str] = (), *, days: int) -> Identity:
-        """Return the identity of that name, made now if there is none; one that is there stays as it is.
+        """Return the identity with this name; issue it if missing, never overwrite it.
 
-        `hosts` are names and addresses under which clients reach it; without any it can only be a client. Raises
-        `ConfigurationError` for a name that is none, and for one that is there without some of `hosts`.
+        `hosts` are the host names and addresses of a server; without any it is only a client. Raises `ConfigurationError`
+        for an invalid name, and for an existing certificate that lacks some of `hosts`.
         """
         directory = self._of(name)
         if (directory / CERTIFICATE).exists():
             found = _identity(name, directory, made=False)
             if missing := set(hosts) - set(found.names):
                 raise ConfigurationError(
-                    f"{directory} has a certificate without {', '.join(sorted(missing))}; nothing is overwritten: "
-                    "add --renew to make it anew with these names"
+                    f"{directory} has a certificate without {', '.join(sorted(missing))}; nothing was overwritten: "
+                    "add --renew to reissue it with these names"
                 )
             return found
         return self._make(name, hosts, days=days)
 
     def renew(self, name: str, hosts: Sequence[str] = (), *, days: int) -> Identity:
-        """Return an identity made anew, with a new key and the names that it had, and `hosts` beside them.
+        """Reissue an identity with a new key, its existing names and `hosts`.
 
-        Raises `ConfigurationError` where there is none.
+        Raises `ConfigurationError` if it does not exist.
         """
         directory = self._of(name)
         if not (directory / CERTIFICATE).exists():
-            raise ConfigurationError(f"{directory} has no {CERTIFICATE} to renew; leave out --renew to make one")
+            raise ConfigurationError(f"{directory} has no {CERTIFICATE} to renew; omit --renew to issue one")
         names = dict.fromkeys((*_identity(name, directory, made=False).names, *hosts))
         return self._make(name, tuple(names), days=days)
 
     def known(self) -> list[str]:
-        """Return the names of the identities there are."""
+        """Return the names of the existing identities."""
         return sorted(path.parent.name for path in self._directory.glob(f"*/{CERTIFICATE}"))
 
     def _of(self, name: str) -> Path:
         if _IDENTITY.fullmatch(name) is None or name == AUTHORITY:
-            raise ConfigurationError(f"{name!r} is no name of an identity; want lower-case letters, digits, - and _")
+            raise ConfigurationError(f"{name!r} is not a valid identity name; want lower-case letters, digits, - and _")
         return self._directory / name
 
     def _make(self, name: str, hosts: Sequence[str], *, days: int) -> Identity:
@@ -124,15 +124,15 @@ class Authority:
         now = datetime.now(UTC)
         if now + timedelta(days=days) > authority.not_valid_after_utc:
             raise ConfigurationError(
-                f"the authority in {self._directory} ends on {authority.not_valid_after_utc:%Y-%m-%d}, before {days} days; "
-                "name fewer --days, or make another authority in another directory"
+                f"the authority in {self._directory} expires on {authority.not_valid_after_utc:%Y-%m-%d}, before {days} days; "
+                "use fewer --days, or create another authority in another directory"
             )
         private = ec.generate_private_key(ec.SECP256R1())
         builder = _begun(name, private, now, days).issuer_name(authority.subject)
         signed = _usage(builder, hosts, authority).sign(key, hashes.SHA256())
         directory = self._directory / name
         _make_private(directory)
-        # The key first: a service that looks in between finds that they do not fit, and looks again.
+        # Key first: a service that reads in between finds a mismatch and retries.
         _write(directory / KEY, _pem(private), private=True)
         _write(directory / CERTIFICATE, signed.public_bytes(Encoding.PEM))
         _write(directory / CA, authority.public_bytes(Encoding.PEM))
@@ -142,7 +142,7 @@ class Authority:
         self.establish()
         key = load_pem_private_key((self._directory / AUTHORITY / CA_KEY).read_bytes(), password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ConfigurationError(f"{self._directory / AUTHORITY / CA_KEY} is no EC key; choose another directory")
+            raise ConfigurationError(f"{self._directory / AUTHORITY / CA_KEY} is not an EC key; choose another directory")
         return key, _read(self._directory / AUTHORITY / CA)
 
 
@@ -166,7 +166,7 @@ _USES = (
 
 
 def _begun(name: str, key: ec.EllipticCurvePrivateKey, now: datetime, days: int) -> x509.CertificateBuilder:
-    """Return what the authority's certificate and the others have in common."""
+    """Return a builder with the fields common to all certificates."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     return (
         x509.CertificateBuilder()
@@ -180,7 +180,7 @@ def _begun(name: str, key: ec.EllipticCurvePrivateKey, now: datetime, days: int)
 
 
 def _usage(builder: x509.CertificateBuilder, hosts: Sequence[str], authority: x509.Certificate) -> x509.CertificateBuilder:
-    """Say what a certificate is good for: who listens may also ask, who only asks may not listen."""
+    """Add the usage extensions: servers may also be clients, clients may not be servers."""
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
@@ -198,7 +198,7 @@ def _general_name(host: str) -> x509.GeneralName:
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
     if _HOST.fullmatch(host) is None:
-        raise ConfigurationError(f"{host!r} is neither a host name in lower case nor an address; got it from --name")
+        raise ConfigurationError(f"{host!r} (from --name) is neither a lower-case host name nor an address")
     return x509.DNSName(host)
 
 
@@ -216,7 +216,7 @@ def _read(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except ValueError as error:
-        raise ConfigurationError(f"{path} is no certificate in PEM: {error}") from None
+        raise ConfigurationError(f"{path} is not a PEM certificate: {error}") from None
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -5,15 +5,16 @@
 
     async def serve(service: Service) -> None:
         server = await start(...)                      # anything raised before `ready` is a failed start
-        service.on_drain("intake", server.stop)        # run in this order when the process is asked to end
+        service.on_drain("intake", server.stop)        # run in this order at shutdown
         service.on_drain("flush", store.flush)
         service.ready(address)
         await server.wait_for_end()                    # or: await service.until_stopping(work())
 
-SIGTERM or SIGINT: readiness turns false at once, `service.stopping` is set, the drains run one after another, then
-`serve` gets what is left of the grace time to return. A second signal, or the end of the grace time, cancels.
+On SIGTERM or SIGINT readiness turns false at once, `service.stopping` is set, the drains run one after another, then
+`serve` has the rest of the grace time to return. A second signal, or the end of the grace time, cancels.
 
-Exit codes: 0 ended as asked; 2 could not start (one line on standard error says why); 1 failed later or did not drain.
+Exit codes: 0 shut down on request; 2 failed to start (one line on standard error gives the reason); 1 failed later or did
+not drain.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ Drain = Callable[[], Awaitable[None]]
 
 
 class Service:
-    """What a running service tells its process: that it is ready, and what to do before the end."""
+    """State of a running service: its readiness and its drains."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.stopping = asyncio.Event()
-        """Set when the process was asked to end."""
+        """Set when shutdown is requested."""
         self.metrics_port = 0
         self.was_ready = False
         self._is_ready = False
@@ -69,11 +70,11 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether /readyz answers 200."""
+        """Whether /readyz returns 200."""
         return self._is_ready and not self.stopping.is_set()
 
     def ready(self, address: str = "") -> None:
-        """Say that the service takes work at `address`: /readyz turns 200 and the announce file is written."""
+        """Mark the service as accepting work at `address`: /readyz returns 200 and the announce file is written."""
         self._is_ready = self.was_ready = True
         if self.settings.announce is not None:
             says = {"service": self.name, "pid": os.getpid(), "address": address, "metrics_port": self.metrics_port}
@@ -82,18 +83,18 @@ class Service:
         log.info("service.ready", address=address, metrics_port=self.metrics_port)
 
     def not_ready(self, reason: str) -> None:
-        """Turn /readyz 503 until `ready` is called again; the process goes on."""
+        """Let /readyz return 503 until `ready` is called again; the process keeps running."""
         self._is_ready = False
         log.info("service.not_ready", reason=reason)
 
     def on_drain(self, name: str, drain: Drain) -> None:
-        """Register what to do before the end. Drains run in the order of registration, each to its end."""
+        """Register a drain. Drains run sequentially in the order of registration."""
         self._drains.append((name, drain))
 
     async def until_stopping(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` until it ends or the process is asked to end, whichever is first; then it is cancelled.
+        """Run `work` until it ends or shutdown is requested; then cancel it.
 
-        Raises what `work` raises. Cancellation: `work` is cancelled.
+        Raises the errors of `work`. Cancellation: `work` is cancelled.
         """
         async with asyncio.TaskGroup() as group:
             task = group.create_task(work)
@@ -103,9 +104,9 @@ class Service:
             stop.cancel()
 
     async def drain(self) -> None:
-        """Run the registered drains in order. One that fails is logged and the others still run.
+        """Run the registered drains in order. A failing drain is logged and the others still run.
 
-        Cancellation: the drain under way is cancelled, later ones do not run.
+        Cancellation: the current drain is cancelled, later ones do not run.
         """
         for name, drain in self._drains:
             began = time.monotonic()
@@ -118,18 +119,18 @@ class Service:
 
 
 def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
-    """Run a service process to its end and return the exit code (see the module)."""
+    """Run a service process until it ends and return its exit code (see the module)."""
     logs.configure(settings.log_level, settings.log_format, settings.SERVICE)
     if settings.parent_pid and not _end_with(settings.parent_pid):
         return EXIT_FAILED
     code = asyncio.run(serve_until_drained(main, settings))
     tracing.close()
-    gc.freeze()  # what lives now is left to the kernel: collecting a process with torch in it takes over a second
+    gc.freeze()  # leave live objects to the kernel: garbage collection of a process with torch takes over a second
     return code
 
 
 async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
-    """Do what `run_service` does inside a running event loop: signals, probes, drains; returns the exit code.
+    """Run a service in the current event loop, with signals, probes and drains; return the exit code.
 
     Cancellation: `main` is cancelled, drains do not run.
     """
@@ -153,7 +154,7 @@ async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settin
 
 
 async def _run_to_end(service: Service, main: Callable[[Service], Awaitable[None]]) -> int:
-    """Run `main`, drain when it ends or a signal comes; return the exit code."""
+    """Run `main`, drain when it ends or a signal arrives; return the exit code."""
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         work = group.create_task(_awaited(main(service)))
@@ -198,7 +199,7 @@ def _on_signal(service: Service, number: signal.Signals, work: asyncio.Task[None
 
 
 def _failed(service: Service, error: Exception) -> int:
-    """Report what ended the service; return the exit code."""
+    """Report the error that ended the service; return the exit code."""
     causes = list(_leaves(error))
     expected = all(isinstance(cause, ZerofleetError | GameError) for cause in causes)
     if not expected:
@@ -230,6 +231,6 @@ def _paths(service: Service) -> dict[str, Callable[[], Answer]]:
 
 
 def _end_with(parent_pid: int) -> bool:
-    """Ask the kernel for SIGTERM when the parent dies; return whether it still lives."""
+    """Request SIGTERM from the kernel when the parent dies; return whether it is still alive."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     return os.getppid() == parent_pid

@@ -1,13 +1,13 @@
-"""Logs: structlog, one event name and fields, on standard error.
+"""Logs: structlog events with fields, on standard error.
 
     log = structlog.get_logger()
     log.info("game.finished", game_uid=uid, plies=42, model=version)
 
-JSON lines in containers and files, coloured columns on a terminal. Lines of other libraries go through the same
+JSON lines in containers and files, coloured columns on a terminal. Lines of other libraries pass through the same
 renderer. Never log tensors, tokens or whole records.
 
-Names of fields are the same everywhere: `game_uid` of a game, `version` of a model, `request_id` and `rpc` in whatever is
-logged while a call is answered, `trace_id` and `span_id` in whatever is logged inside a recorded span.
+Field names are the same everywhere: `game_uid` of a game, `version` of a model, `request_id` and `rpc` during a call,
+`trace_id` and `span_id` inside a recorded span.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["configure", "placed"]
 
 
 def configure(level: str, format: LogFormat, service: str) -> None:
-    """Send every log line of this process to standard error; `service` is named in each.
+    """Send all log lines of this process to standard error, each with the field `service`.
 
-    `format` auto is console on a terminal and json elsewhere. Called once a process, before the first line.
+    `format` auto means console on a terminal and json elsewhere. Call it once per process, before the first line.
     """
     as_json = format == "json" or (format == "auto" and not sys.stderr.isatty())
     shared: list[Any] = [
@@ -53,7 +53,7 @@ def configure(level: str, format: LogFormat, service: str) -> None:
 
 
 def placed(_logger: Any, _method: str, event: Any) -> Any:
-    """Add to a line which call is being answered and which span is recorded, where there is one."""
+    """Add the ids of the current call and recorded span to a line, if any."""
     return {**event, **request_ids.log_fields(), **tracing.log_fields()}
 
 

@@ -1,8 +1,8 @@
-"""The HTTP port of a service: /metrics for Prometheus, /livez and /readyz for whoever restarts and routes.
+"""HTTP port of a service: /metrics for Prometheus, /livez and /readyz for orchestrators.
 
-`/livez` answers as long as the event loop turns. `/readyz` is 200 only while the service takes work. The server speaks
-as much HTTP as these three need: one GET a connection, a short request, a short time. Whoever dawdles makes room for
-whoever comes: with `MAX_CONNECTIONS` open, a new one takes the place of the oldest. A path may ask for a bearer token.
+`/livez` returns 200 while the event loop runs, `/readyz` only while the service accepts work. The server implements the
+minimum of HTTP: one GET per connection, with limits on size and time. Beyond `MAX_CONNECTIONS` the oldest connection is
+closed, so that slow clients never block new ones. A path may require a bearer token.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from zerofleet.errors import ConfigurationError
 __all__ = ["Answer", "ProbeServer"]
 
 MAX_REQUEST_BYTES = 8192
-MAX_CONNECTIONS = 64  # a scrape and a probe take milliseconds: so many at once are only ever held open on purpose
-REQUEST_TIMEOUT_S = 5.0  # from the connection to the last byte of the answer
+MAX_CONNECTIONS = 64  # scrapes and probes take milliseconds: this many are only ever held open on purpose
+REQUEST_TIMEOUT_S = 5.0  # from the connection to the last byte of the response
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -46,7 +46,7 @@ class Answer:
 
 
 class _Request(NamedTuple):
-    """What is read of a request; empty when it is too long, cut short or no HTTP."""
+    """Parsed request; empty if it is too long, truncated or not HTTP."""
 
     method: str = ""
     path: str = ""
@@ -57,16 +57,16 @@ class ProbeServer:
     """Serves the given paths over HTTP until closed."""
 
     def __init__(self, paths: Mapping[str, Callable[[], Answer]], *, tokens: Mapping[str, str | None] | None = None) -> None:
-        """`tokens`: the bearer token that a path asks for; paths without one, or with None, are open."""
+        """Create it; `tokens` holds the bearer token of each protected path, others are open."""
         self._paths = dict(paths)
         self._tokens = {path: _digest(token.encode()) for path, token in (tokens or {}).items() if token}
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, None] = {}  # oldest first
 
     async def start(self, host: str, port: int) -> Self:
-        """Listen; port 0 takes a free one, see `port`. Raises `ConfigurationError` when the port is taken.
+        """Listen; port 0 selects a free one, see `port`. Raises `ConfigurationError` when the port is in use.
 
-        Cancellation: nothing listens.
+        Cancellation: the port is closed.
         """
         try:
             self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_REQUEST_BYTES)
@@ -77,16 +77,16 @@ class ProbeServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 before `start`."""
+        """Port on which it listens; 0 before `start`."""
         return int(self._server.sockets[0].getsockname()[1]) if self._server else 0
 
     @property
     def connections(self) -> int:
-        """Connections that are open."""
+        """Number of open connections."""
         return len(self._open)
 
     async def aclose(self) -> None:
-        """Stop listening and cut off who is connected. Cancellation: it has stopped."""
+        """Stop listening and abort open connections. Cancellation: it has stopped."""
         if self._server is not None:
             self._server.close()
             for writer in self._open:
@@ -104,12 +104,12 @@ class ProbeServer:
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, OSError):
-            pass  # the client went away or dawdles; nobody waits for an answer
+            pass  # the client disconnected or is too slow
         finally:
             self._drop(writer)
 
     def _drop(self, writer: asyncio.StreamWriter) -> None:
-        """End a connection now, whatever it has still to send."""
+        """Abort a connection, discarding unsent data."""
         self._open.pop(writer, None)
         writer.transport.abort()
 
@@ -126,13 +126,13 @@ class ProbeServer:
             return Answer(401, b"this path needs a bearer token\n")
         try:
             return handler()
-        except Exception as error:  # a gauge that cannot be read must not show its traceback, nor end the port
+        except Exception as error:  # a failing gauge must neither expose its traceback nor close the port
             log.error("probe.failed", path=request.path, exc_info=error)
             return Answer(500, b"internal error; the service's log has the details\n")
 
 
 async def _read(reader: asyncio.StreamReader) -> _Request:
-    """Read a request up to the blank line; whatever follows it is not read."""
+    """Read a request up to the blank line; the body is not read."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.LimitOverrunError, asyncio.IncompleteReadError):

@@ -1,15 +1,15 @@
-"""Settings: one frozen object a service, and where each of its values came from.
+"""Settings: one frozen object per service, with the source of each value.
 
-A value is taken from the first of these that names it:
+A value is taken from the first of these sources that sets it:
 
     command line         --search.simulations 200        (or --search.simulations=200)
     secret file          ZEROFLEET_TOKEN_FILE=/run/secrets/token
     environment          ZEROFLEET_SEARCH__SIMULATIONS=200
-    preset               the parts a service lists in `PRESET_PARTS`
-    run directory        paths and addresses that follow from `run_dir`
+    preset               parts listed in the service's `PRESET_PARTS`
+    run directory        paths and addresses derived from `run_dir`
     default
 
-`--print-config` shows every effective value with its source; secrets are masked, passwords in addresses too. Nothing else
+`--print-config` shows every effective value with its source; secrets and passwords in addresses are masked. No other code
 reads the environment.
 """
 
@@ -54,7 +54,7 @@ __all__ = [
 ENVIRONMENT_PREFIX = "ZEROFLEET_"
 
 LogFormat = Literal["auto", "json", "console"]
-_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")  # user:password@ of an address
+_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")  # user:password@ in an address
 _MASKED = r"\1********\2"
 
 Settings = TypeVar("Settings", bound="ServiceSettings")
@@ -62,11 +62,11 @@ Tree = dict[str, Any]
 
 
 def _none_if_empty(value: Any) -> Any:
-    return None if value == "" else value  # an empty variable is one that is not set
+    return None if value == "" else value  # an empty variable counts as unset
 
 
 class ServiceSettings(BaseSettings):
-    """What every service can be told. Built directly, it reads no environment: `load_settings` does."""
+    """Settings of every service. The constructor does not read the environment; `load_settings` does."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX,
@@ -80,7 +80,7 @@ class ServiceSettings(BaseSettings):
     SERVICE: ClassVar[str] = "service"
     """Name of the service in logs, announce files and metrics."""
     PRESET_PARTS: ClassVar[tuple[str, ...]] = ()
-    """Fields that take their values from the part of the same name of the preset."""
+    """Fields with values from the preset's part of the same name."""
 
     run_dir: Path = Path("run")
     """Directory of the run: models, games, sockets, logs; services on one machine share it."""
@@ -89,37 +89,37 @@ class ServiceSettings(BaseSettings):
     game_parameters: dict[str, str] = Field(default_factory=dict)
     """Parameters of the game that differ from their defaults, such as `--game-parameters.columns 25`."""
     preset: str = "laptop"
-    """Numbers that fit together: tiny, laptop or gpu."""
+    """Preset: tiny, laptop or gpu."""
     metrics_host: str = "127.0.0.1"
     """Address on which /metrics, /livez and /readyz listen; a container sets 0.0.0.0."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    """Port of /metrics, /livez and /readyz; 0 takes a free one, which the announce file names."""
+    """Port of /metrics, /livez and /readyz; 0 selects a free one, published in the announce file."""
     metrics_token: SecretStr | None = None
-    """Secret that /metrics asks for as `Authorization: Bearer`; without one whoever reaches the port may read it. The probes
-    never ask."""
+    """Secret that /metrics requires as `Authorization: Bearer`; without it the page is open to every client of the port. The
+    probes are always open."""
     announce: Path | None = None
-    """File this service writes when it is ready: JSON with pid, address and metrics_port."""
+    """File that this service writes when it is ready: JSON with pid, address and metrics_port."""
     tls_ca: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
-    """Certificates (PEM) of the authorities that this service trusts. With them connections over the network are encrypted,
-    and a server wants a certificate of each client."""
+    """Certificates (PEM) of the trusted authorities. If set, network connections are encrypted and servers require client
+    certificates."""
     tls_identity: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
-    """Who this service is: a directory with tls.crt and tls.key, or a certificate (PEM) with its key beside it as .key. A
-    server with it is reached encrypted. Unix sockets stay plain."""
+    """Certificate of this service: a directory with tls.crt and tls.key, or a certificate (PEM) with its key beside it as
+    .key. A server with it uses TLS. Unix sockets are always plain."""
     grace_s: float = Field(default=20.0, gt=0)
-    """Seconds from SIGTERM until what has not drained is abandoned; keep the platform's own limit above it."""
+    """Seconds from SIGTERM until remaining work is abandoned; the platform's own limit must be longer."""
     parent_pid: int = Field(default=0, ge=0)
-    """Process with which this one ends, as if it had got SIGTERM; 0 for none. `zerofleet run` sets it."""
+    """Process whose exit stops this one, as SIGTERM does; 0 for none. Set by `zerofleet run`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least level that is logged."""
+    """Minimum level of logged events."""
     log_format: LogFormat = "auto"
-    """json for machines, console for people, auto: console on a terminal and json elsewhere."""
+    """Log format: json for machines, console for people, auto: console on a terminal and json elsewhere."""
     trace_sample: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Share of the games whose traces workers begin; needs the extra `traces`. Any value above 0 has the other services go on
-    with those, and 0 records nothing. The OTEL_* variables say where traces are sent."""
+    """Share of games for which workers start traces; needs the extra `traces`. In the other services any value above 0
+    continues those traces, and 0 records nothing. The OTEL_* variables set the collector."""
 
     @classmethod
     def settings_customise_sources(cls, settings_cls: type[BaseSettings], *_: Any, **sources: Any) -> tuple[Any, ...]:
-        """Keep only the constructor's arguments: layers are merged by `read_settings`, which knows where each came from."""
+        """Use only the constructor's arguments: `read_settings` merges the layers and tracks their sources."""
         return (sources["init_settings"],)
 
     @model_validator(mode="before")
@@ -131,24 +131,24 @@ class ServiceSettings(BaseSettings):
 
     @property
     def tls(self) -> Tls:
-        """How this service secures its connections."""
+        """TLS settings of this service."""
         return Tls(self.tls_ca, self.tls_identity)
 
     def build_game(self) -> Game:
-        """Return the game; raises `GameError` naming what exists."""
+        """Return the game; raises `GameError` naming the known ones."""
         return games.core.make(self.game, **self.game_parameters)
 
 
 class StoreSettings(ServiceSettings):
-    """What a service that uses the model store can be told besides."""
+    """Additional settings of services that use the model store."""
 
     model_store: StoreSetting
-    """Directory of the models, or s3://bucket/prefix in an object store, which the AWS_ variables say how to reach. What
-    lies there is code that runs: let nobody write it but trainer and gatekeeper."""
+    """Directory of the models, or s3://bucket/prefix in an object store configured by the AWS_ variables. Models are
+    executable code: grant write access only to trainer and gatekeeper."""
     model_cache: Path
-    """Directory for local copies of models that lie in an object store."""
+    """Directory for local copies of models in an object store."""
     model_cache_bytes: int = Field(default=DEFAULT_CACHE_BYTES, ge=1)
-    """Size of all local copies together above which those used longest ago are removed."""
+    """Total size of local copies above which the least recently used are removed."""
 
     def open_store(self) -> ModelStore:
         """Return the model store; see `open_model_store`."""
@@ -156,9 +156,9 @@ class StoreSettings(ServiceSettings):
 
 
 def load_settings(cls: type[Settings], arguments: Sequence[str]) -> Settings:
-    """Return the settings of a service process, as `argparse` would: help and errors end the process.
+    """Return the settings of a service process; like `argparse`, help and errors end the process.
 
-    `--help` and `--print-config` print and exit with 0; anything wrong prints one line and exits with 2.
+    `--help` and `--print-config` print and exit with 0; an error prints one line and exits with 2.
     """
     try:
         if wants(arguments, "--help", "-h"):
@@ -177,9 +177,9 @@ def load_settings(cls: type[Settings], arguments: Sequence[str]) -> Settings:
 def read_settings(
     cls: type[Settings], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[Settings, dict[str, str]]:
-    """Return the settings and, by dotted name, where each value came from.
+    """Return the settings and, by dotted name, the source of each value.
 
-    Raises `ConfigurationError` naming the value, what was got and what was wanted; `GameError` for an unknown game.
+    Raises `ConfigurationError` naming setting, value and accepted values; `GameError` for an unknown game.
     """
     layers = {
         "environment": from_environment(cls, environment),
@@ -200,12 +200,12 @@ def read_settings(
 
 
 def open_run_store(paths: RunPaths) -> ModelStore:
-    """Return the model store that the services of a run use when they are started in this environment."""
+    """Return the model store of a run's services, as configured by this environment."""
     return read_settings(StoreSettings, ["--run-dir", str(paths.root)], os.environ)[0].open_store()
 
 
 def describe(settings: ServiceSettings, origins: Mapping[str, str]) -> str:
-    """Return a table of every effective value and where it came from; secrets are masked."""
+    """Return a table of every effective value with its source; secrets are masked."""
     rows = [(name, _text(value), origins.get(name, "default")) for name, value in _leaves(settings)]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip() for name, value, origin in rows]
@@ -213,12 +213,12 @@ def describe(settings: ServiceSettings, origins: Mapping[str, str]) -> str:
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return the environment of this process, for a process it starts."""
+    """Return the environment of this process, for a child process."""
     return dict(os.environ)
 
 
 def _derived(cls: type[ServiceSettings], values: Tree) -> Tree:
-    """Return the fields of `cls` that follow from the run directory."""
+    """Return the fields of `cls` derived from the run directory."""
     paths = RunPaths(Path(values.get("run_dir", "run")))
     own = {"inference_server": paths.inference_address, "gatekeeper": paths.gatekeeper_address}
     known = {
@@ -233,7 +233,7 @@ def _derived(cls: type[ServiceSettings], values: Tree) -> Tree:
 
 
 def _preset_parts(cls: type[ServiceSettings], values: Tree) -> Tree:
-    """Return the parts of the preset that `cls` asks for, as nested plain values."""
+    """Return the preset parts listed by `cls`, as nested plain values."""
     if not cls.PRESET_PARTS:
         return {}
     parameters = values.get("game_parameters") or {}
@@ -247,7 +247,7 @@ def _default(cls: type[ServiceSettings], name: str) -> Any:
 
 
 def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted names and values of everything that is not itself a group of settings."""
+    """Yield dotted names and values of all settings, groups flattened."""
     for name in type(model).model_fields:
         value = getattr(model, name)
         if isinstance(value, BaseModel):
@@ -278,7 +278,7 @@ def _text(value: Any) -> str:
 
 
 def _explain(cls: type[ServiceSettings], error: ValidationError, layers: Mapping[str, Tree]) -> str:
-    """Return what is wrong with each value: which, what was got, what was wanted, and where it was set."""
+    """Return a message for each invalid value: name, value, accepted values and source."""
     secrets = set(leaf_names(cls, secrets_only=True))
     lines = []
     for fault in error.errors(include_url=False):
@@ -302,5 +302,8 @@ def _help(cls: type[ServiceSettings]) -> str:
             option += ".NAME"
             text = f"{text} NAME is one of {', '.join(kind.model_fields)}.".strip()
         lines += [f"  {option}", *textwrap.wrap(text, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)]
-    lines += ["", f"The environment knows the same names: {ENVIRONMENT_PREFIX}GAME, {ENVIRONMENT_PREFIX}SEARCH__SIMULATIONS."]
+    lines += [
+        "",
+        f"Environment variables have the same names: {ENVIRONMENT_PREFIX}GAME, {ENVIRONMENT_PREFIX}SEARCH__SIMULATIONS.",
+    ]
     return "\n".join(lines) + "\n"

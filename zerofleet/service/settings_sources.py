@@ -1,8 +1,8 @@
-"""Where settings come from as text: the environment, files of secrets and the command line.
+"""Textual sources of settings: the environment, secret files and the command line.
 
-All three speak of a value by its path through the groups: `search.simulations` is `ZEROFLEET_SEARCH__SIMULATIONS` in
-the environment and `--search.simulations` (or `--search__simulations`) on the command line. One parser turns the text
-of each into values, so a list or a path is written the same way everywhere.
+All three name a value by its path through the groups: `search.simulations` is `ZEROFLEET_SEARCH__SIMULATIONS` in the
+environment and `--search.simulations` (or `--search__simulations`) on the command line. One parser serves all, so lists and
+paths have the same syntax everywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILE_SUFFIX = "_FILE"
 
 
 def from_environment(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values that environment variables give to fields of `cls`; variables of other services are passed over.
+    """Return the values of fields of `cls` from environment variables; those of other services are ignored.
 
     Raises `ConfigurationError` when a list or group is not JSON.
     """
@@ -36,9 +36,9 @@ def from_environment(cls: type[BaseSettings], variables: Mapping[str, str]) -> d
 
 
 def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, str]:
-    """Return, as variables, the content of the files that `<SECRET>_FILE` variables name.
+    """Return, as variables, the content of the files named by `<SECRET>_FILE` variables.
 
-    Only fields of type `SecretStr` may come from a file. Raises `ConfigurationError` when a file cannot be read.
+    Only fields of type `SecretStr` may come from a file. Raises `ConfigurationError` for an unreadable file.
     """
     found = {}
     for name in leaf_names(cls, secrets_only=True):
@@ -53,9 +53,9 @@ def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[
 
 
 def from_arguments(cls: type[BaseSettings], arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the values given on a command line of `--name value` and `--name=value`.
+    """Return the values on a command line of `--name value` and `--name=value`.
 
-    Raises `ConfigurationError` for an unknown name (with the nearest known one) or a missing value.
+    Raises `ConfigurationError` for an unknown name (suggesting the closest) or a missing value.
     """
     variables = {}
     rest = iter(arguments)
@@ -75,12 +75,12 @@ def from_arguments(cls: type[BaseSettings], arguments: Sequence[str]) -> dict[st
 
 
 def wants(arguments: Sequence[str], *flags: str) -> bool:
-    """Return whether one of the flags stands on the command line."""
+    """Return whether one of the flags is on the command line."""
     return any(argument in flags for argument in arguments)
 
 
 def leaf_names(cls: type[BaseModel], prefix: str = "", *, secrets_only: bool = False) -> Iterator[str]:
-    """Yield the dotted name of every value of a settings class, groups opened."""
+    """Yield the dotted name of every value of a settings class, groups flattened."""
     for name, field in cls.model_fields.items():
         kinds = _kinds(field.annotation)
         groups = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
@@ -91,7 +91,7 @@ def leaf_names(cls: type[BaseModel], prefix: str = "", *, secrets_only: bool = F
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or the annotation alone."""
+    """Return the members of a union, or the annotation itself."""
     union = typing.get_origin(annotation) in {typing.Union, types.UnionType}
     return typing.get_args(annotation) if union else (annotation,)
 
@@ -104,7 +104,7 @@ def _check_known(cls: type[BaseSettings], name: str, argument: str) -> None:
         return
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the settings"
-    raise ConfigurationError(f"no setting is called {argument.partition('=')[0]}; {hint}")
+    raise ConfigurationError(f"unknown setting {argument.partition('=')[0]}; {hint}")
 
 
 def _variable(cls: type[BaseSettings], name: str) -> str:
@@ -112,7 +112,7 @@ def _variable(cls: type[BaseSettings], name: str) -> str:
 
 
 class _TextSource(EnvSettingsSource):
-    """pydantic's reader of environment variables, over a given mapping."""
+    """pydantic's environment source over a given mapping."""
 
     def __init__(self, cls: type[BaseSettings], variables: Mapping[str, str]) -> None:
         self._variables = {name.lower(): value for name, value in variables.items()}

@@ -1,1 +1,1 @@
-"""What outlives a process: files, run directories, streams, model stores, the game log, journals and backups."""
+"""Persistent state: files, run directories, streams, model stores, the game log, journals and backups."""

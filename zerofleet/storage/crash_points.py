@@ -1,9 +1,9 @@
-"""Named places where a test may kill the process, between two effects that a crash can part.
+"""Crash points: named places where a test may kill the process, between two effects that a crash can separate.
 
 A process started with `ZEROFLEET_TEST_CRASH_AT=after_write_before_ack` kills itself with SIGKILL when it first passes
 `crash_point("after_write_before_ack")`; `after_write_before_ack:3` waits for the third pass. Several names, separated by
 commas, give each process of a fleet its own. Without the variable a crash point costs one dictionary look-up. SIGKILL
-runs no handler, no `finally` and no flush: what survives is what was durable.
+runs no handler, no `finally` and no flush: only durable state survives.
 """
 
 from __future__ import annotations
@@ -31,6 +31,6 @@ def crash_point(name: str) -> None:
 
 @functools.cache
 def _armed() -> dict[str, int]:
-    """Return at which pass of which points to die."""
+    """Return the fatal pass of each armed point."""
     entries = (entry.partition(":") for entry in os.environ.get(VARIABLE, "").split(",") if entry)
     return {name: int(count or 1) for name, _, count in entries}

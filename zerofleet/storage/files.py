@@ -1,7 +1,7 @@
-"""Files are published, not written: readers see the old content or the new one, never a part of either.
+"""Atomic files: readers see either the old content or the new, never a part.
 
-`atomic_publish` is the only writer of small files. After it returns, the content survives a crash of the process and of
-the machine. Files that grow line by line are read by `whole_lines`, and locked by `try_lock` for one writer at a time.
+`atomic_publish` is the only writer of small files. Once it returns, the content survives a crash of the process and of
+the machine. Append-only files are read with `whole_lines` and locked with `try_lock` for one writer at a time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import IO
 __all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "sync_directory", "try_lock", "whole_lines"]
 
 TEMPORARY_SUFFIX = ".tmp"
-"""Names that end so are unfinished; readers of a directory pass over them."""
+"""Suffix of unfinished files, which readers of a directory ignore."""
 
 
 def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
-    """Make `data` (text as UTF-8) the content of `path`, durably, replacing what was there; `mode` less what the umask takes.
+    """Replace the content of `path` by `data` (text as UTF-8), atomically and durably; the umask applies to `mode`.
 
-    The directory must exist. Two writers at once are safe: the last one wins whole. Raises `OSError` (disk full,
-    read-only); then `path` is as it was. A process killed half-way leaves a file ending in `.tmp`, which nobody reads.
+    The directory must exist. Concurrent writers are safe: the last one wins. Raises `OSError` (disk full, read-only) and
+    then leaves `path` unchanged. A killed process leaves a file ending in `.tmp`, which readers ignore.
     """
     content = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
@@ -48,9 +48,9 @@ def sync_directory(directory: Path) -> None:
 
 
 def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
-    """Take the lock of an open file or directory; return whether nobody else holds it.
+    """Try to lock an open file or directory; return whether it succeeded.
 
-    The kernel lets it go when the file is closed, or when the process ends, however it ends.
+    The kernel releases the lock when the file is closed or the process ends.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,5 +60,5 @@ def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
 
 
 def whole_lines(content: bytes) -> bytes:
-    """Return `content` without what follows its last line end: a process that was killed may leave a line cut short."""
+    """Return `content` up to its last line end: a killed process may leave a partial last line."""
     return content[: content.rfind(b"\n") + 1]

@@ -1,7 +1,7 @@
-"""Append-only journals: a header and lines of JSON in one file, each line on disk before it counts.
+"""Append-only journals: a header and JSON lines in one file, each line durable before it counts.
 
-A process that is killed leaves at most a last line cut short. Nobody was told of it: it is not read, and the next line
-replaces it. The same holds for part of a line left by a full disk.
+A killed process leaves at most one partial last line. It was never reported as written: it is ignored, and the next line
+replaces it. The same holds for a partial line left by a full disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Line = TypeVar("Line")
 
 
 class Journal(Generic[Line]):
-    """A file of lines of one type below a header. For one process, one thread at a time."""
+    """File of lines of one type below a header. For one process and one thread at a time."""
 
     def __init__(
         self,
@@ -34,31 +34,31 @@ class Journal(Generic[Line]):
         remedy: str,
         sync: bool = True,
     ) -> None:
-        """Touch nothing yet.
+        """Create it without file access.
 
         Args:
             path: The file.
             lines: Serialises and validates lines.
-            header: First line of a new file, without its line end.
-            check_header: Raises `RunDirectoryError` for the first line of a file that is not to be continued.
-            remedy: What to do about a damaged line; the end of the error's text.
-            sync: Wait for the disk at each append, not only at `close`.
+            header: First line of a new file, without line end.
+            check_header: Raises `RunDirectoryError` for the header of an incompatible file.
+            remedy: Next step after a damaged line; ends the error message.
+            sync: Sync to disk at each append, not only at `close`.
         """
         self.path = path
         self.dropped_bytes = 0
-        """Size of the line cut short that the last `read` found."""
+        """Size of the partial line found by the last `read`."""
         self._lines = lines
         self._header = header
         self._check_header = check_header
         self._remedy = remedy
         self._sync = sync
-        self._size_bytes: int | None = None  # of the whole lines; None before they were read
+        self._size_bytes: int | None = None  # of the whole lines; None before the first read
         self._locked: IO[bytes] | None = None
 
     def open(self, *, in_use: str) -> list[Line]:
-        """Lock the file until `close`, begin it if it is missing or empty, and return its lines; see `read`.
+        """Lock the file until `close`, write its header if missing or empty, and return its lines; see `read`.
 
-        Raises `RunDirectoryError` with the text `in_use` when another process has locked it; `OSError` when the disk refuses.
+        Raises `RunDirectoryError` with the text `in_use` when another process has locked it; `OSError` on a disk error.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._locked = self.path.open("ab")
@@ -77,7 +77,7 @@ class Journal(Generic[Line]):
     def read(self) -> list[Line]:
         """Return the lines below the header, oldest first; none for a missing file.
 
-        Raises `RunDirectoryError` when a line is damaged, or what `check_header` raises.
+        Raises `RunDirectoryError` for a damaged line, and the errors of `check_header`.
         """
         try:
             content = self.path.read_bytes()
@@ -93,7 +93,7 @@ class Journal(Generic[Line]):
         return lines
 
     def append(self, *lines: Line) -> None:
-        """Add lines, to an existing file. Raises `OSError` when the disk refuses; then nothing is added."""
+        """Append lines to an existing file. On `OSError` nothing is added."""
         if self._size_bytes is None:
             self.read()
         size_bytes = self._size_bytes or 0
@@ -108,20 +108,20 @@ class Journal(Generic[Line]):
         self._size_bytes = size_bytes + len(content)
 
     def rewrite(self, lines: Iterable[Line]) -> None:
-        """Replace the file, whole or not at all, by the header and these lines. Not for a locked one. Raises `OSError`."""
+        """Replace the file atomically by the header and these lines; not for a locked file. Raises `OSError`."""
         content = self._dump(lines, header=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         atomic_publish(self.path, content)
         self._size_bytes = len(content)
 
     def close(self) -> None:
-        """Put everything on disk and unlock the file. Calling it twice is harmless."""
+        """Sync and unlock the file; idempotent."""
         if self._locked is not None and not self._locked.closed:
             os.fsync(self._locked.fileno())
             self._locked.close()
 
     def parse(self, text: bytes, number: int = 1) -> Line:
-        """Return a line from its text. Raises `RunDirectoryError` naming the file and the number of the line."""
+        """Parse a line. Raises `RunDirectoryError` with the file and line number."""
         try:
             return self._lines.validate_json(text)
         except ValidationError as error:

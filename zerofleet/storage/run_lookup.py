@@ -14,7 +14,7 @@ RUNS = Path("runs")
 
 
 def default_directory(game: Game, preset: str) -> Path:
-    """Return where `zerofleet run` puts a run when nothing else is said: `runs/<game>[-<parameter><value>]-<preset>`."""
+    """Return the default directory of `zerofleet run`: `runs/<game>[-<parameter><value>]-<preset>`."""
     changed = [f"{name}{value}" for name, value in changed_parameters(game).items()]
     return RUNS / "-".join([game.spec().name, *changed, preset])
 
@@ -22,24 +22,24 @@ def default_directory(game: Game, preset: str) -> Path:
 def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths:
     """Return the paths of the run to use, without locking it.
 
-    Raises `RunDirectoryError` when `run_dir` is no run or a run of another game, or when no run of the game is found.
+    Raises `RunDirectoryError` if `run_dir` is not a run or is a run of another game, or if no run of the game is found.
     """
     if run_dir is not None:
         header = read_header(run_dir)
         if not _is_of(header, game):
-            raise RunDirectoryError(f"{run_dir} is a run of {_title(header)}, not of {_name(game)}; name another --run-dir")
+            raise RunDirectoryError(f"{run_dir} is a run of {_title(header)}, not of {_name(game)}; choose another --run-dir")
         return RunPaths(run_dir)
     found = [(header.created_at, root) for root, header in _readable(runs) if _is_of(header, game)]
     if not found:
         raise RunDirectoryError(
             f"there is no run of {_name(game)} in {runs.absolute()}; start one with `zerofleet run {game.spec().name}`, "
-            "or name one with --run-dir"
+            "or select one with --run-dir"
         )
     return RunPaths(max(found)[1])
 
 
 def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:
-    """Return the runs below a directory; what cannot be read is not a run one could use."""
+    """Return the runs below a directory; unreadable ones are skipped."""
     found = []
     for path in sorted(runs.glob("*/run.json")):
         try:

@@ -1,11 +1,11 @@
-"""Layout of a run directory: where each service finds its files and sockets.
+"""Layout of a run directory: files and sockets of each service.
 
 run.json           game, parameters, preset, seed, schema       sockets/    unix sockets of the services
-experiment.toml    every setting the run was started with        services/   announce files
-models/            model store                                   logs/       one file a service
+experiment.toml    every setting of the run                      services/   announce files
+models/            model store                                   logs/       one file per service
 replay/            the trainer's samples and checkpoints         metrics/    history as JSON lines and CSV
 games.db           SQLite stream of finished games               lock        held while `zerofleet run` uses it
-gatekeeper/        match results and ladder                      warm_start  which games of the warm start are played
+gatekeeper/        match results and ladder                      warm_start  progress of the warm start
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from pathlib import Path
 
 __all__ = ["RunPaths"]
 
-# sun_path of a unix socket holds 108 bytes with its end mark; gRPC needs a few for itself.
+# sun_path of a unix socket holds 108 bytes with its terminator; gRPC needs a few.
 LONGEST_SOCKET_PATH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """Paths and addresses that follow from the root of a run."""
+    """Paths and addresses derived from the root of a run."""
 
     root: Path
 
     @property
     def header(self) -> Path:
-        """The file that says which run this is."""
+        """Header of the run."""
         return self.root / "run.json"
 
     @property
     def experiment(self) -> Path:
-        """The experiment file with every setting the run was started with."""
+        """Experiment file with every setting of the run."""
         return self.root / "experiment.toml"
 
     @property
     def lock(self) -> Path:
-        """Locked while a supervisor uses the run."""
+        """Lock file, locked while a supervisor uses the run."""
         return self.root / "lock"
 
     @property
     def models(self) -> Path:
-        """The model store."""
+        """Model store."""
         return self.root / "models"
 
     @property
     def model_cache(self) -> Path:
-        """Local copies of models that lie in an object store."""
+        """Local copies of models in an object store."""
         return self.root / "model_cache"
 
     @property
@@ -65,7 +65,7 @@ class RunPaths:
 
     @property
     def logs(self) -> Path:
-        """One log file a service."""
+        """Log files, one per service."""
         return self.root / "logs"
 
     @property
@@ -85,17 +85,17 @@ class RunPaths:
 
     @property
     def warm_start(self) -> Path:
-        """File in which the workers of one machine share out the games of the warm start."""
+        """File by which the workers of one machine divide the games of the warm start."""
         return self.root / "warm_start"
 
     @property
     def stream_url(self) -> str:
-        """The stream as `open_stream` takes it."""
+        """URL of the stream, for `open_stream`."""
         return f"sqlite:///{self.games.absolute()}"
 
     @property
     def sockets(self) -> Path:
-        """Directory of the unix sockets: in the run, or a short private one when that path is too long for a socket."""
+        """Directory of the unix sockets: in the run, or a short private path if that is too long for a socket."""
         inside = self.root.absolute() / "sockets"
         longest = inside / "gatekeeper.sock"
         if len(os.fsencode(longest)) <= LONGEST_SOCKET_PATH:
@@ -114,7 +114,7 @@ class RunPaths:
         return f"unix:{self.sockets / 'gatekeeper.sock'}"
 
     def announce(self, service: str) -> Path:
-        """File in which a service says that it is ready and where."""
+        """File in which a service publishes its readiness and addresses."""
         return self.services / f"{service}.json"
 
     def log(self, service: str) -> Path:

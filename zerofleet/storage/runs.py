@@ -1,7 +1,7 @@
-"""A run: one directory that holds everything, one supervisor at a time.
+"""Run directory: all state of a run, used by one supervisor at a time.
 
-`run.json` says which game, parameters and preset the run is of. Opening it for another game is refused, so that
-networks and games of different rules never meet. The lock is the kernel's (flock): it ends with its process.
+`run.json` stores game, parameters and preset of the run. Opening it for another game is refused, so that networks and games
+of different rules never mix. The lock is the kernel's (flock): it ends with its process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from zerofleet.storage.run_paths import RunPaths
 __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", "read_header", "require_run"]
 
 RUN_SCHEMA = 1
-SEED_END = 1 << 63  # what every service takes, and an experiment file can hold
+SEED_END = 1 << 63  # limit of every service and of experiment files
 _PRIVATE = 0o700
-_OF_NO_RUN = {"lock", "lost+found"}  # what an empty directory may hold; the second is the file system's, on a new volume
+_OF_NO_RUN = {"lock", "lost+found"}  # allowed in an empty directory; the second is the file system's, on a new volume
 
 
 class RunHeader(BaseModel):
-    """What `run.json` says."""
+    """Content of `run.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=None)
 
@@ -43,12 +43,12 @@ class RunHeader(BaseModel):
     rules_version: int
     preset: str
     seed: int = Field(ge=0, lt=SEED_END)
-    """From which the seed of every game is derived."""
+    """Root of the seeds of all games."""
     created_at: datetime
 
 
 class RunDirectory:
-    """An open run directory; closing it lets another process use it. Usable in `with`."""
+    """Open, locked run directory; a context manager."""
 
     def __init__(self, paths: RunPaths, header: RunHeader, lock: int, *, is_new: bool) -> None:
         self.paths = paths
@@ -60,11 +60,11 @@ class RunDirectory:
     def create_or_open(
         cls, root: Path, game: str, parameters: Mapping[str, str], *, preset: str | None = None, seed: int | None = None
     ) -> Self:
-        """Open the run at `root`, or make it there when the directory is absent or empty, and lock it.
+        """Open and lock the run at `root`; create it if the directory is absent or empty.
 
-        An existing run keeps its seed; `preset` None or another seed than stored never change it. Raises
-        `RunDirectoryError` when the directory is in use, is no run, or is a run of another game or version;
-        `ConfigurationError` for a seed out of range; `GameError` for an unknown game; `OSError` when the disk refuses.
+        An existing run keeps its seed, whatever `seed` is; `preset` None accepts any preset. Raises `RunDirectoryError` when
+        the directory is in use, is not a run, or is a run of another game or version; `ConfigurationError` for a seed out of
+        range; `GameError` for an unknown game; `OSError` on a disk error.
         """
         if seed is not None:
             check_seed(seed)
@@ -90,7 +90,7 @@ class RunDirectory:
         return cls(paths, header, lock, is_new=is_new)
 
     def close(self) -> None:
-        """Give the directory back. Calling it twice is harmless."""
+        """Unlock the directory; idempotent."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -103,13 +103,13 @@ class RunDirectory:
 
 
 def check_seed(seed: int) -> None:
-    """Raise `ConfigurationError` unless every service takes the seed of a run."""
+    """Raise `ConfigurationError` unless a run seed is in the range of all services."""
     if not 0 <= seed < SEED_END:
-        raise ConfigurationError(f"a seed of {seed} is out of range; give one from 0 to 2^63 - 1, or none to have it drawn")
+        raise ConfigurationError(f"seed {seed} is out of range; give one from 0 to 2^63 - 1, or none for a random one")
 
 
 def _make_private(directory: Path) -> None:
-    """Make the directory of the sockets, or close it to everybody else: whoever reaches a socket may call what it serves."""
+    """Create the directory of the sockets with access for this user only: sockets have no other access control."""
     directory.mkdir(mode=_PRIVATE, exist_ok=True)
     found = directory.lstat()
     if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
@@ -118,7 +118,7 @@ def _make_private(directory: Path) -> None:
 
 
 def read_header(root: Path) -> RunHeader:
-    """Return what `run.json` in `root` says, without locking.
+    """Return the content of `run.json` in `root`, without locking.
 
     Raises `RunDirectoryError` when it is absent, unreadable or of another schema.
     """
@@ -143,10 +143,10 @@ def read_header(root: Path) -> RunHeader:
 
 
 def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset: str) -> RunHeader:
-    """Return the header of the run that a service keeps its part of in `root`; write it where there is none yet.
+    """Return the header of the run in a service's own directory `root`; write it if absent.
 
-    For services that are started one by one, each with a volume of its own. Raises `RunDirectoryError` when the directory
-    holds a run of another game or version, `Unavailable` when the disk refuses.
+    For services started separately, each with its own volume. Raises `RunDirectoryError` when the directory holds a run of
+    another game or version, `Unavailable` on a disk error.
     """
     paths = RunPaths(root)
     wanted = _new_header(game, parameters, preset, None)
@@ -187,11 +187,11 @@ def _check_same(root: Path, stored: RunHeader, wanted: RunHeader, preset: str | 
     if stored.rules_version != wanted.rules_version:
         raise RunDirectoryError(
             f"{root} was made with rules version {stored.rules_version} of {stored.game}, this program has "
-            f"{wanted.rules_version}; its games and models do not fit, choose another --run-dir"
+            f"{wanted.rules_version}; its games and models are incompatible, choose another --run-dir"
         )
     if preset is not None and stored.preset != preset:
         raise RunDirectoryError(
-            f"{root} was begun with --preset {stored.preset}, not {preset}; continue it with --preset {stored.preset}, "
+            f"{root} was started with --preset {stored.preset}, not {preset}; continue it with --preset {stored.preset}, "
             "or choose another --run-dir"
         )
     return stored
@@ -205,11 +205,11 @@ def _check_empty(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise RunDirectoryError(f"{root} is a file; --run-dir takes a directory")
     if root.is_dir() and any(entry.name not in _OF_NO_RUN and not _is_empty_folder(entry) for entry in root.iterdir()):
-        raise RunDirectoryError(f"{root} is not empty and is no run directory (no run.json); choose another --run-dir")
+        raise RunDirectoryError(f"{root} is not empty and not a run directory (no run.json); choose another --run-dir")
 
 
 def _is_empty_folder(path: Path) -> bool:
-    """Where another volume is mounted, there is one before the run."""
+    """Return whether a path is an empty folder, such as the mount point of another volume."""
     return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 

@@ -1,1 +1,1 @@
-"""Strength of players: matches, tournaments, ladders, ratings, accuracy and their charts."""
+"""Playing strength: matches, tournaments, ladders, ratings, accuracy and charts."""

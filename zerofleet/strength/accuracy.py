@@ -1,11 +1,11 @@
-"""Accuracy: how often a player's move keeps the value that perfect play gives a position.
+"""Accuracy: share of a player's moves that keep the value of the position under perfect play.
 
     positions = random_positions(game, count=500, seed=0)
     chosen = await chooser(positions)                       # the player's move in each
     graded = grade(yardstick(game), game, positions, [chosen])
 
-A move keeps the value if the position stays won, drawn or lost as it was. Where every move does, the position says nothing
-about the player; such positions are counted apart.
+A move keeps the value if the position stays won, drawn or lost. A position in which every move keeps it is no evidence about
+the player, hence the separate count of decisive positions.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ __all__ = [
     "yardstick",
 ]
 
-POOL = 4  # random games played for each position wanted: enough that late plies are not empty
-PER_GAME = 4  # positions wanted of each game of a player against itself: they resemble each other
-TABLE_BITS = 24  # 128 MB: positions of one game have much in common
-OPENING_PLIES = range(2, 7)  # random plies before such a game; longer ones where there are too few short ones
+POOL = 4  # random games per requested position: enough to fill late plies
+PER_GAME = 4  # requested positions per self-play game; positions of one game are correlated
+TABLE_BITS = 24  # 128 MB; positions of one game share entries
+OPENING_PLIES = range(2, 7)  # random plies before a self-play game; longer ones where short openings are too few
 
 Position: TypeAlias = tuple[int, ...]
-"""The moves that lead there from the start."""
+"""Moves from the start position."""
 
 Chooser: TypeAlias = Callable[[Sequence[Position]], Awaitable[list[int]]]
 """Returns a player's move in each position."""
@@ -63,18 +63,18 @@ class GradedMove:
     """Grade of one move in one position."""
 
     ply: int
-    """Moves played before."""
+    """Number of earlier moves."""
     kept: bool
-    """Whether the position is worth the same to the player after the move as before."""
+    """Whether the value of the position for the player is the same after the move."""
     lost: float
-    """How much less the move scores than the best, in units of the yardstick."""
+    """Difference between the best score and the move's, in units of the yardstick."""
     decides: bool
-    """Whether some legal move does not keep the value."""
+    """Whether the position is decisive: some legal move does not keep the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many of so many, and the 95 % interval (Wilson) of what share that is; no share of none."""
+    """Count out of a total, with the 95 % interval (Wilson) of the share; None when the total is zero."""
 
     count: int
     of: int
@@ -95,30 +95,30 @@ class Tally:
     first_ply: int
     last_ply: int
     kept: Share
-    """Of all positions."""
+    """Share over all positions."""
     decided: Share
-    """Of the positions in which the moves are not all worth the same."""
+    """Share over the decisive positions."""
     mean_lost: float | None
-    """Mean score lost a move, over all positions."""
+    """Mean score lost per move, over all positions."""
 
 
 class Yardstick(Protocol):
     """Perfect play of one game."""
 
     unit: str
-    """What `lost` counts."""
+    """Unit of `lost`."""
 
     def keeping(self, state: State) -> list[int]:
         """Return the actions that keep the value of a position; raises `InvalidRequest`."""
         ...
 
     def lost(self, state: State, action: int) -> float:
-        """Return how much less a move scores than the best; raises `InvalidRequest`."""
+        """Return the difference between the best score and the move's; raises `InvalidRequest`."""
         ...
 
 
 class _SolverYardstick:
-    """Connect Four: scores count moves until the end."""
+    """Connect Four: scores measure the distance to the end."""
 
     unit = "stones"
 
@@ -134,7 +134,7 @@ class _SolverYardstick:
 
 
 class _SmallYardstick:
-    """Any game of which every position can be remembered."""
+    """Game small enough for a table of all positions."""
 
     unit = "points"
 
@@ -151,7 +151,7 @@ class _SmallYardstick:
 
 
 def yardstick(game: Game) -> Yardstick:
-    """Return perfect play of a game; raises `InvalidRequest` for one that cannot be solved."""
+    """Return the yardstick of a game; raises `InvalidRequest` if it cannot be solved."""
     return _SolverYardstick(cast("ConnectFour", game)) if fits(game) else _SmallYardstick(game)
 
 
@@ -163,13 +163,13 @@ def grade(
     *,
     progress: Callable[[], None] = lambda: None,
 ) -> list[list[GradedMove]]:
-    """Return the graded moves of several players, one list a player.
+    """Return the graded moves of several players, one list per player.
 
     Args:
         perfect: Yardstick of the game.
         game: The rules.
-        positions: In each of them somebody is to move.
-        chosen: For each player its move in each position.
+        positions: Unfinished positions.
+        chosen: Moves of each player, one per position.
         progress: Called after each position.
 
     Raises:
@@ -188,7 +188,7 @@ def grade(
 
 
 def tally(graded: Sequence[GradedMove], *, plies: int = 1) -> list[Tally]:
-    """Return the totals of graded moves in bands of so many plies, without empty ones."""
+    """Return the totals of graded moves in bands of `plies` plies, without empty bands."""
     bands: dict[int, list[GradedMove]] = {}
     for move in graded:
         bands.setdefault(move.ply // plies, []).append(move)
@@ -207,7 +207,7 @@ def _tally(graded: Sequence[GradedMove], first: int, last: int) -> Tally:
 
 
 def random_positions(game: Game, *, count: int, seed: int, first_ply: int = 0) -> list[Position]:
-    """Return up to `count` different positions of random games, as evenly over the plies from `first_ply` on as there are any.
+    """Return up to `count` different positions of random games, spread evenly over the available plies from `first_ply`.
 
     The same arguments give the same positions.
     """
@@ -225,10 +225,10 @@ def random_positions(game: Game, *, count: int, seed: int, first_ply: int = 0) -
 
 
 async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed: int, first_ply: int = 0) -> list[Position]:
-    """Return up to `count` different positions of games that a player plays against itself from random openings.
+    """Return up to `count` different positions of a player's self-play from random openings.
 
-    As evenly over the plies from `first_ply` on as there are any, those of the openings left out. Raises what the
-    chooser raises. Cancellation: nothing is kept.
+    Spread evenly over the available plies from `first_ply`, without those of the openings. Propagates errors of the
+    chooser. Cancellation: nothing is kept.
     """
     wanted = -(-count // PER_GAME)
     openings = [opening.moves for plies in OPENING_PLIES for opening in _some(game, plies, seed, wanted)][:wanted]
@@ -243,14 +243,14 @@ async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed:
 
 
 def _some(game: Game, plies: int, seed: int, most: int) -> list[Opening]:
-    """Return up to `most` openings of so many plies."""
+    """Return up to `most` openings of `plies` plies."""
     return list(itertools.islice(draw_openings(game, plies=plies, seed=seed), most))
 
 
 def _spread(
     game: Game, played: Iterable[Sequence[int]], count: int, rng: np.random.Generator, first: Sequence[int]
 ) -> list[Position]:
-    """Return up to `count` different positions of some games from their `first` ply on, taken from each ply in turn."""
+    """Return up to `count` different positions of games from their `first` ply, taken from each ply in turn."""
     plies: dict[int, list[Position]] = {}
     seen: set[int] = set()
     for number, moves in enumerate(played):
@@ -270,7 +270,7 @@ def _spread(
 
 
 def agent_chooser(game: Game, agent: Agent, *, seed: int) -> Chooser:
-    """Return how an agent chooses; its luck in a position depends on the seed and the position."""
+    """Return a chooser of an agent's moves; its random numbers depend on seed and position."""
 
     def choose_all(positions: Sequence[Position]) -> list[int]:
         return [
@@ -285,7 +285,7 @@ def agent_chooser(game: Game, agent: Agent, *, seed: int) -> Chooser:
 
 
 def model_chooser(game: Game, evaluator: Evaluator, *, version: int, simulations: int, seed: int) -> Chooser:
-    """Return how a model chooses: the most visited move of a search without noise, or without one its likeliest move."""
+    """Return a chooser of a model's moves: most visited in a search without noise, or of highest prior without a search."""
     settings = SearchSettings.for_play(game.spec(), simulations)
 
     async def choose(positions: Sequence[Position]) -> list[int]:

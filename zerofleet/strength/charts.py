@@ -1,8 +1,8 @@
-"""Charts of ratings: who stands where, and how the champions of a run climbed; SVG or PNG by the name of the file.
+"""Charts of ratings, and of the champions of a run; SVG or PNG by file name.
 
-Drawn by matplotlib without a display and without its global state of figures, so also in threads one after the other. Equal
-numbers give equal SVG files byte for byte: nothing in them depends on the time, the process or the machine's fonts.
-matplotlib is imported when the first chart is drawn.
+Drawn by matplotlib without a display and without pyplot's global state, hence usable from any one thread at a time. Equal
+numbers give byte-identical SVG files, independent of time, process and installed fonts. matplotlib is imported with the first
+chart.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIXES", "LadderPoint", "ladder_chart", "rating_chart", "require_drawable"]
 
 SUFFIXES = (".svg", ".png")
-"""Kinds of file a chart can be."""
+"""File formats of a chart."""
 
 DOTS_PER_INCH = 150
-CHAMPION, RUNG, FAINT, INK = "#0b6e99", "#c0562b", "#d9dde1", "#2b2f33"  # told apart by the colour-blind, and in grey
+CHAMPION, RUNG, FAINT, INK = "#0b6e99", "#c0562b", "#d9dde1", "#2b2f33"  # distinct for colour-blind readers, and in greyscale
 LABEL_POINTS = 9.0
-LABEL_SPACING = 1.35  # of a label's height, between the baselines of two
-MARGINS_IN = (0.3, 0.75, 0.55, 0.4)  # right, left, bottom, top: fixed, so that only the numbers shape the picture
+LABEL_SPACING = 1.35  # distance between baselines, in label heights
+MARGINS_IN = (0.3, 0.75, 0.55, 0.4)  # right, left, bottom, top; fixed, so that the layout depends on the numbers alone
 LETTER_IN = 0.075  # width of an average letter of a label
 PLOT_WIDTH_IN = 5.6
 PLOT_HEIGHT_IN = 4.4
@@ -39,27 +39,27 @@ ROW_IN = 0.26
 
 @dataclass(frozen=True, slots=True)
 class LadderPoint:
-    """A champion on the curve."""
+    """Champion on the curve."""
 
     at: float
-    """Where it stands on the horizontal axis: its version, or hours since the run began."""
+    """Position on the horizontal axis: version, or hours since the start of the run."""
     rating: Rating
 
 
 def require_drawable(path: Path) -> None:
-    """Raise `InvalidRequest` for a file name that says neither SVG nor PNG; worth asking before hours of play."""
+    """Raise `InvalidRequest` unless the file name ends in .svg or .png; checked before hours of play."""
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidRequest(f"{path} cannot be drawn: its name must end in {' or '.join(SUFFIXES)}")
 
 
 def rating_chart(ratings: Sequence[Rating], *, title: str, path: Path) -> None:
-    """Draw a dot and its 95 % interval for each player, the strongest on top, with the numbers at the right.
+    """Draw a dot and a 95 % interval for each player, strongest on top, with the numbers at the right.
 
-    Raises `InvalidRequest` for another kind of file than SVG or PNG or without ratings; `OSError` when the disk refuses.
+    Raises `InvalidRequest` for a format other than SVG or PNG or without ratings; `OSError` if the file cannot be written.
     """
     require_drawable(path)
     if not ratings:
-        raise InvalidRequest("there is nothing to draw: no player has been rated yet")
+        raise InvalidRequest("nothing to draw: no player has been rated yet")
     ranked = sorted(ratings, key=lambda rating: (rating.elo, rating.name))
     numbers = [_numbers(rating) for rating in ranked]
     longest = max(len(rating.name) for rating in ranked)
@@ -72,22 +72,22 @@ def rating_chart(ratings: Sequence[Rating], *, title: str, path: Path) -> None:
         axes.set_yticks(range(len(ranked)), [rating.name for rating in ranked])
         axes.set_ylim(-0.7, len(ranked) - 0.3)
         axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.7)
-        axes.set_xlabel("Elo, with its 95 % interval")
+        axes.set_xlabel("Elo with 95 % interval")
         _finish(axes, title)
 
 
 def ladder_chart(
     champions: Sequence[LadderPoint], rungs: Sequence[Rating], *, title: str, path: Path, x_label: str = "model version"
 ) -> None:
-    """Draw the curve of the champions' Elo in its band of 95 %, and a labelled line for each classical rung.
+    """Draw the curve of the champions' Elo with its 95 % band, and a labelled line for each classical rung.
 
-    Raises as `rating_chart` does.
+    Raises the errors of `rating_chart`.
     """
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  (as in `_axes`)
 
     require_drawable(path)
     if not champions and not rungs:
-        raise InvalidRequest("there is nothing to draw: no champion and no rung has been rated yet")
+        raise InvalidRequest("nothing to draw: no champion and no rung has been rated yet")
     points = sorted(champions, key=lambda point: point.at)
     names = [f"{rung.name}  {_elo(rung.elo)}" for rung in rungs]
     with _axes(path, height_in=PLOT_HEIGHT_IN, left=6, right=max(map(len, names), default=0)) as axes:
@@ -103,14 +103,14 @@ def ladder_chart(
         axes.set_axisbelow(True)
         axes.xaxis.set_major_locator(MaxNLocator(integer=all(float(place).is_integer() for place in at)))
         axes.set_xlabel(x_label)
-        axes.set_ylabel("Elo, with its 95 % interval")
+        axes.set_ylabel("Elo with 95 % interval")
         _label_at_right(axes, [rung.elo for rung in rungs], names)
         _finish(axes, title)
 
 
 @contextmanager
 def _axes(path: Path, *, height_in: float, left: int, right: int) -> Iterator[Axes]:
-    """Yield axes with room for labels of `left` and `right` letters beside them; saved to `path` when the block is left."""
+    """Yield axes with margins for labels of `left` and `right` letters; the figure is saved to `path` on exit."""
     import matplotlib  # noqa: PLC0415  (slow to import, and most commands draw nothing)
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -119,7 +119,7 @@ def _axes(path: Path, *, height_in: float, left: int, right: int) -> Iterator[Ax
     margin_right += right * LETTER_IN
     margin_left = max(margin_left, 0.2 + left * LETTER_IN)
     width, height = margin_left + PLOT_WIDTH_IN + margin_right, bottom + height_in + top
-    # `None` for the date and a fixed salt for the identifiers: the same numbers draw the same file.
+    # No date and a fixed salt for the identifiers: equal numbers give equal files.
     with matplotlib.rc_context({"svg.hashsalt": "zerofleet", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH)
         FigureCanvasAgg(figure)
@@ -138,7 +138,7 @@ def _finish(axes: Axes, title: str) -> None:
 
 
 def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str]) -> None:
-    """Write a text beside each height, moved apart where they would overlap, with a thin line to where it belongs."""
+    """Label each height at the right, moved apart to avoid overlap, with a thin line to the height."""
     low, high = axes.get_ylim()
     height_points = axes.bbox.height * 72.0 / DOTS_PER_INCH
     gap = LABEL_SPACING * LABEL_POINTS / height_points * (high - low)
@@ -166,9 +166,9 @@ def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str]) -> 
 
 
 def _apart(places: Sequence[float], gap: float) -> list[float]:
-    """Return places at least `gap` apart, in the same ascending order and as near to the given ones as that allows.
+    """Return places at least `gap` apart, in the same ascending order and as close to the given ones as possible.
 
-    Neighbours that are too close become a block around their common middle; blocks that touch are joined.
+    Neighbours that are too close become a block around their common middle; touching blocks are merged.
     """
     blocks: list[tuple[float, int]] = []  # middle, members
     for place in places:
@@ -189,7 +189,7 @@ def _lengths(points: Sequence[LadderPoint]) -> list[list[float]]:
 
 def _numbers(rating: Rating) -> str:
     if rating.low == rating.high:
-        return _elo(rating.elo)  # the anchor, about which there is no doubt
+        return _elo(rating.elo)  # the anchor, whose rating is exact
     return f"{_elo(rating.elo)}  ({_elo(rating.low)} to {_elo(rating.high)})"
 
 

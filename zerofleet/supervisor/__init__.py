@@ -1,4 +1,4 @@
-"""Supervisor: what `zerofleet run` does; see `zerofleet.supervisor.supervisor`."""
+"""Supervisor: implementation of `zerofleet run`; see `zerofleet.supervisor.supervisor`."""
 
 from zerofleet.supervisor.request import RunRequest, parse_duration, split_settings
 from zerofleet.supervisor.supervisor import run

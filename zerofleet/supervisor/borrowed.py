@@ -1,4 +1,4 @@
-"""Borrowing a service of a run: the live one when the run is under way, else one started for the purpose.
+"""Services borrowed from a run: the live one if the run is active, else a temporary one.
 
     async with served(paths, game) as address:           # an inference server with the champion
         ...
@@ -6,8 +6,8 @@
         ...
     async with gatekept(paths, game) as address:         # a gatekeeper, for promotions
 
-A live service is the one whose announce file names a living process that answers. A service started here gets a private
-socket and a token of its own, logs to a temporary file, and ends with the `async with`, or with this process.
+A service is live if its announce file names a live process that replies. A temporary service has a private socket and its
+own token, logs to a temporary file, and stops with the `async with`, or with this process.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
 STOP_TIMEOUT_S = 20.0
 LOG_LINES_SHOWN = 8
-EVERYWHERE = {"0.0.0.0", "[::]"}  # noqa: S104 - what is announced, not where we listen
+EVERYWHERE = {"0.0.0.0", "[::]"}  # noqa: S104 - announced by a server, not bound here
 
-# A server that is about to listen is looked for many times a second; grpc's own backoff grows to minutes.
+# Reconnect many times a second to a server that is about to listen; grpc's own back-off grows to minutes.
 _STARTING = (
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # also the limit of one connection attempt, which a busy machine may need
+    ("grpc.min_reconnect_backoff_ms", 5000),  # also the connect timeout, which a busy machine may need
     ("grpc.max_reconnect_backoff_ms", 100),
     ("grpc.use_local_subchannel_pool", 1),
 )
 
 
 def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
-    """Return the version that the run's champion pointer names; raises `ModelNotFound` before the first promotion."""
+    """Return the version of the run's champion; raises `ModelNotFound` before the first promotion."""
     paths, model = _paths(run), model_name(game)
     champion = open_run_store(paths).champion(model)
     if champion is None:
-        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; let the run go on, or name a version as model:N")
+        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; continue the run, or name a version as model:N")
     return champion.version
 
 
 def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
-    """Return the gRPC address a service of the run announces, None unless the process that wrote it is alive."""
+    """Return the gRPC address announced by a service of the run, None unless its process is alive."""
     try:
         says = json.loads(_paths(run).announce(service).read_bytes())
         process = psutil.Process(int(says["pid"]))
@@ -75,18 +75,18 @@ def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
 
 
 def _as_reached(address: str) -> str:
-    """Return an address of this machine as a client writes it: a server that listens everywhere is `localhost`."""
+    """Return the client address of a server on this machine: `localhost` if it listens on all interfaces."""
     host, _, port = address.rpartition(":")
     return f"localhost:{port}" if host in EVERYWHERE else address
 
 
 @contextlib.asynccontextmanager
 async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence[int] = ()) -> AsyncIterator[str]:
-    """Yield the address of an inference server that has `versions` of the game's model; none named: the champion.
+    """Yield the address of an inference server that serves `versions` of the game's model, by default the champion.
 
-    The run's own server is used when it is up and has them all; it is never made to load anything, as that would cost the
-    run. Raises `ModelNotFound`, `CorruptModel`, `Unavailable`.
-    Cancellation: a server that was started is stopped.
+    The run's own server is used if it is up and serves them all; it never loads other versions, as that would slow the run.
+    Raises `ModelNotFound`, `CorruptModel`, `Unavailable`.
+    Cancellation: a temporary server is stopped.
     """
     wanted = sorted(set(versions)) or [champion_version(run, game)]
     if live := await live_server(run, game, wanted):
@@ -160,7 +160,7 @@ def _paths(run: RunPaths | RunDirectory) -> RunPaths:
 
 
 async def _has(address: str, model: str, versions: Sequence[int]) -> bool:
-    """Return whether a server answers and has all those versions."""
+    """Return whether a server replies and serves all these versions."""
     try:
         probe = ModelControl(address, token=client_token(), tls=client_tls(), timeout_s=PROBE_TIMEOUT_S)
         async with asyncio.timeout(PROBE_TIMEOUT_S), probe as control:
@@ -186,7 +186,7 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
         ]
         log = Path(directory) / f"{service}.log"
         with log.open("wb") as out:
-            # A session of its own: Ctrl-C at the terminal is for this process, which then ends the child in order.
+            # Own session: Ctrl-C at the terminal reaches only this process, which then stops the child in order.
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", service, *arguments),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -212,7 +212,7 @@ def _environment(token: str) -> dict[str, str]:
 
 
 async def _until_listening(service: str, address: str, process: asyncio.subprocess.Process, log: Path) -> None:
-    """Return when the child accepts connections; raises `Unavailable` with the end of its log when it does not."""
+    """Wait until the child accepts connections; raises `Unavailable` with the end of its log on failure."""
     async with open_channel(address, _STARTING) as channel:
         ready, died = asyncio.ensure_future(channel.channel_ready()), asyncio.ensure_future(process.wait())
         try:
@@ -224,7 +224,7 @@ async def _until_listening(service: str, address: str, process: asyncio.subproce
             died.cancel()
     said = await asyncio.to_thread(_last_lines, log)
     how = (
-        f"ended with {process.returncode}" if process.returncode is not None else f"did not listen for {START_TIMEOUT_S:.0f} s"
+        f"exited with {process.returncode}" if process.returncode is not None else f"did not listen for {START_TIMEOUT_S:.0f} s"
     )
     raise Unavailable(f"{service} could not be started: it {how}\n{said}".rstrip())
 
@@ -234,7 +234,7 @@ def _last_lines(log: Path) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask the child to end, and end it when it does not."""
+    """Terminate the child, and kill it after a timeout."""
     if process.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):

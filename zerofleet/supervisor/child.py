@@ -1,8 +1,8 @@
-"""A supervised service process: started, watched, started again, and ended in good order.
+"""Supervised service process: started, watched, restarted and drained.
 
-A child that dies is started again after a pause that doubles with each quick death. One that refuses to start, or keeps
-dying, is given up with the end of its log. Every child ends with its supervisor: it asks the kernel for SIGTERM when its
-parent dies (`parent_pid`), and it has a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone.
+A child that dies is restarted after a pause that doubles with each quick death. A child that refuses to start, or keeps
+dying, is given up with the end of its log. Every child ends with its supervisor: the kernel sends it SIGTERM when its parent
+dies (`parent_pid`). It has its own session, so that Ctrl-C in the terminal reaches only the supervisor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Child", "ChildPlan", "ChildState", "GaveUp", "log_tail"]
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 30.0
 QUICK_DEATH_S = 10.0
-"""A child that dies sooner after it was ready, or before, died quickly."""
+"""Minimum time from readiness to a death that does not count as quick."""
 MAX_QUICK_DEATHS = 5
 KILL_AFTER_GRACE_S = 5.0
 MAX_LOG_BYTES = 32 << 20
@@ -35,11 +35,11 @@ TAIL_LINES = 12
 
 
 class GaveUp(ZerofleetError):
-    """A service cannot be kept running; the text says how it ended and quotes its log."""
+    """Service that cannot be kept running; the text has its exit status and the end of its log."""
 
 
 class ChildState(StrEnum):
-    """Where a child stands."""
+    """State of a child."""
 
     STARTING = "starting"
     READY = "ready"
@@ -50,12 +50,12 @@ class ChildState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """How a child is started."""
+    """Start parameters of a child."""
 
     name: str
-    """`trainer`, `worker-0`."""
+    """Name of the child: `trainer`, `worker-0`."""
     kind: str
-    """The service: `trainer`, `selfplay_worker`. Children of one kind drain together."""
+    """Service: `trainer`, `selfplay_worker`. Children of one kind drain together."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
     announce: Path
@@ -64,17 +64,17 @@ class ChildPlan:
 
 
 class Child:
-    """One service and its restarts."""
+    """Service process and its restarts."""
 
     def __init__(self, plan: ChildPlan, say: Callable[[str], None]) -> None:
-        """`say` is told, in words, whatever a person should know."""
+        """Create it; `say` reports events to the user."""
         self.plan = plan
         self.state = ChildState.STARTING
         self.restarts = 0
         self.metrics_port = 0
         """Port of /metrics; 0 while the child is not ready."""
         self.since_s = time.monotonic()
-        """When the present process was started, on the monotonic clock."""
+        """Start of the current process, on the monotonic clock."""
         self._say = say
         self._process: asyncio.subprocess.Process | None = None
         self._ending = asyncio.Event()
@@ -106,9 +106,9 @@ class Child:
             self._ended.set()
 
     async def drain(self) -> None:
-        """Ask the child to end, and kill it if it is still there after its grace time.
+        """Terminate the child, and kill it after its grace time.
 
-        Cancellation: the child was asked; it ends by itself or with the supervisor.
+        Cancellation: the child was signalled; it ends by itself or with the supervisor.
         """
         self._ending.set()
         self.state = ChildState.DRAINING
@@ -117,17 +117,17 @@ class Child:
             async with asyncio.timeout(self.plan.grace_s + KILL_AFTER_GRACE_S):
                 await self._ended.wait()
         except TimeoutError:
-            self._say(f"{self.plan.name} did not end within {self.plan.grace_s:g} s and was killed")
+            self._say(f"{self.plan.name} did not stop within {self.plan.grace_s:g} s and was killed")
             self._send(signal.SIGKILL)
             await self._ended.wait()
 
     def kill(self) -> None:
-        """End the child at once."""
+        """Kill the child."""
         self._ending.set()
         self._send(signal.SIGKILL)
 
     def look(self) -> None:
-        """Read the announce file: a child that has written it is ready."""
+        """Read the announce file, which a ready child has written."""
         if self.state is not ChildState.STARTING or self.pid is None:
             return
         try:
@@ -141,7 +141,7 @@ class Child:
             self.state = ChildState.READY
 
     async def _run_once(self) -> int:
-        """Start the child and wait for its end; return its exit code, negative for a signal."""
+        """Start the child and wait until it exits; return its exit code, negative for a signal."""
         self.state, self.since_s, self._ready_at_s, self.metrics_port = ChildState.STARTING, time.monotonic(), None, 0
         self.plan.announce.unlink(missing_ok=True)
         _limit_log(self.plan.log)
@@ -157,12 +157,12 @@ class Child:
                 env=environment,
                 start_new_session=True,
             )
-        if self._ending.is_set():  # asked to end while it was being started
+        if self._ending.is_set():  # stopped while starting
             self._send(signal.SIGTERM)
         return await self._process.wait()
 
     def _note_death(self, code: int) -> float:
-        """Say that the child died; return the pause before the next start. Raises `GaveUp`."""
+        """Report the death of the child; return the pause before its restart. Raises `GaveUp`."""
         self.look()
         lived_s = time.monotonic() - (self._ready_at_s or time.monotonic())
         if lived_s >= QUICK_DEATH_S:
@@ -178,7 +178,7 @@ class Child:
                 + "\n".join(f"  {line}" for line in log_tail(self.plan.log))
             )
         pause_s = self._backoff.next_s()
-        self._say(f"{self.plan.name} {how}; it is started again in {pause_s:g} s")
+        self._say(f"{self.plan.name} {how}; restarting in {pause_s:g} s")
         self.restarts += 1
         self.state, self.metrics_port = ChildState.RESTARTING, 0
         return pause_s
@@ -196,7 +196,7 @@ class Child:
 
 
 def log_tail(path: Path, lines: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of a log, readable; events of structlog are shown as `event key=value`."""
+    """Return the last lines of a log, with structlog events formatted as `event key=value`."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - (64 << 10)))
@@ -223,10 +223,10 @@ def _how_it_ended(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     if code == EXIT_REFUSED:
         return "refused to start"
-    return f"ended with exit code {code}"
+    return f"exited with code {code}"
 
 
 def _limit_log(path: Path) -> None:
-    """Keep one older log beside the present one."""
+    """Rotate a large log; keep one older file."""
     if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
         path.replace(path.with_suffix(".log.1"))

@@ -1,4 +1,4 @@
-"""Entrants of a match or a tournament: names become players, with the models they need served."""
+"""Entrants of a match or a tournament: conversion of names to players, and service of the models they need."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from zerofleet.supervisor.borrowed import champion_version, served
 
 __all__ = ["Entrants", "entrants", "is_model", "serving", "serving_agent", "version_of"]
 
-_MODEL = "model"  # the option by which agents name the model they ask
+_MODEL = "model"  # option of an agent that names its model
 
 
 @dataclass(frozen=True, slots=True)
 class Entrants:
-    """The players of a command, and the run whose models they are or ask."""
+    """Players of a command, and the run of their models."""
 
     players: tuple[Player, ...]
     run: RunPaths | None
-    """None where no player needs a model."""
+    """None if no player needs a model."""
     versions: tuple[int, ...]
-    """Versions to be served, ascending."""
+    """Versions to serve, ascending."""
 
 
 def entrants(names: Sequence[str], game: Game, run_dir: Path | None, *, note: Callable[[str], None]) -> Entrants:
-    """Return the players that names mean: `champion`, `model:7`, or an agent, which may ask a model (`model=champion`).
+    """Return the players of names: `champion`, `model:7`, or an agent, which may use a model (`model=champion`).
 
-    `note` is called with a line on each `champion`: which version it is. Agents get their full names, so that one agent spelt
-    in two ways is one player. Raises `InvalidRequest` for an agent that
-    does not exist or cannot play the game, `RunDirectoryError` and `ModelNotFound` for models that are not there.
+    `note` is called with a line on the version of each `champion`. Agents get canonical names, so that two spellings of one
+    agent are one player. Raises `InvalidRequest` for an unknown or unsuitable agent, `RunDirectoryError` and `ModelNotFound`
+    for missing models.
     """
     spellings = [Spelling.parse(name) for name in names]
     needed = [is_model(name) or _asked(spelling) for name, spelling in zip(names, spellings, strict=True)]
     for name, spelling in zip(names, spellings, strict=True):
         if not is_model(name) and not _asked(spelling):
-            make_agent(name, game)  # says now if there is no such agent, before a run is looked for
+            make_agent(name, game)  # rejects an unknown agent before the lookup of a run
     run = find_run(game, run_dir) if any(needed) else None
     players, versions = [], set[int]()
     for name, spelling in zip(names, spellings, strict=True):
@@ -65,9 +65,9 @@ def entrants(names: Sequence[str], game: Game, run_dir: Path | None, *, note: Ca
 
 @contextlib.asynccontextmanager
 async def serving(chosen: Entrants, game: Game) -> AsyncIterator[str | None]:
-    """Yield the address of an inference server with the models the players need, None if they need none.
+    """Yield the address of an inference server with the players' models, None if they need none.
 
-    Raises as `zerofleet.supervisor.borrowed.served` does. Cancellation: a server that was started is stopped.
+    Raises the errors of `zerofleet.supervisor.borrowed.served`. Cancellation: a server started here is stopped.
     """
     if chosen.run is None:
         yield None
@@ -78,9 +78,9 @@ async def serving(chosen: Entrants, game: Game) -> AsyncIterator[str | None]:
 
 @contextlib.asynccontextmanager
 async def serving_agent(chosen: Entrants, game: Game) -> AsyncIterator[Agent]:
-    """Yield the one player of `chosen`, an agent, with an inference server of the model that it asks, if it asks one.
+    """Yield the only player of `chosen`, an agent, with an inference server for its model, if it uses one.
 
-    The agent is to choose in a thread beside this event loop. Raises as `serving` does. Cancellation: as there.
+    The agent must run in a thread outside this event loop. Raises the errors of `serving`. Cancellation: as `serving`.
     """
     (player,) = chosen.players
     async with serving(chosen, game) as address:
@@ -92,12 +92,12 @@ async def serving_agent(chosen: Entrants, game: Game) -> AsyncIterator[Agent]:
 
 
 def is_model(name: str) -> bool:
-    """Return whether an opponent's name means a model."""
+    """Return whether a name denotes a model."""
     return name == "champion" or name.startswith("model:")
 
 
 def version_of(name: str, run: RunPaths, game: Game) -> int:
-    """Return the version that `champion` or `model:N` means; raises `ModelNotFound` or `InvalidRequest`."""
+    """Return the version denoted by `champion` or `model:N`; raises `ModelNotFound` or `InvalidRequest`."""
     if name == "champion":
         return champion_version(run, game)
     number = name.removeprefix("model:")
@@ -107,7 +107,7 @@ def version_of(name: str, run: RunPaths, game: Game) -> int:
 
 
 def _asked(spelling: Spelling) -> str:
-    """Return which model an agent asks, as written; empty if it asks none."""
+    """Return the text of an agent's model option; empty without one."""
     return dict(spelling.written).get(_MODEL, "")
 
 
@@ -120,12 +120,12 @@ def _with_model(spelling: Spelling, version: int) -> tuple[tuple[str, str], ...]
 
 
 def _told(name: str, player: Player, run: RunPaths | None, note: Callable[[str], None]) -> Player:
-    """Return the player; where the name says `champion`, note the version."""
+    """Return the player, after a note on the version if the name contains `champion`."""
     if "champion" in name and run is not None:
         note(f"{name} is {player.name} of {run.root}")
     return player
 
 
 def _nobody(batch: LeafBatch, version: ModelVersion) -> Evaluation:
-    """Stand for the models while an agent is only looked at."""
-    raise InvalidRequest(f"model {version} is not served yet; an agent is made before it is asked for a move")
+    """Reject evaluations while agents are only constructed."""
+    raise InvalidRequest(f"model {version} is not served yet; agents are only constructed here")

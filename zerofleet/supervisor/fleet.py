@@ -1,4 +1,4 @@
-"""The fleet of one run: which services are started, with which arguments and how many threads."""
+"""Fleet of a run: services, their arguments and threads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zerofleet.supervisor.request import RunRequest
 __all__ = ["plan_fleet"]
 
 GRACE_S = 15.0
-# Libraries that make threads of their own, each as many as there are cores unless told otherwise.
+# Libraries with their own thread pools, by default one thread per core each.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def plan_fleet(request: RunRequest, run: RunDirectory, chosen: Preset, environment: Mapping[str, str]) -> tuple[ChildPlan, ...]:
-    """Return how each service is started, in the order of starting."""
+    """Return the plan of each service, in the order of starting."""
     threads = {"inference_server": chosen.inference.threads, "trainer": chosen.train.threads}
     plans = []
     for service in SERVICES:
@@ -66,7 +66,7 @@ def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str) 
 
 
 def _own_arguments(run: RunDirectory, service: str, name: str) -> dict[str, str]:
-    """Return what one kind of service needs beyond what all get; addresses follow from the run directory."""
+    """Return the arguments specific to one kind of service; addresses follow from the run directory."""
     paths: RunPaths = run.paths
     common = {
         "inference_server": {"address": paths.inference_address},

@@ -1,4 +1,4 @@
-"""History of a run: one JSON object a line in `metrics/run.jsonl`."""
+"""History of a run: JSON lines in `metrics/run.jsonl`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["History"]
 
 
 class History:
-    """Appends looks to a file. A disk that is full costs lines, never the run."""
+    """Writer of readings to a file. A full disk costs lines, never the run."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self._path = path
@@ -22,14 +22,14 @@ class History:
         self._failing = False
 
     def write(self, now: Readings) -> None:
-        """Append a look; a refusal of the disk is said once."""
+        """Append a reading; report a disk error once."""
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), **row(now)}) + "\n"
         try:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line)
         except OSError as error:
             if not self._failing:
-                self._say(f"{self._path} cannot be written: {error.strerror}; the run goes on without its history")
+                self._say(f"{self._path} cannot be written: {error.strerror}; the run continues without its history")
             self._failing = True
             return
         self._failing = False

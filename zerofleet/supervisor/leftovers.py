@@ -1,7 +1,7 @@
-"""Services of an earlier supervisor of the same run that have not ended yet.
+"""Services left by an earlier supervisor of the same run.
 
-A supervisor that is killed takes its children with it, but they drain first. Two servers on one socket, or two trainers
-in one store, must not meet: the next supervisor waits for those that are left, and kills what does not end.
+When a supervisor is killed, its children stop too, but they drain first. Two servers on one socket, or two trainers on one
+store, must not coexist: the next supervisor waits for the remaining services, and kills those that do not stop.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from zerofleet.storage.run_paths import RunPaths
 __all__ = ["end_leftovers"]
 
 GRACE_S = 20.0
-"""Above the grace time of the services themselves."""
+"""Longer than the grace time of the services."""
 
 
 def end_leftovers(paths: RunPaths) -> list[int]:
-    """End the processes that announce files of the run name and that are still its services; return their ids."""
+    """Stop the processes named by the run's announce files that are still its services; return their ids."""
     found = []
     for announce in sorted(paths.services.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
             process = psutil.Process(int(json.loads(announce.read_bytes())["pid"]))
-            if str(announce.absolute()) in process.cmdline():  # and not somebody who has the number by chance
+            if str(announce.absolute()) in process.cmdline():  # not an unrelated process with a reused id
                 process.terminate()
                 found.append(process)
     _, alive = psutil.wait_procs(found, timeout=GRACE_S)

@@ -1,4 +1,4 @@
-"""The run in plain lines, for a log or a pipe."""
+"""Plain-text progress of a run, for a log or a pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["progress_line", "row"]
 
 
 def progress_line(now: Readings) -> str:
-    """Return one line of what the run is doing; what is not known yet is left out."""
+    """Return one line with the progress of the run; unknown values are omitted."""
     return "  ".join([clock(now.elapsed_s), *_producing(now), *_learning(now), *_judging(now)])
 
 
@@ -51,7 +51,7 @@ def _judging(now: Readings) -> Iterator[str]:
 
 
 def row(now: Readings) -> dict[str, float | int | None]:
-    """Return the numbers of a look, flat, for a line of history; None for what is not known."""
+    """Return the numbers of a reading, flat, for a line of history; None for unknown values."""
     rung, champion, match = now.champion_rung, now.champion, now.match
     numbers: dict[str, float | int | None] = {
         "elapsed_s": round(now.elapsed_s, 1),

@@ -1,4 +1,4 @@
-"""Observer: looks at every service of a run and says what it found."""
+"""Observer: polls every service of a run and combines the results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LAT
 
 
 class Observer:
-    """Takes `Readings`. What a service does not answer keeps its last value."""
+    """Source of `Readings`. Values of an unresponsive service keep their last state."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Observer:
         *,
         warm_start_games: int = 0,
     ) -> None:
-        """`say` is told of each candidate that was decided; `warm_start_games` come before the first one."""
+        """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start."""
         self._children = children
         self._gatekeeper = gatekeeper
         self._model = model
         self._say = say
         self._warm_start_games = warm_start_games
-        self._metrics_token = client_token(variable=METRICS_TOKEN_VARIABLE)  # the services inherit the same
+        self._metrics_token = client_token(variable=METRICS_TOKEN_VARIABLE)  # inherited by the services
         self._totals = Totals()
         self._meter = Meter()
         self._pages: dict[str, MetricsPage] = {}
@@ -64,7 +64,7 @@ class Observer:
         self._began_s = time.monotonic()
 
     async def look(self, left_s: float | None) -> Readings:
-        """Ask every service once. Cancellation: nothing is lost."""
+        """Poll every service once. Cancellation: nothing is lost."""
         now_s = time.monotonic()
         for child in self._children:
             child.look()
@@ -89,12 +89,12 @@ class Observer:
             self._candidates, self._champion = await self._gatekeeper.models(self._model)
             self._ladder = await self._gatekeeper.ladder(self._model)
         except ZerofleetError:
-            return  # it is being started again; the child's state says so
+            return  # it is restarting; the child's state shows it
         self._announce_decisions()
 
     def _announce_decisions(self) -> None:
         decided = {c.version: c for c in self._candidates if c.status.settled}
-        if self._announced is None:  # what was decided in earlier sessions is no news
+        if self._announced is None:  # verdicts of earlier sessions are not news
             self._announced = set(decided) if len(decided) > 1 else set()
         for version in sorted(decided.keys() - self._announced):
             self._announced.add(version)
@@ -177,7 +177,7 @@ def _service(child: Child, now_s: float) -> ServiceReading:
 
 
 def _memory(pid: int | None) -> int:
-    """Return the resident bytes of a process, 0 when it is gone."""
+    """Return the resident memory of a process in bytes, 0 if it is gone."""
     try:
         return int(psutil.Process(pid).memory_info().rss) if pid is not None else 0
     except psutil.Error:
@@ -185,6 +185,6 @@ def _memory(pid: int | None) -> int:
 
 
 def _verdict(candidate: Candidate) -> str:
-    """Say in one line what became of a candidate; the gatekeeper's reason holds the score of a match."""
+    """Return a line with a candidate's verdict; the gatekeeper's reason includes the score of its match."""
     against = f" against {candidate.match.champion_version}" if candidate.match is not None else ""
     return f"candidate {candidate.version} {candidate.status.value}{against}: {candidate.reason}"

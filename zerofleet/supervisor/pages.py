@@ -1,4 +1,4 @@
-"""Reading a service's /metrics: a request over loopback and the numbers of its answer."""
+"""Client of a service's /metrics: a request over loopback and the parsed samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class MetricsPage:
-    """The samples of one page; histograms by their sum and count alone."""
+    """Samples of one page; histograms only by sum and count."""
 
     def __init__(self, text: str) -> None:
         self._samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
@@ -28,19 +28,19 @@ class MetricsPage:
             self._samples.setdefault(found["name"], []).append((labels, float(found["value"])))
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric over its labels, those that match the given ones; 0 when there is none."""
+        """Return the sum of a metric over the series with the given labels; 0 without any."""
         return math.fsum(value for found, value in self._samples.get(name, ()) if labels.items() <= found.items())
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Return the value of a metric, None when the page has none."""
+        """Return the value of a metric, None if the page lacks it."""
         return next((value for found, value in self._samples.get(name, ()) if labels.items() <= found.items()), None)
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """Return the values of a metric by one label."""
+        """Return the values of a metric by a label."""
         return {found[label]: value for found, value in self._samples.get(name, ()) if label in found}
 
     def counters(self) -> Iterator[tuple[str, str, float]]:
-        """Yield what only grows: name, name with labels, value."""
+        """Yield the monotonic samples: name, name with labels, value."""
         for name, samples in self._samples.items():
             if name.endswith(("_total", "_sum", "_count")):
                 for labels, value in samples:
@@ -48,7 +48,7 @@ class MetricsPage:
 
 
 async def fetch_page(port: int, token: str | None = None) -> MetricsPage | None:
-    """Return the page of the service at that port of loopback; None when it does not answer in time or wants another token.
+    """Return the page of the service on a loopback port; None if it does not reply in time or rejects the token.
 
     Cancellation: the connection is closed.
     """

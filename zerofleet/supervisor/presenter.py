@@ -1,4 +1,4 @@
-"""How a person sees a run: a live page on a terminal, plain lines elsewhere, the events in both."""
+"""Presentation of a run: a live page on a terminal, plain lines elsewhere, events in both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE_EVERY_S = 10.0
 
 
 class PlainLines:
-    """A line every ten seconds, and one for each event. Usable in `with`."""
+    """Presenter of a line every ten seconds and one per event; a context manager."""
 
     def __init__(self, console: Console, title: Title) -> None:
         self._console = console
@@ -34,10 +34,10 @@ class PlainLines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     def show(self, now: Readings) -> None:
-        """Print a line when it is time for one."""
+        """Print a progress line if one is due."""
         if now.elapsed_s >= self._next_s and now.games + now.step:
             self._next_s = now.elapsed_s + LINE_EVERY_S
             self._print(progress_line(now))
@@ -51,7 +51,7 @@ class PlainLines:
 
 
 class LivePage:
-    """The page of `screen` on the terminal's second screen. Usable in `with`."""
+    """Presenter of the page of `screen` on the terminal's alternate screen; a context manager."""
 
     def __init__(self, console: Console, title: Title) -> None:
         self._console = console
@@ -66,11 +66,11 @@ class LivePage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with contextlib.suppress(OSError):  # nobody looks any more
+        with contextlib.suppress(OSError):  # the terminal is closed
             self._live.__exit__(kind, error, trace)
 
     def show(self, now: Readings) -> None:
-        """Draw a look."""
+        """Draw a reading."""
         self._last = now
         self._draw()
 
@@ -88,5 +88,5 @@ Presenter = LivePage | PlainLines
 
 
 def presenter(console: Console, title: Title) -> Presenter:
-    """Return what suits the console."""
+    """Return the presenter for a console."""
     return LivePage(console, title) if console.is_terminal and not console.is_dumb_terminal else PlainLines(console, title)

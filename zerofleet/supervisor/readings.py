@@ -1,6 +1,6 @@
-"""What a run is doing, as numbers: taken from the services' /metrics and from the gatekeeper.
+"""Readings: state of a run as numbers, from the services' /metrics and the gatekeeper.
 
-`Readings` is one look; screen, plain lines, history and summary are made of it and of nothing else.
+Screen, plain lines, history and summary depend only on `Readings`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ RATE_WINDOW_S = 30.0
 
 
 class ServiceReading(NamedTuple):
-    """One child process."""
+    """State of a child process."""
 
     name: str
     state: ChildState
     for_s: float
-    """Seconds since the present process was started."""
+    """Seconds since the start of the current process."""
     restarts: int
     memory_bytes: int
 
 
 class Match(NamedTuple):
-    """The gate match under way, from the candidate's side."""
+    """Gate match in progress, from the candidate's point of view."""
 
     version: int
     wins: int
@@ -45,29 +45,29 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """One look at a run. Rates are over the last half minute; nan where nothing is known yet."""
+    """Snapshot of a run. Rates are over the last half minute; NaN for unknown values."""
 
     elapsed_s: float = 0.0
     left_s: float | None = None
 
     games: int = 0
-    """Games that were finished since the supervisor started."""
+    """Games finished since the supervisor started."""
     games_stored: int = 0
-    """Games in the trainer's store, earlier sessions included."""
+    """Games in the trainer's store, including earlier sessions."""
     games_per_hour: float = math.nan
     moves: int = 0
     games_active: int = 0
     waiting_games: int = 0
-    """Finished games that wait for the stream in the workers."""
+    """Finished games in the workers, waiting for the stream."""
 
     evaluations_per_s: float = math.nan
     mean_batch: float = math.nan
     device_busy: float = math.nan
-    """Share of the time in which the device evaluates, in [0, 1]."""
+    """Share of time in which the device is busy, in [0, 1]."""
     cache_share: float = math.nan
-    """Share of the workers' evaluations answered by their caches, in [0, 1]."""
+    """Share of cache hits in the workers' evaluations, in [0, 1]."""
     latency_s: float = math.nan
-    """Mean time from request to reply, as the workers see it."""
+    """Mean latency of the workers' requests."""
 
     losses: Mapping[str, float] = field(default_factory=dict)
     loss_trend: tuple[float, ...] = ()
@@ -75,13 +75,13 @@ class Readings:
     steps_per_s: float = math.nan
     window: int = 0
     samples: int = 0
-    """Samples ever stored."""
+    """Number of samples ever stored."""
     reuse: float = math.nan
     learning_rate: float = math.nan
     skipped_steps: int = 0
 
     warm_start_games: int = 0
-    """Games of agents that come before the first champion; 0 for none."""
+    """Number of agent games before the first champion; 0 for none."""
 
     lag: int = 0
     pending: int = 0
@@ -100,59 +100,59 @@ class Readings:
 
     @property
     def phase(self) -> str:
-        """What the run does before its first champion, in a few words; empty from then on, and without a warm start."""
+        """Phase of the warm start as text; empty after the first champion, and without a warm start."""
         if not self.warm_start_games or self.champion is not None or self.candidates:
             return ""
         if self.games_stored < self.warm_start_games:
-            return f"warm start: {self.games_stored:,} of {self.warm_start_games:,} games of agents"
-        return "warm start: learning from the games of agents"
+            return f"warm start: {self.games_stored:,} of {self.warm_start_games:,} agent games"
+        return "warm start: learning from the agent games"
 
     @property
     def champion_rung(self) -> Rung | None:
-        """The champion's place on the ladder, None before it has one."""
+        """Rung of the champion, None before it is rated."""
         if self.champion is None:
             return None
         return next((rung for rung in self.ladder if rung.name == f"model:{self.champion.version}"), None)
 
 
 class Totals:
-    """Sums counters over the lives of a process: one that falls was started anew, and goes on from where it was."""
+    """Sums of counters across restarts: a counter that decreases was reset and continues from its last total."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], float] = {}
         self._sums: dict[str, float] = {}
 
     def take(self, service: str, page: MetricsPage) -> None:
-        """Take in a page of a service."""
+        """Add a page of a service."""
         for name, labels, value in page.counters():
             before = self._last.get((service, labels), 0.0)
             self._last[service, labels] = value
             self._sums[name] = self._sums.get(name, 0.0) + (value - before if value >= before else value)
 
     def of(self, name: str) -> float:
-        """Return the total of a counter over all services and labels, 0 before it was seen."""
+        """Return the total of a counter over all services and labels, 0 before its first sample."""
         return self._sums.get(name, 0.0)
 
 
 class Meter:
-    """Turns totals into rates over a sliding window."""
+    """Rates of totals over a sliding window."""
 
     def __init__(self, window_s: float = RATE_WINDOW_S) -> None:
         self._window_s = window_s
         self._seen: deque[tuple[float, dict[str, float]]] = deque()
 
     def take(self, at_s: float, totals: Totals, names: Iterable[str]) -> None:
-        """Take in the totals at a time."""
+        """Add the totals at a time."""
         self._seen.append((at_s, {name: totals.of(name) for name in names}))
         while len(self._seen) > 2 and self._seen[1][0] <= at_s - self._window_s:
             self._seen.popleft()
 
     def per_second(self, name: str) -> float:
-        """Return the rate of a counter; nan before there are two looks."""
+        """Return the rate of a counter; NaN before two samples."""
         return self.ratio(name, None)
 
     def ratio(self, name: str, other: str | None) -> float:
-        """Return how much a counter grew for each unit that another did (None: for each second); nan if it did not."""
+        """Return the growth of a counter per unit growth of another (None: per second); NaN if that is zero."""
         if len(self._seen) < 2:
             return math.nan
         (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]

@@ -1,4 +1,4 @@
-"""What a person asks of `zerofleet run`, read and checked before anything starts."""
+"""Request of `zerofleet run`, validated before anything starts."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _DURATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One call of `zerofleet run`."""
+    """Arguments of `zerofleet run`."""
 
     game: str
     run_dir: Path
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Game parameters that were given, those of the experiment file included."""
+    """Game parameters, including those of the experiment file."""
     preset: str = "laptop"
     duration_s: float | None = None
     """None: until Ctrl-C."""
     workers: int = 1
     seed: int | None = None
-    """Of a new run; a run that is continued keeps its own."""
+    """Seed of a new run; an existing run keeps its own."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings by dotted name: a part of the preset (`search.simulations`) or a service (`trainer.log_level`)."""
     config: Path | None = None
     """Experiment file."""
     configured: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the experiment file, by dotted name; `overrides` win over them."""
+    """Settings of the experiment file, by dotted name; `overrides` take precedence."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -51,7 +51,7 @@ class RunRequest:
 
     @property
     def experiment(self) -> Experiment:
-        """What decides the run."""
+        """Configuration of the run."""
         return Experiment(self.game, self.preset, self.seed, self.parameters, {**self.configured, **self.overrides})
 
     def build_game(self) -> Game:
@@ -63,7 +63,7 @@ class RunRequest:
         return self.experiment.build_preset()
 
     def command(self, *, with_duration: bool = True) -> str:
-        """Return the command line that asks for this again."""
+        """Return the equivalent command line."""
         words = ["zerofleet", "run", self.game, "--preset", self.preset]
         if self.config is not None:
             words += ["--config", str(self.config)]
@@ -88,9 +88,9 @@ def parse_duration(text: str) -> float:
 
 
 def split_settings(items: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Sort `NAME=VALUE` items into game parameters (`rows=4`) and settings (`search.simulations=50`).
+    """Split `NAME=VALUE` items into game parameters (`rows=4`) and settings (`search.simulations=50`).
 
-    Raises `ConfigurationError` for an item without a name or a value, or one that is given twice.
+    Raises `ConfigurationError` for an item without name or value, and for a duplicate.
     """
     parameters: dict[str, str] = {}
     overrides: dict[str, str] = {}

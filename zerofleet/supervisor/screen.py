@@ -1,6 +1,6 @@
-"""The live page of a run on a terminal, drawn from `Readings` alone.
+"""Live page of a run on a terminal, drawn from `Readings` only.
 
-Labels are dim, values plain, and colour says only three things: good (green), look here (yellow), wrong (red).
+Labels are dim, values plain, and colour has three meanings: good (green), attention (yellow), error (red).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ __all__ = ["Event", "Title", "draw"]
 
 LABEL, GOOD, LOOK, WRONG, ACCENT = "bright_black", "green", "yellow", "red", "cyan"
 ROWS, COMPACT_ROWS = 7, 4
-"""Lines of the tables."""
+"""Number of table rows, full and compact."""
 WIDE_COLUMNS, TALL_LINES = 96, 30
-"""From which size of terminal the page is drawn in full."""
+"""Minimum terminal size for the full page."""
 EVENTS_SHOWN = 4
 TREND_CELLS = 12
 
@@ -61,7 +61,7 @@ _STATE_STYLES = {
 
 
 class Figure(NamedTuple):
-    """A line of a panel."""
+    """Line of a panel."""
 
     label: str
     value: str
@@ -69,7 +69,7 @@ class Figure(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened, and when in the run."""
+    """Event and its time since the start."""
 
     at_s: float
     text: str
@@ -77,7 +77,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """What does not change while a run is shown."""
+    """Constant facts of a run on the page."""
 
     game: str
     preset: str
@@ -86,7 +86,7 @@ class Title:
 
 
 def draw(title: Title, now: Readings, events: Sequence[Event], *, columns: int, lines: int) -> RenderableType:
-    """Return the page for a terminal of that size; a small one gets the same panels with fewer words."""
+    """Return the page for a terminal of this size; a small one has the same panels with less text."""
     full = columns >= WIDE_COLUMNS and lines >= TALL_LINES
     numbers = [_figures(name, rows, full) for name, rows in (_self_play(now), _network(now), _learning(now))]
     tables = [_candidates(now, full), _ladder(now, full)]
@@ -138,7 +138,7 @@ def _panel(title: str, body: RenderableType, *, height: int | None = None, subti
 
 
 def _figures(title: str, rows: Sequence[Figure], full: bool) -> Panel:
-    """Return a panel of labels, values aligned to the right and, where there is room, what explains them."""
+    """Return a panel of labels, right-aligned values and, if there is room, notes."""
     grid = Table.grid(expand=True, padding=(0, 1))
     grid.add_column(style=LABEL, no_wrap=True, ratio=None if full else 1, overflow="ellipsis")
     grid.add_column(justify="right", no_wrap=True, min_width=6)
@@ -155,11 +155,11 @@ def _self_play(now: Readings) -> tuple[str, list[Figure]]:
     refused = max(now.rejected, now.dead)
     return "self-play", [
         Figure("games", count(now.games), f"{per_hour} /h"),
-        Figure("moves", compact(now.moves), f"{decimals(per_game, 1)} a game"),
+        Figure("moves", compact(now.moves), f"{decimals(per_game, 1)} per game"),
         Figure("in play", count(now.games_active), "games"),
         Figure("stored", count(now.games_stored), "in this run"),
         Figure(
-            "on the way",
+            "in transit",
             count(now.lag + now.waiting_games),
             Text(f"{count(refused)} refused", style=WRONG) if refused else "in the stream",
         ),
@@ -170,7 +170,7 @@ def _network(now: Readings) -> tuple[str, list[Figure]]:
     return "network", [
         Figure("evaluations", compact(now.evaluations_per_s), "/s"),
         Figure("mean batch", compact(now.mean_batch), "positions"),
-        Figure("latency", milliseconds(now.latency_s), "a request"),
+        Figure("latency", milliseconds(now.latency_s), "per request"),
         Figure("device busy", share(now.device_busy), ""),
         Figure("cache hits", share(now.cache_share), "of evaluations"),
     ]
@@ -185,7 +185,7 @@ def _learning(now: Readings) -> tuple[str, list[Figure]]:
         *(Figure(f"loss {head}", decimals(loss, 3), notes.pop() if notes else "") for head, loss in shown.items()),
         Figure("step", count(now.step), skipped),
         Figure("window", compact(now.window), f"of {compact(now.samples)}"),
-        Figure("reuse", decimals(now.reuse, 2), "a sample"),
+        Figure("reuse", decimals(now.reuse, 2), "per sample"),
     ]
 
 
@@ -206,7 +206,7 @@ def _candidates(now: Readings, full: bool) -> Panel:
     for candidate in reversed(now.candidates[-rows:]):
         row = _candidate_row(candidate, now.match, is_champion=candidate.version == champion)
         table.add_row(*(row if full else [*row[:2], *row[5:]]))
-    body = table if now.candidates else Text(now.phase or "the first network is on its way", style=LABEL)
+    body = table if now.candidates else Text(now.phase or "waiting for the first network", style=LABEL)
     match = now.match
     ends = f"the match ends at llr {match.llr_low:+.2f} or {match.llr_high:+.2f}" if full and match and match.llr_high else ""
     return _panel("candidates", body, height=rows + 3, subtitle=ends)
@@ -237,7 +237,7 @@ def _ladder(now: Readings, full: bool) -> Panel:
         mine = rung == champion
         style = "bold" if mine else ""
         margin = (rung.elo_high - rung.elo_low) / 2
-        # The anchor has no interval, and a rung that never lost or never won has none that is worth a number.
+        # The anchor has no interval, and that of a rung that never lost or never won is meaningless.
         told = f"{margin:.0f}" if 0 < margin < 1000 else ""
         row: list[RenderableType] = [
             Text(_player(rung, mine), style=style),
@@ -247,12 +247,12 @@ def _ladder(now: Readings, full: bool) -> Panel:
         ]
         table.add_row(*(row if full else row[:3]))
     age = f" · champion for {duration(now.champion_age_s)}" if now.champion and full else ""
-    body = table if any(rung.games for rung in now.ladder) else Text("nobody has played yet", style=LABEL)
+    body = table if any(rung.games for rung in now.ladder) else Text("no games yet", style=LABEL)
     return _panel(f"ladder{age}", body, height=rows + 3)
 
 
 def _ladder_rows(now: Readings, rows: int) -> list[Rung]:
-    """Return the champion, the classical rungs, and other models where there is room, strongest first."""
+    """Return the champion, the classical rungs and, if there is room, other models, strongest first."""
     champion = now.champion_rung
     wanted = sorted(now.ladder, key=lambda rung: (rung != champion, rung.name.startswith("model:"), -rung.elo))
     return sorted(wanted[:rows], key=lambda rung: -rung.elo)
@@ -291,6 +291,6 @@ def _events(events: Sequence[Event]) -> RenderableType:
 
 
 def _footer(title: Title) -> RenderableType:
-    line = Text.assemble((" run ", LABEL), (title.run_dir, ""), ("   Ctrl-C ends it; the same command goes on", LABEL))
+    line = Text.assemble((" run ", LABEL), (title.run_dir, ""), ("   Ctrl-C stops it; the same command resumes", LABEL))
     line.no_wrap, line.overflow = True, "ellipsis"
     return line

@@ -1,4 +1,4 @@
-"""What a run says at its end."""
+"""Summary of a run at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABEL_WIDTH = 12
 
 
 def summary(request: RunRequest, last: Readings) -> str:
-    """Return the closing lines of a run: what it did, what came out, how to use it and how to go on."""
+    """Return the closing lines of a run: work done, results, and the commands to play and to resume."""
     lines = [
         ("ran for", clock(last.elapsed_s)),
         ("games", f"{count(last.games)} in this session, {count(max(last.games_stored, 0))} stored in the run"),
@@ -28,7 +28,7 @@ def summary(request: RunRequest, last: Readings) -> str:
         ("run", str(request.run_dir)),
         ("", ""),
         ("play it", _play(request) if last.champion else "not yet: no network was promoted"),
-        ("go on", request.command()),
+        ("resume", request.command()),
     ]
     return "\n".join(f"  {label:<{_LABEL_WIDTH}}{text}".rstrip() for label, text in lines)
 
@@ -51,12 +51,12 @@ def _elo(rung: Rung) -> str:
 
 
 def _ladder(last: Readings) -> list[tuple[str, str]]:
-    """Name the strongest classical rung, to give the number a meaning."""
+    """Return a line with the strongest classical rung, as a reference for the rating."""
     classical = [rung for rung in last.ladder if not rung.name.startswith("model:")]
     if not classical or last.champion_rung is None:
         return []
     best = max(classical, key=lambda rung: rung.elo)
-    return [("beside it", f"{best.name.replace('_', '-').replace(':', ' of depth ')} has {best.elo:.0f} Elo")]
+    return [("reference", f"{best.name.replace('_', '-').replace(':', ' of depth ')} has {best.elo:.0f} Elo")]
 
 
 def _candidates(candidates: Sequence[Candidate]) -> list[tuple[str, str]]:

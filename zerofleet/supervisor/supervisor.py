@@ -1,13 +1,13 @@
-"""`zerofleet run`: the whole loop on one machine, as supervised processes around one run directory.
+"""`zerofleet run`: the complete loop on one machine, as supervised processes around one run directory.
 
     supervisor ──► inference_server   gatekeeper   trainer   selfplay_worker ...
         │  ▲ /metrics, champion, candidates        (unix sockets, SQLite stream, local model store)
         ▼  │
       page or lines
 
-The services are the same programs a cluster runs. They are started all at once and wait for each other; at the end they
-are drained against the stream of data (workers, trainer, gatekeeper, inference server), so that nothing waits for
-somebody who has gone. What is in the run directory is everything: the same command goes on from there.
+The services are the same programs as on a cluster. They start concurrently and wait for each other; at the end they are
+drained from producers to the services they need (workers, trainer, gatekeeper, inference server), so that none waits for a
+stopped one. The run directory holds all state: the same command resumes it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ EXIT_OK, EXIT_FAILED = 0, 1
 LOOK_EVERY_S = 1.0
 HISTORY_EVERY_S = 10.0
 LEAST_FREE_BYTES = 200 << 20
-"""A run that begins with less free space would end before its first promotion."""
+"""Minimum free space; with less a run would fail before its first promotion."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(request: RunRequest, console: Console | None = None) -> int:
     """Run the loop until its time is up or Ctrl-C; return the exit code.
 
-    Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError` before anything is started.
+    Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError` before anything starts.
     """
     console = console or Console(highlight=False)
     with supervising(request, console) as supervisor:
@@ -110,10 +110,10 @@ async def _run_until_signal(supervisor: Supervisor) -> tuple[GaveUp | None, Read
 
 
 class Supervisor:
-    """Keeps the services of a run going and shows them."""
+    """Supervisor of the services of a run, with their presentation."""
 
     def __init__(self, request: RunRequest, directory: RunDirectory, plans: Sequence[ChildPlan], console: Console) -> None:
-        """`plans` are in the order of starting; those of one kind stand together."""
+        """Create it; `plans` are in the order of starting, grouped by kind."""
         self._request = request
         self._directory = directory
         self._console = console
@@ -126,7 +126,7 @@ class Supervisor:
         self._began_s = time.monotonic()
 
     async def run(self) -> tuple[GaveUp | None, Readings]:
-        """Start everything, watch it, drain it; return why it was given up, if it was, and the last look.
+        """Start all services, watch and drain them; return the failure, if any, and the last reading.
 
         Cancellation: every child is killed.
         """
@@ -175,7 +175,7 @@ class Supervisor:
             self._tell("the time is up; finishing")
 
     async def _drain(self) -> None:
-        """End the services against the stream of data: producers before those they need."""
+        """Drain the services, producers before the services they need."""
         kinds: list[list[Child]] = []
         for child in reversed(self._children):
             if kinds and kinds[-1][0].plan.kind == child.plan.kind:
@@ -193,7 +193,7 @@ class Supervisor:
             child.kill()
 
     async def _watch(self, observer: Observer) -> None:
-        """Look, show and write history for ever. Cancellation: nothing is lost."""
+        """Observe, show and write history until cancelled. Cancellation: nothing is lost."""
         history = History(self._directory.paths.metrics / "run.jsonl", self._tell)
         loop = asyncio.get_running_loop()
         next_look_s = next_line_s = loop.time()
@@ -214,7 +214,7 @@ class Supervisor:
         return time.monotonic() - self._began_s
 
     def _tell(self, text: str) -> None:
-        """Tell the person watching, if there still is one."""
+        """Report an event to the presenter, if its terminal is still open."""
         self._to_presenter(lambda shown: shown.tell(self._elapsed_s(), text))
 
     def _show(self) -> None:
@@ -224,8 +224,8 @@ class Supervisor:
         if self._presenter is not None:
             try:
                 act(self._presenter)
-            except (OSError, SystemExit):  # closed terminal; closed pipe, for which rich wants to leave the process
-                self._presenter = None  # the run is worth more than its picture
+            except (OSError, SystemExit):  # closed terminal; closed pipe, for which rich raises SystemExit
+                self._presenter = None  # the run continues without presentation
 
     def _title(self, header: RunHeader) -> Title:
         return Title(
@@ -245,7 +245,7 @@ def _check_warm_start(game: Game, settings: WarmStartSettings) -> None:
 
 
 def _keep_experiment(request: RunRequest, directory: RunDirectory) -> None:
-    """Write the experiment of a new run into its directory, with the run's seed; one that is there stays as it is."""
+    """Write the experiment of a new run, with its seed, to its directory; never overwrite it."""
     if not directory.paths.experiment.exists():
         begun = dataclasses.replace(request.experiment, seed=directory.header.seed)
         atomic_publish(directory.paths.experiment, commented(begun))

@@ -1,4 +1,4 @@
-"""Numbers as people read them: grouped, with units, and a dash for what is not known yet."""
+"""Formatting of numbers for people: grouped, with units, and a dash for unknown values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def count(number: int) -> str:
-    """Return `12,345`."""
+    """Return a grouped integer: `12,345`."""
     return f"{number:,}"
 
 
@@ -28,7 +28,7 @@ def compact(number: float) -> str:
 
 
 def decimals(number: float, places: int) -> str:
-    """Return a number with that many decimals."""
+    """Return a number with this many decimal places."""
     return UNKNOWN if math.isnan(number) else f"{number:.{places}f}"
 
 
@@ -54,7 +54,7 @@ def duration(seconds: float) -> str:
 
 
 def memory(size_bytes: int) -> str:
-    """Return mebibytes, or gibibytes above 1000 of them."""
+    """Return a size in MiB, or GiB above 1000 MiB."""
     if not size_bytes:
         return UNKNOWN
     mebibytes = size_bytes / (1 << 20)
@@ -62,7 +62,7 @@ def memory(size_bytes: int) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Return `42 ms`."""
+    """Return a duration in milliseconds: `42 ms`."""
     return UNKNOWN if math.isnan(seconds) else f"{seconds * 1000:.0f} ms"
 
 

@@ -1,1 +1,1 @@
-"""Observations of a process: metrics, traces and the ids that tie log lines to calls."""
+"""Telemetry: metrics, traces and the request ids that link log lines to calls."""

@@ -1,8 +1,8 @@
-"""Metrics: every name the fleet exposes, in one table.
+"""Metrics: one table of every name that the fleet exposes.
 
-A name is a contract with dashboards and alerts: to rename one is a breaking change (a golden test holds them). Base
-units, `_total` on counters, labels of few values, never a uid as a label. The services that use a metric are named
-beside it, and a service exposes its own metrics alone.
+Names are a contract with dashboards and alerts: renaming one is a breaking change, guarded by a golden test. Base units,
+`_total` on counters, low-cardinality labels, never a uid as a label. Each entry lists the services that use it; a service
+exposes only its own metrics.
 
     metrics.GAMES_FINISHED.labels(game="connect_four", outcome="first_player").inc()
 """
@@ -53,44 +53,44 @@ def _histogram(name: str, about: str, *labels: str, by: tuple[str, ...], buckets
 
 # Self-play. `outcome`: first_player to sixth_player, draw.
 GAMES_FINISHED = _counter("zerofleet_games_finished_total", "Finished games", "game", "outcome", by=(WORKER,))
-GAMES_PUBLISHED = _counter("zerofleet_games_published_total", "Games the stream has taken", "game", by=(WORKER,))
+GAMES_PUBLISHED = _counter("zerofleet_games_published_total", "Games accepted by the stream", "game", by=(WORKER,))
 GAMES_ABANDONED = _counter(
-    "zerofleet_games_abandoned_total", "Unfinished games given up (stale, drain)", "reason", by=(WORKER,)
+    "zerofleet_games_abandoned_total", "Unfinished games abandoned (stale, drain)", "reason", by=(WORKER,)
 )
 GAMES_ACTIVE = _gauge("zerofleet_games_active", "Games being played", by=(WORKER,))
 SELFPLAY_MOVES = _counter("zerofleet_selfplay_moves_total", "Moves chosen by search", by=(WORKER,))
-PUBLISH_QUEUE = _gauge("zerofleet_publish_queue_games", "Finished games that wait for the stream", by=(WORKER,))
-ADOPTED_VERSION = _gauge("zerofleet_adopted_version", "Model version new games are played with", by=(WORKER,))
+PUBLISH_QUEUE = _gauge("zerofleet_publish_queue_games", "Finished games waiting for the stream", by=(WORKER,))
+ADOPTED_VERSION = _gauge("zerofleet_adopted_version", "Model version of new games", by=(WORKER,))
 RESIGN_THRESHOLD = _gauge("zerofleet_resign_threshold", "Value below which a player resigns; -1 never", by=(WORKER,))
 RESIGN_FALSE_RATE = _gauge(
     "zerofleet_resign_false_ratio", "Share of would-be resignations in control games that were not lost", by=(WORKER,)
 )
 
-# Evaluations as their clients see them. `source`: network, cache.
+# Evaluations on the client side. `source`: network, cache.
 EVALUATIONS = _counter("zerofleet_evaluations_total", "Evaluated leaves", "source", by=(WORKER, GATEKEEPER))
 EVAL_BATCH_SIZE = _histogram(
-    "zerofleet_eval_batch_size", "Leaves of one request", by=(WORKER, GATEKEEPER), buckets=_BATCH_BUCKETS
+    "zerofleet_eval_batch_size", "Leaves in one request", by=(WORKER, GATEKEEPER), buckets=_BATCH_BUCKETS
 )
 EVAL_LATENCY = _histogram(
-    "zerofleet_eval_latency_seconds", "From request to reply", by=(WORKER, GATEKEEPER), buckets=_LATENCY_BUCKETS
+    "zerofleet_eval_latency_seconds", "Time from request to reply", by=(WORKER, GATEKEEPER), buckets=_LATENCY_BUCKETS
 )
-EVAL_RETRIES = _counter("zerofleet_eval_retries_total", "Requests sent again", "reason", by=(WORKER, GATEKEEPER))
+EVAL_RETRIES = _counter("zerofleet_eval_retries_total", "Requests retried", "reason", by=(WORKER, GATEKEEPER))
 
 # Inference server.
 INFERENCE_POSITIONS = _counter("zerofleet_inference_positions_total", "Positions evaluated", "model", by=(SERVER,))
 INFERENCE_BATCH_SIZE = _histogram(
-    "zerofleet_inference_batch_size", "Positions the device evaluated at once", by=(SERVER,), buckets=_BATCH_BUCKETS
+    "zerofleet_inference_batch_size", "Positions in one batch of the device", by=(SERVER,), buckets=_BATCH_BUCKETS
 )
-INFERENCE_QUEUE = _gauge("zerofleet_inference_queue_positions", "Positions that wait for the device", by=(SERVER,))
+INFERENCE_QUEUE = _gauge("zerofleet_inference_queue_positions", "Positions waiting for the device", by=(SERVER,))
 INFERENCE_QUEUE_TIME = _histogram(
-    "zerofleet_inference_queue_seconds", "Wait of a request for the device", by=(SERVER,), buckets=_LATENCY_BUCKETS
+    "zerofleet_inference_queue_seconds", "Time a request waited for the device", by=(SERVER,), buckets=_LATENCY_BUCKETS
 )
-INFERENCE_BUSY = _counter("zerofleet_inference_device_busy_seconds_total", "Time the device evaluated", by=(SERVER,))
+INFERENCE_BUSY = _counter("zerofleet_inference_device_busy_seconds_total", "Time the device was busy", by=(SERVER,))
 INFERENCE_LOADED = _gauge("zerofleet_inference_version_loaded", "1 for each version served", "model", "version", by=(SERVER,))
 INFERENCE_REFUSED = _counter("zerofleet_inference_refused_total", "Requests refused", "reason", by=(SERVER,))
 MODEL_LOADS = _counter("zerofleet_model_loads_total", "Model loads", "model", "outcome", by=(SERVER,))
 
-# Any gRPC server, under the names of py-grpc-prometheus.
+# gRPC servers, with the names of py-grpc-prometheus.
 _GRPC = ("grpc_type", "grpc_service", "grpc_method")
 _GRPC_SERVERS = (SERVER, GATEKEEPER)
 GRPC_STARTED = _counter("grpc_server_started_total", "RPCs started", *_GRPC, by=_GRPC_SERVERS)
@@ -99,26 +99,26 @@ GRPC_HANDLING = _histogram(
     "grpc_server_handling_seconds", "Time in the handler", *_GRPC, by=_GRPC_SERVERS, buckets=_LATENCY_BUCKETS
 )
 
-# The stream as its consumer sees it, and the replay store.
+# The stream on the consumer side, and the replay store.
 RECORDS_ACCEPTED = _counter("zerofleet_records_accepted_total", "Games stored", by=(TRAINER,))
 RECORDS_REJECTED = _counter("zerofleet_records_rejected_total", "Games refused and dead-lettered", "reason", by=(TRAINER,))
 RECORDS_DUPLICATE = _counter("zerofleet_records_duplicate_total", "Games delivered again", by=(TRAINER,))
-SUSPECT_WORKERS = _gauge("zerofleet_suspect_workers", "Workers whose games differ grossly from the others'", by=(TRAINER,))
+SUSPECT_WORKERS = _gauge("zerofleet_suspect_workers", "Workers whose games are gross outliers", by=(TRAINER,))
 STREAM_LAG = _gauge("zerofleet_stream_lag_entries", "Games not yet delivered", by=(TRAINER,))
 STREAM_PENDING = _gauge("zerofleet_stream_pending_entries", "Games delivered and not yet acknowledged", by=(TRAINER,))
 STREAM_DEAD = _gauge("zerofleet_stream_dead_entries", "Games in the dead-letter queue", by=(TRAINER,))
-DEAD_LETTERS_LOST = _counter("zerofleet_dead_letters_lost_total", "Bad games whose dead letter Redis refused", by=(TRAINER,))
+DEAD_LETTERS_LOST = _counter("zerofleet_dead_letters_lost_total", "Bad games whose dead letter Redis rejected", by=(TRAINER,))
 STREAM_OLDEST = _gauge("zerofleet_stream_oldest_pending_seconds", "Age of the oldest unacknowledged game", by=(TRAINER,))
 REPLAY_SAMPLES = _gauge("zerofleet_replay_samples", "Samples in the training window", by=(TRAINER,))
 REPLAY_SAMPLES_TOTAL = _gauge("zerofleet_replay_samples_ever", "Samples ever stored", by=(TRAINER,))
 REPLAY_GAMES = _gauge("zerofleet_replay_games_ever", "Games ever stored", by=(TRAINER,))
-SAMPLES_REUSED = _gauge("zerofleet_samples_reused_ratio", "Times a sample has been trained on, on average", by=(TRAINER,))
+SAMPLES_REUSED = _gauge("zerofleet_samples_reused_ratio", "Mean number of times a sample was trained on", by=(TRAINER,))
 
-# Learner. `head`: policy, value, and further heads by name; total is their weighted sum.
-TRAIN_STEPS = _counter("zerofleet_train_steps_total", "Steps of this process", by=(TRAINER,))
-TRAIN_STEP = _gauge("zerofleet_train_step", "Step number, resumed runs included", by=(TRAINER,))
+# Learner. `head`: policy, value, extra heads by name, and total, their weighted sum.
+TRAIN_STEPS = _counter("zerofleet_train_steps_total", "Steps taken by this process", by=(TRAINER,))
+TRAIN_STEP = _gauge("zerofleet_train_step", "Step number, including earlier sessions of the run", by=(TRAINER,))
 TRAIN_SAMPLES = _counter("zerofleet_train_samples_total", "Samples trained on", by=(TRAINER,))
-TRAIN_SKIPPED = _counter("zerofleet_train_skipped_steps_total", "Steps skipped for a gradient not finite", by=(TRAINER,))
+TRAIN_SKIPPED = _counter("zerofleet_train_skipped_steps_total", "Steps skipped because of a non-finite gradient", by=(TRAINER,))
 TRAIN_LOSS = _gauge("zerofleet_train_loss", "Loss, averaged over recent steps", "head", by=(TRAINER,))
 TRAIN_RATE = _gauge("zerofleet_train_learning_rate", "Learning rate", by=(TRAINER,))
 TRAIN_WAIT = _counter("zerofleet_train_wait_seconds_total", "Time the learner waited for games", by=(TRAINER,))
@@ -127,23 +127,23 @@ CANDIDATES = _counter("zerofleet_candidates_total", "Candidates exported", by=(T
 CANDIDATE_VERSION = _gauge("zerofleet_candidate_version", "Newest exported version", by=(TRAINER,))
 
 # Gatekeeper. `result`: win, draw, loss of the candidate. `verdict`: promoted, rejected, broken, superseded.
-GATE_GAMES = _counter("zerofleet_gate_games_total", "Games of matches", "result", by=(GATEKEEPER,))
-GATE_MATCH_GAMES = _gauge("zerofleet_gate_match_games", "Games of the present match", "result", by=(GATEKEEPER,))
-GATE_LLR = _gauge("zerofleet_gate_llr", "Log-likelihood ratio of the present match", by=(GATEKEEPER,))
-GATE_LLR_BOUND = _gauge("zerofleet_gate_llr_bound", "Where the test decides", "side", by=(GATEKEEPER,))
-GATE_CANDIDATE = _gauge("zerofleet_gate_candidate_version", "Version in the present match; 0 between matches", by=(GATEKEEPER,))
+GATE_GAMES = _counter("zerofleet_gate_games_total", "Match games played", "result", by=(GATEKEEPER,))
+GATE_MATCH_GAMES = _gauge("zerofleet_gate_match_games", "Games of the current match", "result", by=(GATEKEEPER,))
+GATE_LLR = _gauge("zerofleet_gate_llr", "Log-likelihood ratio of the current match", by=(GATEKEEPER,))
+GATE_LLR_BOUND = _gauge("zerofleet_gate_llr_bound", "Decision bound of the sequential test", "side", by=(GATEKEEPER,))
+GATE_CANDIDATE = _gauge("zerofleet_gate_candidate_version", "Version in the current match; 0 between matches", by=(GATEKEEPER,))
 GATE_VERDICTS = _counter("zerofleet_gate_verdicts_total", "Candidates decided", "verdict", by=(GATEKEEPER,))
-GATE_QUEUE = _gauge("zerofleet_gate_queue_candidates", "Candidates that wait for a match", by=(GATEKEEPER,))
+GATE_QUEUE = _gauge("zerofleet_gate_queue_candidates", "Candidates waiting for a match", by=(GATEKEEPER,))
 CHAMPION_VERSION = _gauge("zerofleet_champion_version", "Version of the champion; 0 before the first", by=(GATEKEEPER,))
-CHAMPION_ELO = _gauge("zerofleet_champion_elo", "Rating of the champion; the random agent has 0", by=(GATEKEEPER,))
+CHAMPION_ELO = _gauge("zerofleet_champion_elo", "Rating of the champion; the random agent is 0", by=(GATEKEEPER,))
 LADDER_ELO = _gauge("zerofleet_ladder_elo", "Rating of a classical rung", "rung", by=(GATEKEEPER,))
-MODELS_PRUNED = _counter("zerofleet_models_pruned_total", "Versions deleted as nobody needs them", by=(GATEKEEPER,))
+MODELS_PRUNED = _counter("zerofleet_models_pruned_total", "Old versions deleted", by=(GATEKEEPER,))
 MODEL_INFO = _gauge("zerofleet_model_info", "1 for the champion", "version", "sha256", by=(GATEKEEPER,))
 MODEL_AGE = _gauge("zerofleet_model_age_seconds", "Time since the champion was promoted", by=(GATEKEEPER,))
 
 
 class _Exposed:
-    """The metrics of one service in the form `generate_latest` reads."""
+    """Metrics of one service in the form that `generate_latest` expects."""
 
     def __init__(self, service: str) -> None:
         self._service = service
@@ -156,23 +156,23 @@ class _Exposed:
 
 
 def count_eval_retry(failure: Exception) -> None:
-    """Count a request that is sent again after `failure`, by whoever sends it."""
+    """Count a retry after `failure`."""
     EVAL_RETRIES.labels(reason=type(failure).__name__).inc()
 
 
 def exposition(service: str) -> bytes:
-    """Return the /metrics page of a service in Prometheus' text format."""
+    """Return the /metrics page of a service in the Prometheus text format."""
     exposed: Any = _Exposed(service)
     return generate_latest(exposed)
 
 
 def names(service: str) -> tuple[str, ...]:
-    """Return the names of the metrics of a service as declared (a counter with its `_total`), sorted."""
+    """Return the metric names of a service as declared (counters with `_total`), sorted."""
     return tuple(sorted(declared(service)))
 
 
 def declared(service: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return kind (counter, gauge, histogram) and labels of the metrics of a service, by name."""
+    """Return kind (counter, gauge, histogram) and labels of each metric of a service, by name."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for services, metric in _table:
         if service in services:

@@ -1,4 +1,4 @@
-"""Which call this task is answering: bound by the gRPC servers, told by every log line, handed on to further calls."""
+"""Id of the call that a task handles: bound by the gRPC servers, added to log lines, forwarded to downstream calls."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _current: ContextVar[tuple[str, str]] = ContextVar("zerofleet_request", default=
 
 
 def bind(request_id: str, method: str) -> None:
-    """Say that the task answers this call, to its end."""
+    """Bind this call to the current task for the rest of its life."""
     _current.set((request_id, method))
 
 
 def current_id() -> str:
-    """Return the id of the call that is being answered; empty outside of any."""
+    """Return the id of the call in progress; empty outside any call."""
     return _current.get()[0]
 
 
 def log_fields() -> dict[str, str]:
-    """Return what a log line says of the call."""
+    """Return the log fields that identify the call."""
     request_id, method = _current.get()
     return {"request_id": request_id, "rpc": method} if request_id else {}

@@ -1,13 +1,13 @@
-"""Traces: one game followed from its worker to the model that it taught. While they are off this costs next to nothing.
+"""Traces: follow a game from its worker to the model trained on it. Near-zero overhead while disabled.
 
-    with tracing.follow("game.publish", parent=game.traceparent, game_uid=game.uid) as span:   # its own process, or another
-        await stream.publish(...)                                                              # the span is the current one
+    with tracing.follow("game.publish", parent=game.traceparent, game_uid=game.uid) as span:   # in this process or another
+        await stream.publish(...)                                                              # inside the current span
     with tracing.child("gate.load", version=7):                                                # part of the current span
 
-Spans are those of OpenTelemetry's API. Between processes a span is named by its `traceparent`, the text of the W3C standard,
-which travels in gRPC metadata and beside a game in the stream. The SDK that records is set up by `tracing_sdk` beside it,
-which needs the extra `traces` and is imported only when a service's setting `trace_sample` is above 0. Nothing is recorded
-below an absent or unsampled parent: sampled games and candidates begin traces, calls never do.
+Spans are those of OpenTelemetry's API. A W3C `traceparent` identifies a span across processes; it travels in gRPC metadata
+and beside a game in the stream. `tracing_sdk` sets up the recording SDK; it needs the extra `traces` and is imported only
+when a service's setting `trace_sample` is above 0. Nothing is recorded below an absent or unsampled parent: sampled games
+and candidates start traces, calls never do.
 """
 
 from __future__ import annotations
@@ -62,25 +62,25 @@ __all__ = [
     "use",
 ]
 
-CLOSE_S = 3.0  # the most a process waits at its end for a collector that does not answer
+CLOSE_S = 3.0  # maximum wait at shutdown for an unresponsive collector
 HEADER = "traceparent"
-"""Name in gRPC metadata, and of the field beside a game in the stream."""
+"""Key in gRPC metadata and field beside a game in the stream."""
 NO_SPAN: Span = INVALID_SPAN
-"""The span of work that is not recorded: without effect."""
+"""Span of unrecorded work: a no-op."""
 
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _W3C = TraceContextTextMapPropagator()
 
 
 class TracerProvider(Protocol):
-    """Source of a tracer that can be shut down: the SDK's, or a fake."""
+    """Tracer provider that can be shut down: the SDK's, or a fake."""
 
     def get_tracer(self, name: str, /) -> Tracer:
-        """Return a tracer for the instrumentation of this name."""
+        """Return the tracer of the named instrumentation."""
         ...
 
     def shutdown(self) -> None:
-        """Send what is recorded and record no more."""
+        """Flush recorded spans and stop recording."""
         ...
 
 
@@ -90,7 +90,7 @@ _share = 0.0
 
 
 def configure(service: str, sample: float) -> None:
-    """Record from now on, unless `sample` is 0. Raises `ConfigurationError` when the extra is not installed."""
+    """Start recording unless `sample` is 0. Raises `ConfigurationError` when the extra is not installed."""
     if sample <= 0:
         return
     try:
@@ -104,16 +104,16 @@ def configure(service: str, sample: float) -> None:
 
 
 def install(provider: TracerProvider | None, sample: float) -> None:
-    """Record with tracers of `provider`, a share `sample` of the games; None records nothing."""
+    """Record a share `sample` of the games with a tracer of `provider`; None disables recording."""
     global _provider, _tracer, _share
     tracer = None if provider is None else provider.get_tracer("zerofleet")
     _provider, _tracer, _share = provider, tracer, sample if tracer else 0.0
 
 
 def close() -> None:
-    """Send what is recorded and record no more.
+    """Flush recorded spans and stop recording.
 
-    Blocks, for `CLOSE_S` at most; a daemon thread is left behind with a collector that hangs.
+    Blocks for at most `CLOSE_S`; if the collector hangs, a daemon thread is left behind.
     """
     provider = _provider
     install(None, 0.0)
@@ -124,17 +124,17 @@ def close() -> None:
 
 
 def is_on() -> bool:
-    """Return whether anything is recorded."""
+    """Return whether recording is enabled."""
     return _tracer is not None
 
 
 def chosen(uid: str) -> bool:
-    """Return whether a game is among the sampled ones; its uid alone decides, whoever asks."""
+    """Return whether a game is sampled; decided by its uid alone, so that all processes agree."""
     return _share > 0.0 and zlib.crc32(uid.encode()) < _share * 2.0**32
 
 
 def is_told(number: int) -> bool:
-    """Return whether the so-manieth of many alike calls gets a span of its own: the 1st, 2nd, 4th, 8th ..."""
+    """Return whether the n-th of many similar calls gets its own span: the 1st, 2nd, 4th, 8th ..."""
     return number & (number - 1) == 0
 
 
@@ -147,7 +147,7 @@ def begin(
     began_ns: int | None = None,
     **attributes: AttributeValue,
 ) -> Span:
-    """Return a span that somebody will `end`; without a parent it begins a trace. `NO_SPAN` when it is not recorded."""
+    """Start a span that the caller must `end`; without a parent it starts a trace. Return `NO_SPAN` when unrecorded."""
     if _tracer is None or (parent and not is_sampled(parent)):
         return NO_SPAN
     linked = [Link(get_current_span(_remote(link)).get_span_context()) for link in links if is_sampled(link)]
@@ -164,7 +164,7 @@ def _going_on(name: str, parent: str, kind: SpanKind, attributes: Mapping[str, A
 
 @contextmanager
 def use(span: Span) -> Iterator[Span]:
-    """Make a span the current one for a block, and end it afterwards. What the block raises is noted."""
+    """Make a span current for a block, then end it. An exception of the block is recorded as a failure."""
     if span is NO_SPAN:
         yield span
         return
@@ -177,26 +177,26 @@ def use(span: Span) -> Iterator[Span]:
         raise
     finally:
         span.end()
-        context.attach(before)  # not by a token: a generator may be closed in another context than it was begun in
+        context.attach(before)  # not by token: a generator may be closed in a context other than the one it started in
 
 
 @contextmanager
 def follow(name: str, *, parent: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: AttributeValue) -> Iterator[Span]:
-    """Go on with the trace of `parent` for a block; without one nothing is recorded."""
+    """Continue the trace of `parent` for a block; without a parent nothing is recorded."""
     with use(_going_on(name, parent, kind, attributes)) as span:
         yield span
 
 
 @contextmanager
 def child(name: str, *, kind: SpanKind = SpanKind.INTERNAL, **attributes: AttributeValue) -> Iterator[Span]:
-    """Record a block as a part of the current span, if there is one."""
+    """Record a block as a child of the current span, if there is one."""
     with use(_going_on(name, traceparent(), kind, attributes)) as span:
         yield span
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Have no current span for a block: for work of thousands of calls that would each be recorded."""
+    """Clear the current span for a block: for work whose thousands of calls would each be recorded."""
     before = context.get_current()
     context.attach(set_span_in_context(NO_SPAN))
     try:
@@ -206,23 +206,23 @@ def paused() -> Iterator[None]:
 
 
 def note(span: Span | None = None, /, **attributes: AttributeValue) -> None:
-    """Add attributes to a span, the current one by default; they are named `zerofleet.NAME`, those with a dot as they are."""
+    """Add attributes to a span, by default the current one, as `zerofleet.NAME`; names with a dot are kept unchanged."""
     if _tracer is not None:
         (span or get_current_span()).set_attributes(_named(attributes))
 
 
 def fail(span: Span, error: BaseException) -> None:
-    """Note that the work of a span failed. Only the class of the error is noted; the log has the text."""
+    """Mark a span as failed. Only the class of the error is recorded; its text goes to the log."""
     span.set_status(Status(StatusCode.ERROR, type(error).__name__))
 
 
 def current() -> Span:
-    """Return the span of the block we are in, `NO_SPAN` outside of any."""
+    """Return the current span, `NO_SPAN` outside any block."""
     return get_current_span() if _tracer is not None else NO_SPAN
 
 
 def traceparent(span: Span | None = None) -> str:
-    """Return the name of a span, the current one by default, wherever its trace goes on; empty when it is not recorded."""
+    """Return the traceparent of a span, by default the current one; empty when it is not recorded."""
     if _tracer is None:
         return ""
     carrier: dict[str, str] = {}
@@ -231,25 +231,25 @@ def traceparent(span: Span | None = None) -> str:
 
 
 def readable(text: str | bytes | None) -> str:
-    """Return a traceparent that came from elsewhere; empty for a malformed one."""
+    """Return a received traceparent as text; empty if malformed."""
     if isinstance(text, bytes):
         text = text.decode("ascii", errors="replace")
     return text if text and _TRACEPARENT.fullmatch(text) else ""
 
 
 def is_sampled(traceparent: str) -> bool:
-    """Return whether a traceparent is well-formed and names a span that is recorded."""
+    """Return whether a traceparent is well-formed and names a recorded span."""
     return bool(readable(traceparent)) and int(traceparent[-2:], 16) & 1 == 1
 
 
 def log_fields() -> dict[str, str]:
-    """Return the fields of a log line that name the current span."""
+    """Return the log fields that identify the current span."""
     text = traceparent()
     return {"trace_id": text[3:35], "span_id": text[36:52]} if text else {}
 
 
 def _remote(traceparent: str) -> context.Context:
-    """Return a context whose current span is that of another process; an empty one for no name."""
+    """Return a context whose current span is the remote one; an empty context for an empty traceparent."""
     return _W3C.extract({HEADER: traceparent}, context.Context()) if traceparent else context.Context()
 
 

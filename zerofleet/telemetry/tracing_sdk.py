@@ -1,8 +1,8 @@
-"""OpenTelemetry's SDK, set up to send spans to a collector over OTLP (gRPC). Needs the extra `traces`.
+"""OpenTelemetry SDK that exports spans to a collector over OTLP (gRPC). Needs the extra `traces`.
 
-The SDK itself reads the variables of the OpenTelemetry standard: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
-`OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_SPAN_*`, `OTEL_TRACES_SAMPLER`, `OTEL_SDK_DISABLED`. Spans wait in a bounded queue
-for a thread of their own; while the collector is away the oldest of them are lost.
+The SDK reads the standard OpenTelemetry variables: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+`OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_SPAN_*`, `OTEL_TRACES_SAMPLER`, `OTEL_SDK_DISABLED`. A dedicated thread exports
+spans from a bounded queue; while the collector is unreachable the oldest spans are dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["otlp_provider"]
 
 
 def otlp_provider(service: str, processor: SpanProcessor | None = None) -> TracerProvider:
-    """Return a provider that records spans of one service; `processor` replaces the sending in tests."""
+    """Return a provider that records the spans of a service; `processor` replaces the exporter in tests."""
     about = Resource.create(
         {
             "service.name": service,

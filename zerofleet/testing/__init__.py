@@ -39,7 +39,7 @@ _SUITES = {
 
 
 def built_in_games() -> tuple[str, ...]:
-    """Return the games that come with the product, sorted; without those that tests and packages add."""
+    """Return the built-in games, sorted; without those added by tests and other packages."""
     return tuple(name for name in games.available() if type(games.make(name)).__module__.startswith("games."))
 
 

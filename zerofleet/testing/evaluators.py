@@ -28,7 +28,7 @@ __all__ = ["EvaluatorContract"]
 SUM_TOLERANCE = 0.005
 """Allowance for rounding to float16 in the sum of a policy."""
 BATCH_TOLERANCE = 0.05
-"""By how much the other rows of a batch may change a row: reduced precision adds up in another order."""
+"""Maximum effect of the other rows of a batch on a row, from the order of additions in reduced precision."""
 _GAMES = 6
 
 

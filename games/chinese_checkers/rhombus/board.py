@@ -1,7 +1,7 @@
-"""The rhombus of 81 cells: two words of bits, the two homes, the levels, and which cells touch.
+"""Rhombus of 81 cells: bitboard layout, homes, levels and adjacency.
 
-Row r and column c count from 0; cell number 9 * r + c. Six cells touch (r, c): those of the same row or column next to it,
-(r + 1, c - 1) and (r - 1, c + 1). The level r + c says how far a cell is from the corner where player 0 starts:
+Row r and column c count from 0; cell number 9 * r + c. Six cells touch (r, c): its neighbours in the same row or column,
+(r + 1, c - 1) and (r - 1, c + 1). The level r + c is the distance of a cell from the corner where player 0 starts:
 
     level 16                . (8, 8)            home of player 1: levels 13 to 16
                            . .
@@ -10,14 +10,14 @@ Row r and column c count from 0; cell number 9 * r + c. Six cells touch (r, c): 
     level 1                . .  (1, 0) (0, 1)
     level 0                 .   (0, 0)          home of player 0: levels 0 to 3
 
-Cells with even and with odd numbers have a word each; bit k of word p is the cell 2 * k + p. A hop moves a piece by two rows,
-two columns or two of each, so it stays in its word (and in its zone: its row and its column stay even or odd). The zones are
-laid out in the words so that a hop shifts by the same number of bits everywhere:
+Even- and odd-numbered cells have one word each; bit k of word p is cell 2 * k + p. A hop moves a piece by two rows, two
+columns or two of each, so it stays in its word (and in its zone: the parities of row and column are preserved). The layout
+makes a hop the same bit shift everywhere:
 
     word 0    0  1  2  3  4  |  5  6  7  8  |  9 10 11 12 13  | 14 ..       rows 0, 1, 2, 3, ..
-    word 1    0  1  2  3  |  4  5  6  7  8  |  9 10 11 12  | 13 ..          by turns even and odd columns
+    word 1    0  1  2  3  |  4  5  6  7  8  |  9 10 11 12  | 13 ..          alternating even and odd columns
 
-The turn by 180 degrees takes cell i to 80 - i.
+The rotation by 180 degrees maps cell i to 80 - i.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SIDE = 9
 CELLS = SIDE * SIDE
 PIECES = 10
 LEVELS_TO_GO = 120
-"""Levels the pieces of a side have to climb, all together, from the start to the goal."""
+"""Levels that the pieces of a side climb in total from the start to the goal."""
 
 _HOME_LEVELS = 4
 _TOP_LEVEL = 2 * SIDE - 2
@@ -70,7 +70,7 @@ def touching(cell: int) -> list[int]:
 
 
 def words_of(cells: Iterable[int]) -> tuple[int, int]:
-    """Return the two words in which the bits of these cells are set."""
+    """Return two words with the bits of these cells set."""
     words = [0, 0]
     for cell in cells:
         words[cell & 1] |= 1 << (cell >> 1)
@@ -92,16 +92,16 @@ HOMES = np.array(
     ],
     dtype=np.uint64,
 )
-"""uint64 [2, 2]: where the pieces of a player start, by word. A player's goal is the home of the other."""
+"""uint64 [2, 2]: starting cells of each player, by word. A player's goal is the home of the other."""
 STEPS = np.array([words_of(touching(cell)) for cell in range(CELLS)], dtype=np.uint64)
-"""uint64 [81, 2]: the cells that touch a cell, by word."""
+"""uint64 [81, 2]: cells that touch each cell, by word."""
 HOPS = np.array([_hop_starts(down, right) for down, right in _DIRECTIONS[:3]], dtype=np.uint64)
-"""uint64 [3, 2]: where hops to the next row but one, the next column but one, or a row up and a column down may start."""
+"""uint64 [3, 2]: cells from which a hop by two rows, by two columns, or two rows up and two columns down can start, by word."""
 
 
 @compiled
 def levels_to_go(player: int, even: np.uint64, odd: np.uint64) -> int:
-    """Return how many levels a player's pieces (ten, in two words) still have to climb until they fill the goal."""
+    """Return the levels that a player's ten pieces (two words) still have to climb to fill the goal."""
     climbed = 0
     for parity in range(2):
         word = even if parity == 0 else odd

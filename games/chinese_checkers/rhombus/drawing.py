@@ -1,7 +1,7 @@
-"""Names of cells, and pictures of the rhombus standing on the corner where the first player starts.
+"""Names of cells, and pictures of the rhombus standing on the corner where player 0 starts.
 
 A cell is a letter for its column and a digit for its row, both counted from that corner: `a1`. Columns run up to the left,
-rows up to the right; the letters and digits stand at the lower ends.
+rows up to the right; their letters and digits are at the lower ends.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Moves on the rhombus: which cells a piece reaches by a step or by a chain of hops.
+"""Move generation on the rhombus: cells that a piece reaches by a step or a chain of hops.
 
-A hop needs a taken cell in the middle. Where those are is known for all cells of a word at once, along each of the three
-axes, from the other word or from the same one:
+A hop needs an occupied cell in the middle. Shifts of the other word or of the same one yield these for all cells of a word at
+once, along each of the three axes:
 
     axis          hop, cells   hop, bits   middle, from word 0      middle, from word 1
     next row          18           9       word 1, 4 bits higher    word 0, 5 bits higher
     next column        2           1       word 1, same bit         word 0, 1 bit higher
     row up, left      16           8       word 0, 4 bits higher    word 1, 4 bits higher
 
-A chain floods from the piece over empty cells. The piece may stay on the board meanwhile: it stands in its own zone and could
-only be hopped over from another one. Long hops, over a distant piece to the cell as far behind it, do reach the own zone;
-there the piece is lifted first.
+Chains are a flood fill from the piece over empty cells. The piece may stay on the board meanwhile: it is in its own zone and
+can only be hopped over from another one. Long hops, over a distant piece to the cell equally far behind it, can pass over the
+own zone, so the piece is removed first.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _RIGHT = np.array([0, 1, -1, 0, -1, 1], dtype=np.int64)
 
 @compiled
 def list_moves(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint64], long_hops: bool, out: np.ndarray) -> int:
-    """Write the moves 81 * from + to of the pieces `even` and `odd` into `out`, ascending, and return how many.
+    """Write the moves 81 * from + to of the pieces `even` and `odd` into `out`, ascending, and return their number.
 
     Args:
         even, odd: The mover's pieces, by word.
         taken: All pieces, by word.
-        long_hops: Whether a hop may lead over a distant piece.
+        long_hops: Whether a hop may pass over a distant piece.
         out: int16 [L].
     """
     free = (BOARD[0] & ~taken[0], BOARD[1] & ~taken[1])
@@ -66,7 +66,7 @@ def list_moves(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint6
 
 @compiled
 def _list_targets(base: int, even: np.uint64, odd: np.uint64, out: np.ndarray, count: int) -> int:
-    """Append base + cell for each cell of two words, in the order of the cells; return the new length of the list."""
+    """Append base + cell for each cell of two words, in cell order; return the new length."""
     while even | odd:
         even_cell, odd_cell = 2 * lowest_bit(even), 2 * lowest_bit(odd) + 1
         is_even = even_cell < odd_cell
@@ -79,19 +79,19 @@ def _list_targets(base: int, even: np.uint64, odd: np.uint64, out: np.ndarray, c
 
 @compiled
 def _even_hops(taken: tuple[np.uint64, np.uint64]) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Return where hops over taken cells may start in word 0, upwards along the three axes; downwards is the way back."""
+    """Return the starts of hops over occupied cells in word 0, upwards along the three axes; downward hops are the reverse."""
     return HOPS[0, 0] & (taken[1] >> _FOUR), HOPS[1, 0] & taken[1], HOPS[2, 0] & (taken[0] >> _FOUR)
 
 
 @compiled
 def _odd_hops(taken: tuple[np.uint64, np.uint64]) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """As `_even_hops`, for word 1."""
+    """Return the same as `_even_hops`, for word 1."""
     return HOPS[0, 1] & (taken[0] >> _FIVE), HOPS[1, 1] & (taken[0] >> _ONE), HOPS[2, 1] & (taken[1] >> _FOUR)
 
 
 @compiled
 def _reach(piece: np.uint64, free: np.uint64, hops: tuple[np.uint64, np.uint64, np.uint64]) -> np.uint64:
-    """Return the free cells that chains of hops lead to from a piece (one bit), all of the same word."""
+    """Return the free cells reached by chains of hops from a piece (one bit), all within its word."""
     row, column, slant = hops
     reached = np.uint64(0)
     fresh = piece
@@ -106,7 +106,7 @@ def _reach(piece: np.uint64, free: np.uint64, hops: tuple[np.uint64, np.uint64, 
 
 @compiled
 def _far_reach(start: int, taken: tuple[np.uint64, np.uint64]) -> np.uint64:
-    """As `_reach` from the cell `start`, with hops of any length over one piece half-way."""
+    """Return the same as `_reach` from the cell `start`, for hops of any length over one piece half-way."""
     parity = start & 1
     own = _ONE << np.uint64(start >> 1)
     even = taken[0] & ~own if parity == 0 else taken[0]
@@ -126,7 +126,7 @@ def _far_reach(start: int, taken: tuple[np.uint64, np.uint64]) -> np.uint64:
 
 @compiled
 def _far_landing(cell: int, direction: int, even: np.uint64, odd: np.uint64) -> int:
-    """Return where a hop from `cell` over the first piece in a direction ends, or -1 if something is in the way."""
+    """Return the target of a hop from `cell` over the first piece in a direction, or -1 if it is blocked."""
     row, column = cell // SIDE, cell % SIDE
     distance = 1
     while _state_of(row, column, direction, distance, even, odd) == 0:
@@ -141,7 +141,7 @@ def _far_landing(cell: int, direction: int, even: np.uint64, odd: np.uint64) -> 
 
 @compiled
 def _state_of(row: int, column: int, direction: int, distance: int, even: np.uint64, odd: np.uint64) -> int:
-    """Return 1 if the cell so far from (row, column) is taken, 0 if it is free, -1 if it is not on the board."""
+    """Return 1 if the cell at a distance from (row, column) is occupied, 0 if it is free, -1 if it is off the board."""
     there_row, there_column = row + distance * _DOWN[direction], column + distance * _RIGHT[direction]
     if not (0 <= there_row < SIDE and 0 <= there_column < SIDE):
         return -1
@@ -154,7 +154,7 @@ def _state_of(row: int, column: int, direction: int, distance: int, even: np.uin
 def can_move(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint64]) -> bool:
     """Return whether any of the pieces `even` and `odd` can move.
 
-    Long hops need no look of their own: a piece that cannot step has all neighbours taken, so its hops are short.
+    Long hops need no separate test: a piece that cannot step has all neighbours occupied, so its hops are short.
     """
     free_even, free_odd = BOARD[0] & ~taken[0], BOARD[1] & ~taken[1]
     left = even

@@ -1,7 +1,7 @@
-"""Chinese Checkers for two on a rhombus of 9 x 9 cells: bring your ten pieces into the corner opposite to yours.
+"""Chinese Checkers for two on a rhombus of 9 x 9 cells: move all ten pieces into the opposite corner.
 
-A piece steps to a touching cell, or hops over touching pieces of either side, as often as it can and likes. Cells are named
-by column and row as seen from the corner of player 0 (X), who is drawn at the bottom and moves first:
+A piece steps to a touching cell, or makes any number of hops over touching pieces of either side. Cells are named by column
+and row from the corner of player 0 (X), who is drawn at the bottom and moves first:
 
      . . . . . . . . .
     9 . . . . . . . . i      columns run up to the left, rows up to the right
@@ -14,18 +14,18 @@ by column and row as seen from the corner of player 0 (X), who is drawn at the b
            2 X b
             1 a
 
-Actions are 81 * from + to, by the numbers of the cells as the mover sees them: turned by 180 degrees for player 1, so that
-forward is the same for both. Moves are written with the names above whoever moves: `a3-a5`.
+Actions are 81 * from + to, by cell numbers in the mover's view: rotated by 180 degrees for player 1, so that forward is the
+same for both. Moves are written with the names above for both players: `a3-a5`.
 
 State (uint64):
 
-    word 0        bits 0 .. 31 the number of plies, 32 .. 34 the result (0 playing, 1 or 2 player 0 or 1 won, 3 drawn, 4 broken
-                  off and scored by distance)
-    words 1, 2    pieces of player 0, on cells with even and with odd numbers (`games.chinese_checkers.rhombus.board`)
+    word 0        bits 0 .. 31 the number of plies, 32 .. 34 the result (0 playing, 1 or 2 player 0 or 1 won, 3 drawn, 4 stopped
+                  at the cap and scored by distance)
+    words 1, 2    pieces of player 0, on even- and odd-numbered cells (`games.chinese_checkers.rhombus.board`)
     words 3, 4    pieces of player 1
-    words 5 ..    with `repetitions` only: keys of the last `remembered` positions, that of ply n in word 5 + n % remembered
+    words 5 ..    with `repetitions` only: keys of the last `remembered` positions, ply n in word 5 + n % remembered
 
-Planes (2 x 9 x 9), turned like the actions, so that the viewer starts in row 0, column 0: my pieces, the other player's.
+Planes (2 x 9 x 9), rotated like the actions, so that the viewer starts in row 0, column 0: my pieces, the other player's.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ __all__ = ["ChineseCheckersRhombus"]
 _NAME = "chinese_checkers_rhombus"
 _MOST_PLIES = 10_000
 _MOST_REPETITIONS = 8
-_SHORTEST_CYCLE = 4  # both sides go and come back
+_SHORTEST_CYCLE = 4  # both sides move and move back
 _MOST_REMEMBERED = 256
 _MOST_MOVES, _MOST_MOVES_LONG = 192, 247
 """Bounds on the number of legal moves, with short and with long hops.
 
 Hops keep a piece in its zone: rows and columns even or odd. So q pieces of the mover in a zone of n cells reach at most
-n - q cells each. Over all ways to spread ten pieces this is 187 at most, and 60 steps make 247.
+n - q cells each. The maximum over all distributions of ten pieces is 187; with 60 steps, 247.
 
-Short hops are scarce besides. A taken cell is the middle of one hop in each zone but its own, so a zone with t of the 20
-pieces has at most e = 20 - t hops. To connect m empty cells takes m - 1 of these and one more for each piece that joins
-them: a pieces reach a * m <= a * (e + 1 - a) cells, and several groups of cells never more than one. A piece that hops has
-a neighbour, so five steps. The largest sum over all ways to spread ten and ten pieces is 192. The most found is 187.
+Short hops are scarcer. An occupied cell is the middle of one hop in each zone but its own, so a zone with t of the 20 pieces
+has at most e = 20 - t hops. Connecting m empty cells takes m - 1 of these, and one more for each piece that joins them: a
+pieces reach a * m <= a * (e + 1 - a) cells, and several groups of cells never more than one. A piece that hops has a
+neighbour, so at most five steps. The maximum over all distributions of ten and ten pieces is 192. The most found is 187.
 """
 _ACTIONS = board.CELLS * board.CELLS
 _LAST_ACTION = _ACTIONS - 1
@@ -90,14 +90,14 @@ class ChineseCheckersRhombus(NamedTuple):
         return _spec(self)
 
     def action_name(self, state: State, action: int) -> str:
-        """Return the cells a move leads from and to, such as `a3-a5`."""
+        """Return the source and target cells of a move, such as `a3-a5`."""
         if core.to_move(self, state) == 1:
             action = _LAST_ACTION - action
         start, target = divmod(action, board.CELLS)
         return f"{drawing.CELL_NAMES[start]}-{drawing.CELL_NAMES[target]}"
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `a3-a5` or `a3a5`; raises `IllegalMove` with the reason and the legal moves."""
+        """Parse `a3-a5` or `a3a5`; raises `IllegalMove` with the reason and the legal moves."""
         wanted = text.strip().lower().replace("-", "")
         start, target = wanted[:2], wanted[2:]
         if start in drawing.CELL_NAMES and target in drawing.CELL_NAMES:
@@ -114,16 +114,16 @@ class ChineseCheckersRhombus(NamedTuple):
         raise IllegalMove(f"{refused}{self._why_not(state, start, target)}; legal: {' '.join(legal)}")
 
     def _why_not(self, state: State, start: str, target: str) -> str:
-        """Return why a piece cannot go from one cell to another."""
+        """Return the reason why a piece cannot move from one cell to another."""
         marks = dict(zip(drawing.CELL_NAMES, self.marks(state), strict=True))
         if start not in marks or target not in marks:
-            return " (cells are a1 to i9, a move is two of them, such as a3-a5)"
+            return " (cells are a1 to i9, a move is two cells, such as a3-a5)"
         mover = "XO"[core.to_move(self, state)]
         if marks[start] != mover:
             return f" ({start} holds no piece of {mover})"
         if marks[target] != ".":
-            return f" ({target} is taken)"
-        return f" (no step and no hops lead from {start} to {target})"
+            return f" ({target} is occupied)"
+        return f" (no step or chain of hops leads from {start} to {target})"
 
     def marks(self, state: State) -> str:
         """Return the cells in the order of their numbers: `X` for player 0, `O` for player 1, `.` for empty ones."""
@@ -132,7 +132,7 @@ class ChineseCheckersRhombus(NamedTuple):
         return "".join("X" if first else "O" if second else "." for first, second in taken)
 
     def caption(self, state: State) -> str:
-        """Return how far both have to go and what comes next, such as `X 120, O 120 levels to go, X to move`."""
+        """Return the levels to go of both players and the player to move, such as `X 120, O 120 levels to go, X to move`."""
         to_go = [board.levels_to_go(player, state[1 + 2 * player], state[2 + 2 * player]) for player in range(2)]
         after = ("XO"[core.to_move(self, state)] + " to move", "X has won", "O has won", "drawn", "broken off")
         return f"X {to_go[0]}, O {to_go[1]} levels to go, {after[int(state[0] >> _RESULT)]}"
@@ -152,7 +152,7 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
     if game.repetitions != 0 and not 2 <= game.repetitions <= _MOST_REPETITIONS:
         wanted = f"it must be 0 (off) or between 2 and {_MOST_REPETITIONS}"
         raise InvalidParameters(f"{_NAME}: repetitions={game.repetitions} is out of range; {wanted}")
-    fewest = 1 + _SHORTEST_CYCLE * max(1, game.repetitions - 1)  # with fewer the rule could never apply
+    fewest = 1 + _SHORTEST_CYCLE * max(1, game.repetitions - 1)  # with fewer the rule would never apply
     notation.require_range(_NAME, "remembered", game.remembered, fewest, _MOST_REMEMBERED)
     cells = np.arange(board.CELLS, dtype=np.int32)
     mirror = cells.reshape(board.SIDE, board.SIDE).T.ravel().copy()
@@ -176,7 +176,7 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
 
 @compiled
 def _state_key(state: State) -> np.uint64:
-    """Return the pieces, the player to move and whether the game is over, mixed: 164 bits, in three words before."""
+    """Return a hash of the pieces, the player to move and whether the game is over: 164 bits, packed into three words."""
     over = np.uint64(2) if state[0] >> _RESULT else np.uint64(0)
     first = state[1] | state[4] << _EVEN_BITS
     second = state[2] | state[4] >> _FREE_OF_EVEN << _ODD_BITS
@@ -196,20 +196,20 @@ def reset(game: ChineseCheckersRhombus, state: State, seed: int) -> None:
 
 @rule(ChineseCheckersRhombus)
 def to_move(game: ChineseCheckersRhombus, state: State) -> int:
-    """Players alternate; player 0 begins."""
+    """Return the player to move: players alternate, player 0 begins."""
     return int(state[0] & _ONE)
 
 
 @rule(ChineseCheckersRhombus)
 def legal_actions(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> int:
-    """Every step, and every cell that a chain of hops leads to, as the mover sees the board."""
+    """List every step and every target of a chain of hops, in the mover's view."""
     if state[0] >> _RESULT:
         return 0
     taken = (state[1] | state[3], state[2] | state[4])
     if not state[0] & _ONE:
         return list_moves(state[1], state[2], taken, game.long_hops, out)
     count = list_moves(state[3], state[4], taken, game.long_hops, out)
-    for i in range(count >> 1):  # turning the board turns the order round
+    for i in range(count >> 1):  # rotating the board reverses the order
         out[i], out[count - 1 - i] = _LAST_ACTION - out[count - 1 - i], _LAST_ACTION - out[i]
     if count & 1:
         out[count >> 1] = _LAST_ACTION - out[count >> 1]
@@ -218,7 +218,7 @@ def legal_actions(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -
 
 @rule(ChineseCheckersRhombus)
 def play(game: ChineseCheckersRhombus, state: State, action: int) -> None:
-    """Move the piece, and note the result if the game ends."""
+    """Move the piece, and store the result if the game ends."""
     player = int(state[0] & _ONE)
     seen = action if player == 0 else _LAST_ACTION - action
     start, target = seen // board.CELLS, seen % board.CELLS
@@ -230,11 +230,11 @@ def play(game: ChineseCheckersRhombus, state: State, action: int) -> None:
 
 @compiled
 def _result(game: ChineseCheckersRhombus, state: State, player: int) -> int:
-    """Return the result after a move of `player`, 0 if the game goes on."""
+    """Return the result after a move of `player`, 0 if the game is not over."""
     taken = (state[1] | state[3], state[2] | state[4])
     if _has_won(game, state, taken, player):
         return 1 + player
-    if _has_won(game, state, taken, 1 - player):  # the last hole in a goal can be filled by the other side
+    if _has_won(game, state, taken, 1 - player):  # the other side can fill the last hole in a goal
         return 2 - player
     if not can_move(state[3 - 2 * player], state[4 - 2 * player], taken):
         return 1 + player
@@ -247,7 +247,7 @@ def _result(game: ChineseCheckersRhombus, state: State, player: int) -> int:
 
 @compiled
 def _has_won(game: ChineseCheckersRhombus, state: State, taken: tuple[np.uint64, np.uint64], player: int) -> bool:
-    """Return whether a player's goal is full of their pieces, or full with one of them if spoiling does not help."""
+    """Return whether a player's goal is full of their pieces or, with `anti_spoiling`, full with at least one of them."""
     even_goal, odd_goal = board.HOMES[1 - player, 0], board.HOMES[1 - player, 1]
     if (even_goal & ~taken[0]) | (odd_goal & ~taken[1]):
         return False
@@ -259,7 +259,7 @@ def _has_won(game: ChineseCheckersRhombus, state: State, taken: tuple[np.uint64,
 
 @compiled
 def _has_recurred(game: ChineseCheckersRhombus, state: State) -> bool:
-    """Remember the position; return whether it stands as often among the remembered ones as makes a draw."""
+    """Store the position's key; return whether it occurs often enough among the stored ones for a draw."""
     here = _state_key(state)
     state[_WORDS + int(state[0] & _PLIES) % game.remembered] = here
     times = 0
@@ -271,13 +271,13 @@ def _has_recurred(game: ChineseCheckersRhombus, state: State) -> bool:
 
 @rule(ChineseCheckersRhombus)
 def is_over(game: ChineseCheckersRhombus, state: State) -> bool:
-    """A full goal, a player who cannot move, a repetition that counts, or the last ply."""
+    """Return whether a goal is full, the player to move has no move, or repetition or the ply cap ends the game."""
     return (state[0] >> _RESULT) != 0  # type: ignore[no-any-return]
 
 
 @rule(ChineseCheckersRhombus)
 def scores(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> None:
-    """1 and -1 for a win, 0 each for a draw; a game broken off is scored by the levels to go."""
+    """Score 1 and -1 for a win, 0 each for a draw; a game stopped at the cap by the levels to go."""
     result = int(state[0] >> _RESULT)
     out[:] = 0.0
     if 1 <= result <= 2:
@@ -289,7 +289,7 @@ def scores(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> None:
 
 @rule(ChineseCheckersRhombus)
 def standing(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> None:
-    """As at the last ply; a draw where repetition is one."""
+    """Score as at the ply cap; a draw if repetition is a draw."""
     if state[0] >> _RESULT:
         scores(game, state, out)
     elif game.distance_at_cap and not game.repetitions:
@@ -300,7 +300,7 @@ def standing(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> Non
 
 @rule(ChineseCheckersRhombus)
 def estimate(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> None:
-    """The lead in levels as a share of all that a side has to climb, whatever the rules make of it at the last ply."""
+    """Score the lead in levels as a share of the total climb, even where the ply cap is a draw."""
     if state[0] >> _RESULT:
         scores(game, state, out)
     else:
@@ -309,7 +309,7 @@ def estimate(game: ChineseCheckersRhombus, state: State, out: np.ndarray) -> Non
 
 @compiled
 def _score_distance(state: State, out: np.ndarray) -> None:
-    """Write the lead in levels as a share of all that a side has to climb."""
+    """Write the lead in levels as a share of the total climb of a side."""
     lead = board.levels_to_go(1, state[3], state[4]) - board.levels_to_go(0, state[1], state[2])
     out[0] = lead / board.LEVELS_TO_GO
     out[1] = -lead / board.LEVELS_TO_GO
@@ -317,7 +317,7 @@ def _score_distance(state: State, out: np.ndarray) -> None:
 
 @rule(ChineseCheckersRhombus)
 def encode(game: ChineseCheckersRhombus, state: State, viewer: int, out: np.ndarray) -> None:
-    """My pieces and the other player's, on a board turned so that I start in row 0, column 0."""
+    """Encode my pieces and the other player's, on a board rotated so that I start in row 0, column 0."""
     out[:] = 0
     for i in range(1, _WORDS):
         owner, parity = (i - 1) >> 1, (i - 1) & 1
@@ -331,13 +331,13 @@ def encode(game: ChineseCheckersRhombus, state: State, viewer: int, out: np.ndar
 
 @rule(ChineseCheckersRhombus)
 def key(game: ChineseCheckersRhombus, state: State) -> np.uint64:
-    """The pieces, the player to move, and whether the game is over; neither the number of plies nor earlier positions."""
+    """Return a hash of the pieces, the player to move and the end; plies and earlier positions are not included."""
     return _state_key(state)
 
 
 @rule(ChineseCheckersRhombus)
 def move_value(game: ChineseCheckersRhombus, state: State, action: int) -> float:
-    """The levels that the piece climbs."""
+    """Return the levels that the piece climbs."""
     start, target = action // board.CELLS, action % board.CELLS
     climbed = target // board.SIDE + target % board.SIDE - start // board.SIDE - start % board.SIDE
     return float(climbed)

@@ -1,8 +1,8 @@
-"""The star of 121 fields: numbers, neighbours, turns of the board, and where a piece may go.
+"""Star of 121 fields: numbering, neighbours, rotations, and move generation.
 
-Fields are counted row by row from the top left. A field lies at row t and column q from the centre, slanted so that the
-six neighbours are (t, q +- 1), (t +- 1, q), (t - 1, q + 1) and (t + 1, q - 1); with s = -q - t the star is where none of
-t, q and s is above 4 or none is below -4. Corners are counted clockwise from the bottom:
+Fields are numbered row by row from the top left. A field has row t and column q relative to the centre, in slanted
+coordinates whose neighbours are (t, q +- 1), (t +- 1, q), (t - 1, q + 1) and (t + 1, q - 1); with s = -q - t, the star is the
+set where all of t, q, s are <= 4 or all are >= -4. Corners are numbered clockwise from the bottom:
 
                         0                                3
                        1 2
@@ -14,7 +14,7 @@ t, q and s is above 4 or none is below -4. Corners are counted clockwise from th
                        118 119
                          120                             0
 
-Seen from a corner, the board is turned by multiples of 60 degrees until that corner lies at the bottom: then the home is
+The view from a corner is the board rotated by multiples of 60 degrees until that corner is at the bottom: the home is then
 111 .. 120 and the goal 0 .. 9. A set of fields is two words: field f is bit f of the first, or bit f - 64 of the second.
 """
 
@@ -51,7 +51,7 @@ __all__ = [
 FIELDS = 121
 CORNER_FIELDS = 10
 SIDE = 17
-"""Rows and columns of the smallest square that holds the slanted star."""
+"""Side of the smallest square that contains the slanted star."""
 _HALF = 8
 _INNER = 4
 DIRECTIONS = ((-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0))
@@ -66,18 +66,18 @@ def _is_on_star(t: int, q: int) -> bool:
 
 
 PLACES = tuple((t, q) for t in range(-_HALF, _HALF + 1) for q in range(-_HALF, _HALF + 1) if _is_on_star(t, q))
-"""Row and slanted column of each field, from the centre."""
+"""Row and slanted column of each field, relative to the centre."""
 _NUMBER = {place: field for field, place in enumerate(PLACES)}
 
 
 def _is_between_home_and_goal(place: tuple[int, int]) -> bool:
-    """Return whether a place is not in a corner to the side, seen from corner 0."""
+    """Return whether a place is outside the four side corners, in the view from corner 0."""
     t, q = place
     return abs(q) <= _INNER and abs(q + t) <= _INNER
 
 
 def _neighbours(distance: int) -> np.ndarray:
-    """Return the fields at a distance in each direction, -1 where there is none: int16 [121, 6]."""
+    """Return int16 [121, 6]: the fields at a distance in each direction, -1 off the board."""
     return np.array(
         [[_NUMBER.get((t + distance * dt, q + distance * dq), -1) for dt, dq in DIRECTIONS] for t, q in PLACES],
         dtype=np.int16,
@@ -85,7 +85,7 @@ def _neighbours(distance: int) -> np.ndarray:
 
 
 def _turns() -> np.ndarray:
-    """Return where each field lies when a corner is turned to the bottom: int16 [6, 121]."""
+    """Return int16 [6, 121]: the position of each field when a corner is rotated to the bottom."""
     turns = np.empty((6, FIELDS), dtype=np.int16)
     turns[0] = np.arange(FIELDS)
     sixth = np.array([_NUMBER[-q, q + t] for t, q in PLACES], dtype=np.int16)  # (t, q, s) becomes (-q, -s, -t)
@@ -101,37 +101,37 @@ def words_of(fields: list[int]) -> tuple[np.uint64, np.uint64]:
 
 
 CELLS = np.array([(t + _HALF) * SIDE + q + _HALF for t, q in PLACES], dtype=np.int16)
-"""The cell of each field in the planes."""
+"""Cell of each field in the planes."""
 ROWS = np.array([t + _HALF for t, _ in PLACES], dtype=np.int16)
 TURNED = _turns()
-"""TURNED[k, f] is where field f lies when corner k is turned to the bottom; TURNED[6 - k] turns back."""
+"""TURNED[k, f] is the position of field f when corner k is rotated to the bottom; TURNED[6 - k] is the inverse."""
 MIRROR = np.array([_NUMBER[t, -q - t] for t, q in PLACES], dtype=np.int16)
 _NEXT, _BEYOND = _neighbours(1), _neighbours(2)
 
 
 def corner_fields(corner: int) -> list[int]:
-    """Return the ten fields of a corner as seen from corner 0, ascending."""
+    """Return the ten fields of a corner in the view from corner 0, ascending."""
     back = TURNED[(6 - corner) % 6]
     return sorted(int(back[field]) for field in range(FIELDS - CORNER_FIELDS, FIELDS))
 
 
 HOME, GOAL = words_of(corner_fields(0)), words_of(corner_fields(3))
 WITHOUT_CORNERS = words_of([field for field, place in enumerate(PLACES) if _is_between_home_and_goal(place)])
-"""Home, goal and what lies between: all but the four corners to the sides."""
+"""Home, goal and the fields between: all but the four side corners."""
 
 
 def most_moves(players: int, open_corners: bool) -> int:
     """Return a bound on the number of legal moves.
 
-    A piece steps to at most 6 fields. Jumps keep the parity of row and column, and with it one of four classes of fields; a
-    piece of another class is in the middle of only one jump within it. So n pieces of a class of m fields can jump to at
-    most min(m, pieces on the board) - n of them each. The bound is that of the worst spread of ten pieces.
+    A piece steps to at most 6 fields. Jumps preserve the parities of row and column, which define four classes of fields; a
+    piece of another class is in the middle of only one jump within a class. So each of n pieces in a class of m fields can
+    jump to at most min(m, pieces on the board) - n of them. The bound is the maximum over distributions of ten pieces.
     """
     allowed = [place for place in PLACES if open_corners or _is_between_home_and_goal(place)]
     fields = [sum((t % 2, q % 2) == parity for t, q in allowed) for parity in ((0, 0), (0, 1), (1, 0), (1, 1))]
     sizes = [min(count, CORNER_FIELDS * players) for count in fields]
     pieces = [0, 0, 0, 0]
-    for _ in range(CORNER_FIELDS):  # the sum is concave in each number, so the best next piece is part of the best spread
+    for _ in range(CORNER_FIELDS):  # the sum is concave in each count, so the greedy choice is optimal
         gains = [size - 2 * n - 1 for size, n in zip(sizes, pieces, strict=True)]
         pieces[gains.index(max(gains))] += 1
     return 6 * CORNER_FIELDS + sum(n * (size - n) for size, n in zip(sizes, pieces, strict=True))
@@ -139,21 +139,21 @@ def most_moves(players: int, open_corners: bool) -> int:
 
 @compiled
 def holds(first: np.uint64, second: np.uint64, field: int) -> bool:
-    """Return whether a set holds a field."""
+    """Return whether a set contains a field."""
     word = first if field < _WORD else second
     return ((word >> np.uint64(field & _LAST_BIT)) & _ONE) != 0  # type: ignore[no-any-return]
 
 
 @compiled
 def _with(first: np.uint64, second: np.uint64, field: int) -> tuple[np.uint64, np.uint64]:
-    """Return a set and one more field."""
+    """Return a set with a field added."""
     bit = _ONE << np.uint64(field & _LAST_BIT)
     return (first | bit, second) if field < _WORD else (first, second | bit)
 
 
 @compiled
 def turned(first: np.uint64, second: np.uint64, corner: int) -> tuple[np.uint64, np.uint64]:
-    """Return a set as it lies when `corner` is turned to the bottom."""
+    """Return a set rotated so that `corner` is at the bottom."""
     if corner == 0:
         return first, second
     low, high = np.uint64(0), np.uint64(0)
@@ -168,10 +168,10 @@ def turned(first: np.uint64, second: np.uint64, corner: int) -> tuple[np.uint64,
 
 @compiled
 def reached(origin: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the fields to which a piece on `origin` can step or jump, the pieces being the set (first, second).
+    """Return the fields that a piece on `origin` can reach by a step or jumps, with all pieces in the set (first, second).
 
-    The piece itself is in the set as well: it is never jumped over, for jumps keep the parity of row and column, and what
-    lies in the middle of a jump has another.
+    The set may contain the moving piece: it is never jumped over, because jumps preserve the parities of row and column, and
+    the middle of a jump has other parities.
     """
     low, high = _jumped(origin, first, second)
     for direction in range(6):
@@ -183,9 +183,9 @@ def reached(origin: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64
 
 @compiled
 def _jumped(origin: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the fields that chains of jumps from `origin` lead to."""
+    """Return the fields reached by chains of jumps from `origin`."""
     low, high = np.uint64(0), np.uint64(0)
-    open_low, open_high = _with(low, high, origin)  # reached, onward jumps not looked at yet
+    open_low, open_high = _with(low, high, origin)  # reached, onward jumps not expanded yet
     while open_low | open_high:
         if open_low:
             field = lowest_bit(open_low)
@@ -205,7 +205,7 @@ def _jumped(origin: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64
 
 @compiled
 def list_targets(base: int, targets: np.uint64, out: np.ndarray, count: int) -> int:
-    """Append `base` + the place of every bit of `targets` to `out`; return the new length."""
+    """Append `base` + the index of every set bit of `targets` to `out`; return the new length."""
     while targets:
         out[count] = base + lowest_bit(targets)
         count += 1
@@ -215,7 +215,7 @@ def list_targets(base: int, targets: np.uint64, out: np.ndarray, count: int) -> 
 
 @compiled
 def encode_fields(first: np.uint64, second: np.uint64, start: int, out: np.ndarray) -> None:
-    """Set the bits of a set of fields in the plane that begins at the bit `start`."""
+    """Set the bits of a set of fields in the plane that starts at bit `start`."""
     offset = 0
     for _ in range(2):
         while first:
@@ -226,7 +226,7 @@ def encode_fields(first: np.uint64, second: np.uint64, start: int, out: np.ndarr
 
 @compiled
 def sum_of_rows(first: np.uint64, second: np.uint64) -> int:
-    """Return the sum of the rows, counted from the top, of a set of fields."""
+    """Return the sum of the rows, counted from the top, over a set of fields."""
     rows, offset = 0, 0
     for _ in range(2):
         while first:

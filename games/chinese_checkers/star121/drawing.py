@@ -1,4 +1,4 @@
-"""The star of 121 fields for people: names of fields, a picture as text and one as SVG."""
+"""Notation of fields, and text and SVG pictures, for the star of 121 fields."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _LENGTHS = [sum(int(row) == y for row in ROWS) for y in range(SIDE)]
 _FIRSTS = [sum(_LENGTHS[:y]) for y in range(SIDE)]
 
 FIELD_NAMES = tuple(f"{_LETTERS[ROWS[field]]}{field - _FIRSTS[ROWS[field]] + 1}" for field in range(FIELDS))
-"""The name of each field: the letter of its row, from the bottom, and its number in the row, from the left."""
+"""Names of the fields: the letter of the row, from the bottom, and the number in the row, from the left."""
 FIELD_NUMBERS = {name: field for field, name in enumerate(FIELD_NAMES)}
 
 _HEXAGON = ((4, 0), (4, -4), (0, -4), (-4, 0), (-4, 4), (0, 4))
-"""Row and slanted column of the corners of the middle, clockwise; corner k of the star lies between k and k + 1."""
+"""Row and slanted column of the corners of the central hexagon, clockwise; corner k of the star lies between k and k + 1."""
 
 _STEP, _MARGIN = 34.0, 40.0
 _ROW_STEP = _STEP * math.sqrt(3) / 2
-_TINT = 0.4  # how much of a player's colour their home shows
+_TINT = 0.4  # share of a player's colour in the shade of their home
 
 
 def text(owners: Sequence[int]) -> str:
-    """Return the board as text; owners gives the player on each field, -1 for none."""
+    """Return the board as text; `owners` is the player on each field, -1 for none."""
     lines = []
     for y, (first, length) in enumerate(zip(_FIRSTS, _LENGTHS, strict=True)):
         fields = " ".join(str(owner) if owner >= 0 else "." for owner in owners[first : first + length])
@@ -42,7 +42,7 @@ def picture(owners: Sequence[int], corners: Sequence[int], caption: str) -> str:
     Args:
         owners: The player on each field, -1 for none.
         corners: The corner of each player.
-        caption: What to write below.
+        caption: Text below the board.
     """
     width = (_WIDEST_ROW - 1) * _STEP + 2 * _MARGIN
     height = (SIDE - 1) * _ROW_STEP + 3 * _MARGIN
@@ -68,13 +68,13 @@ def picture(owners: Sequence[int], corners: Sequence[int], caption: str) -> str:
 
 
 def _middle(place: tuple[int, int]) -> tuple[float, float]:
-    """Return where the field at a row and slanted column, from the centre, is drawn."""
+    """Return the position in pixels of the field at a row and slanted column relative to the centre."""
     t, q = place
     x = _MARGIN + (_WIDEST_ROW - 1) / 2 * _STEP + (q + t / 2) * _STEP
     return x, _MARGIN + (t + SIDE // 2) * _ROW_STEP
 
 
 def _faded(colour: str) -> str:
-    """Return a colour mixed with that of paper."""
+    """Return a colour blended with that of the paper."""
     channels = [round(_TINT * int(colour[i : i + 2], 16) + (1 - _TINT) * int(svg.PAPER[i : i + 2], 16)) for i in range(1, 7, 2)]
     return "#" + "".join(f"{channel:02x}" for channel in channels)

@@ -1,7 +1,7 @@
 """Chinese Checkers on the standard star of 121 fields, for two, three, four or six players with ten pieces each.
 
-A move is a whole turn, written and numbered by the fields it leads from and to; which jumps lie between does not matter.
-Rows are named by letters from the bottom, fields by their number in the row. Two players, player 0 has moved d1-e5:
+A move is a whole turn, written and numbered by its source and target fields, irrespective of the jumps between them.
+Rows are named by letters from the bottom, fields by their number in the row. Two players, after d1-e5 by player 0:
 
     q             1
     p            1 1
@@ -17,12 +17,12 @@ Rows are named by letters from the bottom, fields by their number in the row. Tw
     b            0 0
     a             0
 
-Seats go clockwise. Everybody sees the board turned so that their own home lies at the bottom: in the planes, and in the
-numbers of their actions, 121 * from + to in the fields of `games.chinese_checkers.star121.board`. The last action is the pass.
+Seats are numbered clockwise. Planes and action numbers are in the player's view, with the player's home at the bottom; an
+action is 121 * from + to, in the fields of `games.chinese_checkers.star121.board`. The last action is the pass.
 
-State (uint64 [1 + 2 P]): a status word, then two words of fields for each player, as seen from corner 0. Status: bits 0 to 2
-the player to move, bit 3 the end, bits 4 to 6 how many have finished, from bit 8 on three bits for each player with their
-place (1 for the first, 0 while playing), from bit 32 on the plies. `play` decides places and end once.
+State (uint64 [1 + 2 P]): a status word, then two words of fields per player, in the view from corner 0. Status: bits 0 to 2
+the player to move, bit 3 the end, bits 4 to 6 the number of finished players, from bit 8 on three bits per player for the
+place (1 for the first, 0 while playing), from bit 32 on the plies. `play` sets places and the end once.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from games.positions import legal
 __all__ = ["ChineseCheckers"]
 
 _SEATS = {2: (0, 3), 3: (0, 2, 4), 4: (0, 1, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
-"""The corners of the players; with four, two pairs of opposite corners are taken."""
+"""Corners of the players; with four, two pairs of opposite corners."""
 _PASS = FIELDS * FIELDS
 _PIECES = 10
 _MAX_ROUNDS = 5000
-_HOME_ROWS = 140  # the rows of a full home, counted from the top, in sum
-_FULL_ADVANCE = 120.0  # rows that ten pieces gain from a full home to a full goal
-_NEARLY = 0.99  # an estimate stays below what is won for certain
+_HOME_ROWS = 140  # sum of the rows of a full home, counted from the top
+_FULL_ADVANCE = 120.0  # rows gained by ten pieces from a full home to a full goal
+_NEARLY = 0.99  # an estimate stays below a certain win
 
 _CORNERS = np.array([[*_SEATS.get(players, ()), *[0] * 6][:6] for players in range(7)], dtype=np.int64)
 _GOALS = np.array([star.words_of(star.corner_fields((corner + 3) % 6)) for corner in range(6)], dtype=np.uint64)
@@ -86,14 +86,14 @@ class ChineseCheckers(NamedTuple):
         return _spec(self)
 
     def action_name(self, state: State, action: int) -> str:
-        """Return the fields a move leads from and to, such as `d1-e5`, or `pass`."""
+        """Return the source and target fields of a move, such as `d1-e5`, or `pass`."""
         if action == _PASS:
             return "pass"
         back = TURNED[(6 - _corner(self, _player(state))) % 6]
         return "-".join(drawing.FIELD_NAMES[back[field]] for field in divmod(action, FIELDS))
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `d1-e5` or `pass`; raises `IllegalMove` with the reason and the legal moves."""
+        """Parse `d1-e5` or `pass`; raises `IllegalMove` with the reason and the legal moves."""
         wanted = text.strip().lower()
         action = _PASS if wanted == "pass" else self._meant(state, wanted)
         if action in legal(self, state):
@@ -105,7 +105,7 @@ class ChineseCheckers(NamedTuple):
         raise IllegalMove(f"{text.strip()!r} is not a legal move here{why}; legal: {' '.join(names)}")
 
     def _meant(self, state: State, wanted: str) -> int:
-        """Return the action of the player to move that `d1-e5` means, legal or not; -1 if it names no two fields."""
+        """Return the action of the player to move written as `d1-e5`, legal or not; -1 if the text does not name two fields."""
         numbers = [drawing.FIELD_NUMBERS.get(name, -1) for name in wanted.split("-")]
         if len(numbers) != 2 or min(numbers) < 0:
             return -1
@@ -113,9 +113,9 @@ class ChineseCheckers(NamedTuple):
         return origin * FIELDS + target
 
     def _why_not(self, state: State, wanted: str) -> str:
-        """Return why a move is illegal, where a short reason can be given."""
+        """Return the reason why a move is illegal, or nothing if there is no short one."""
         if wanted == "pass":
-            return " (who can move must)"
+            return " (passing is legal only if no piece can move)"
         if self._meant(state, wanted) < 0:
             strange = [name for name in wanted.split("-") if name and name not in drawing.FIELD_NUMBERS]
             return " (moves look like d1-e2)" if not strange else f" (there is no field {strange[0]!r}; moves look like d1-e2)"
@@ -124,16 +124,16 @@ class ChineseCheckers(NamedTuple):
         if owners[drawing.FIELD_NUMBERS[origin]] != _player(state):
             return f" (no piece of player {_player(state)} is on {origin})"
         if owners[drawing.FIELD_NUMBERS[target]] >= 0:
-            return f" ({target} is taken)"
+            return f" ({target} is occupied)"
         return ""
 
     def owners(self, state: State) -> list[int]:
-        """Return the player on each field as seen from corner 0, -1 where there is none."""
+        """Return the player on each field in the view from corner 0, -1 for none."""
         sets = [int(state[1 + 2 * player]) | int(state[2 + 2 * player]) << 64 for player in range(self.players)]
         return [next((p for p, bits in enumerate(sets) if bits >> field & 1), -1) for field in range(FIELDS)]
 
     def caption(self, state: State) -> str:
-        """Return what comes next or how it ended, such as `player 1 to move, ply 12 of 400`."""
+        """Return the places, the player to move or the end, and the plies, such as `player 1 to move, ply 12 of 400`."""
         places = [_place_of(state, player) for player in range(self.players)]
         order = sorted((place, player) for player, place in enumerate(places) if place)
         words = [f"player {player} is at place {place}" for place, player in order]
@@ -146,7 +146,7 @@ class ChineseCheckers(NamedTuple):
         return f"{drawing.text(self.owners(state))}\n{self.caption(state)}"
 
     def draw_svg(self, state: State) -> str:
-        """Return the position as SVG, corners in the colour of the player whose home they are."""
+        """Return the position as SVG, with each home in the colour of its player."""
         return drawing.picture(self.owners(state), _SEATS[self.players], self.caption(state))
 
 
@@ -173,7 +173,7 @@ def _spec(game: ChineseCheckers) -> GameSpec:
 
 
 def _mirror() -> Symmetry:
-    """Return the reflection that exchanges left and right; with more than two players it would turn the order of play round."""
+    """Return the left-right reflection; with more than two players it would reverse the order of play."""
     cells = np.arange(SIDE * SIDE, dtype=np.int32)
     cells[CELLS] = CELLS[star.MIRROR]
     actions = np.append(star.MIRROR[:, np.newaxis] * np.int16(FIELDS) + star.MIRROR, np.int16(_PASS))
@@ -202,7 +202,7 @@ def _place_of(state: State, player: int) -> int:
 
 @rule(ChineseCheckers)
 def reset(game: ChineseCheckers, state: State, seed: int) -> None:
-    """Fill every player's home."""
+    """Fill every player's home with pieces."""
     state[0] = 0
     for player in range(game.players):
         corner = _corner(game, player)
@@ -211,13 +211,13 @@ def reset(game: ChineseCheckers, state: State, seed: int) -> None:
 
 @rule(ChineseCheckers)
 def to_move(game: ChineseCheckers, state: State) -> int:
-    """Seats in turn, clockwise; who has finished is left out."""
+    """Return the player to move: seats in clockwise order, skipping finished players."""
     return _player(state)
 
 
 @rule(ChineseCheckers)
 def legal_actions(game: ChineseCheckers, state: State, out: np.ndarray) -> int:
-    """Steps and chains of jumps of every piece; the pass if there are none."""
+    """List steps and chains of jumps of every piece; only the pass if there are none."""
     if state[0] & _OVER:
         return 0
     player = _player(state)
@@ -246,7 +246,7 @@ def legal_actions(game: ChineseCheckers, state: State, out: np.ndarray) -> int:
 
 @compiled
 def _taken(game: ChineseCheckers, state: State) -> tuple[np.uint64, np.uint64]:
-    """Return the fields that hold a piece, as seen from corner 0."""
+    """Return the occupied fields in the view from corner 0."""
     first, second = state[1], state[2]
     for player in range(1, game.players):
         first |= state[1 + 2 * player]
@@ -256,7 +256,7 @@ def _taken(game: ChineseCheckers, state: State) -> tuple[np.uint64, np.uint64]:
 
 @rule(ChineseCheckers)
 def play(game: ChineseCheckers, state: State, action: int) -> None:
-    """Move the piece, then see whether the mover has finished, whether the game is over, and who is next."""
+    """Move the piece, then update places, the end of the game and the player to move."""
     player = _player(state)
     if action != _PASS:
         back = (6 - _corner(game, player)) % 6
@@ -282,7 +282,7 @@ def play(game: ChineseCheckers, state: State, action: int) -> None:
 
 @compiled
 def _has_finished(game: ChineseCheckers, state: State, player: int) -> bool:
-    """Return whether the goal is full of the player's pieces, up to as many of others as do not count as spoiling it."""
+    """Return whether the player's goal is full, with at most `spoilers` pieces of other players."""
     corner = _corner(game, player)
     first, second = _GOALS[corner, 0], _GOALS[corner, 1]
     missing = first & ~state[1 + 2 * player]
@@ -304,19 +304,19 @@ def _has_finished(game: ChineseCheckers, state: State, player: int) -> bool:
 
 @rule(ChineseCheckers)
 def is_over(game: ChineseCheckers, state: State) -> bool:
-    """The first player has finished (with `places`: all but one), or the rounds are over."""
+    """Return whether one player has finished (with `places`: all but one), or the rounds are over."""
     return (state[0] & _OVER) != 0  # type: ignore[no-any-return]
 
 
 @rule(ChineseCheckers)
 def scores(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
-    """From 1 for the first place evenly down to -1 for the last; those without a place share the mean of what is left."""
+    """Score 1 for the first place, evenly down to -1 for the last; players without a place share the mean of the rest."""
     standing(game, state, out)
 
 
 @rule(ChineseCheckers)
 def standing(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
-    """The scores of places won so far; before that, 0 each, or with `by_distance` the lead in rows gained."""
+    """Score the places won so far; before the first, 0 each, or with `by_distance` the lead in rows gained."""
     others = game.players - 1
     finished = int(np.int64((state[0] >> _FINISHED) & _SEAT))
     if finished == 0 and game.by_distance:
@@ -334,14 +334,14 @@ def standing(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
 
 @compiled
 def _rows_gained(game: ChineseCheckers, state: State, player: int) -> int:
-    """Return how many rows the pieces of a player are ahead of their home in sum: 0 .. 120."""
+    """Return the rows gained by a player's pieces from their home in total: 0 .. 120."""
     first, second = star.turned(state[1 + 2 * player], state[2 + 2 * player], _corner(game, player))
     return _HOME_ROWS - star.sum_of_rows(first, second)
 
 
 @rule(ChineseCheckers)
 def encode(game: ChineseCheckers, state: State, viewer: int, out: np.ndarray) -> None:
-    """The pieces of each seat from mine on, my home, my goal, the board, and with four players where the next one sits."""
+    """Encode the pieces of each seat from mine on, my home, my goal, the board, and with four players the seat parity."""
     out[:] = 0
     corner = _corner(game, viewer)
     plane = SIDE * SIDE
@@ -360,7 +360,7 @@ def encode(game: ChineseCheckers, state: State, viewer: int, out: np.ndarray) ->
 
 @rule(ChineseCheckers)
 def key(game: ChineseCheckers, state: State) -> np.uint64:
-    """All pieces, places, whose turn it is and whether it is over, mixed; not the number of plies."""
+    """Return a hash of pieces, places, the player to move and the end; the number of plies is not included."""
     mixed = mix64(state[0] & _WITHOUT_PLIES)
     for i in range(1, 1 + 2 * game.players):
         mixed = mix64(mixed ^ state[i])
@@ -369,7 +369,7 @@ def key(game: ChineseCheckers, state: State) -> np.uint64:
 
 @rule(ChineseCheckers)
 def move_value(game: ChineseCheckers, state: State, action: int) -> float:
-    """The rows a move gains towards the goal."""
+    """Return the rows that a move gains towards the goal."""
     if action == _PASS:
         return 0.0
     return float(ROWS[action // FIELDS] - ROWS[action % FIELDS])
@@ -377,7 +377,7 @@ def move_value(game: ChineseCheckers, state: State, action: int) -> float:
 
 @rule(ChineseCheckers)
 def estimate(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
-    """The lead in rows over the others on their way, within the places that are left; places won count as they are."""
+    """Score unfinished players by their lead in rows, scaled to the remaining places; places won keep their scores."""
     standing(game, state, out)
     if is_over(game, state):
         return

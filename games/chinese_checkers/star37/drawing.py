@@ -1,6 +1,6 @@
-"""How positions and moves of the star of 37 fields are written and drawn.
+"""Notation and pictures of positions and moves on the star of 37 fields.
 
-Names and pictures show the board as player 0 sees it, whoever moves.
+Names and pictures are always in the view of player 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CELLS = {field_name(cell): cell for cell in board.STAR}
 
 
 def action_name(player: int, action: int) -> str:
-    """Return an action of a player as the fields a piece moves from and to, or `pass`."""
+    """Return the notation of a player's action: source and target fields, or `pass`."""
     if action == board.PASS:
         return "pass"
     cells = (board.FIELDS[board.ACTION_FROM[action]], board.FIELDS[board.ACTION_TO[action]])
@@ -38,7 +38,7 @@ def action_name(player: int, action: int) -> str:
 
 
 def marks(state: State) -> dict[Cell, str]:
-    """Return what stands on every field of the board: `X`, `O`, `Z` for the players, `.` for nobody."""
+    """Return the mark of every field of the board: `X`, `O`, `Z` for the players' pieces, `.` for an empty field."""
     found = dict.fromkeys(board.STAR, ".")
     words = (int(state[1]), int(state[1]) >> 32, int(state[2]))
     for player, word in enumerate(words):
@@ -49,19 +49,19 @@ def marks(state: State) -> dict[Cell, str]:
 
 
 def text(game: Game, state: State) -> str:
-    """Return the position with the names of the first and the last field of each row, and what comes next."""
+    """Return the position as text, with the names of each row's first and last field, and a caption."""
     standing = marks(state)
     lines = []
     for row in range(board.SIDE):
         cells = [cell for cell in board.STAR if cell[0] == row]
-        margin = 2 * cells[0][1] + row - 6  # a row down, every column lies half a field further to the right
+        margin = 2 * cells[0][1] + row - 6  # each row down, columns shift right by half a field
         names = field_name(cells[0]), field_name(cells[-1])
         lines.append(f"{' ' * margin}{names[0]} {' '.join(standing[cell] for cell in cells)} {names[1]}")
     return "\n".join([*lines, _caption(game, state)])
 
 
 def _caption(game: Game, state: State) -> str:
-    """Return the points and what comes next, such as `X 3, O 0, Z 0, O to move`."""
+    """Return the points and the player to move, such as `X 3, O 0, Z 0, O to move`."""
     points = [int(bool(int(state[0]) >> 42 + player & 1)) for player in range(3)]
     if first := int(state[0]) >> 40 & 3:
         points[first - 1] = 3
@@ -72,7 +72,7 @@ def _caption(game: Game, state: State) -> str:
 
 
 def parse_action(game: Game, state: State, text: str) -> int:
-    """Return the legal action written `text`; raises `IllegalMove` with the reason, if one can be told, and the legal moves."""
+    """Return the legal action written as `text`; raises `IllegalMove` with the reason, if known, and the legal moves."""
     legal = notation.legal_names(game, state)
     wanted = text.strip().lower()
     if move := _MOVE.fullmatch(wanted):
@@ -86,9 +86,9 @@ def parse_action(game: Game, state: State, text: str) -> int:
 
 
 def _why_not(state: State, player: int, wanted: str, legal: Mapping[str, int]) -> str:
-    """Return why a move that could be one in another position is illegal."""
+    """Return the reason why a move is illegal, or nothing if the text is not a move."""
     if wanted == "pass":
-        return " (who can move must)"
+        return " (passing is legal only if no piece can move)"
     move = _MOVE.fullmatch(wanted)
     if move is None:
         return ""
@@ -101,14 +101,14 @@ def _why_not(state: State, player: int, wanted: str, legal: Mapping[str, int]) -
     if "pass" in legal and int(state[0]) >> 40 & 3 == player + 1:
         return f" ({_MARKS[player]} has finished)"
     if standing[end] != ".":
-        return f" ({move[2]} is taken)"
+        return f" ({move[2]} is occupied)"
     if board.turned(end, -player) not in board.FIELDS:
-        return f" ({move[2]} lies in a corner of another player)"
-    return f" (no hop and no chain of jumps that is allowed leads from {move[1]} to {move[2]})"
+        return f" ({move[2]} is in a corner of another player)"
+    return f" (no hop or legal chain of jumps leads from {move[1]} to {move[2]})"
 
 
 def picture(game: Game, state: State) -> str:
-    """Return the position as SVG. Every field of an end zone has a ring in the colour of its player."""
+    """Return the position as SVG; fields of end zones have a ring in their player's colour."""
     step, margin = 46.0, 40.0
     canvas = svg.Canvas(6 * step + 2 * margin, 8 * step * 3**0.5 / 2 + 2 * margin + 20)
     zones = _zones()
@@ -129,6 +129,6 @@ def picture(game: Game, state: State) -> str:
 
 
 def _zones() -> dict[Cell, int]:
-    """Return whose end zone a field belongs to, for the fields that do."""
+    """Return the player of each field in an end zone."""
     ends = [cell for field, cell in enumerate(board.FIELDS) if int(board.END_FIELDS) >> field & 1]
     return {board.turned(cell, player): player for player in range(3) for cell in ends}

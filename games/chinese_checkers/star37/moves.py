@@ -1,6 +1,6 @@
-"""Moves on the star of 37 fields: hops, and chains of jumps by a flood over the fields that are free.
+"""Move generation on the star of 37 fields: hops, and chains of jumps by flood fill over free fields.
 
-Everything here is in the mover's view; `games.chinese_checkers.star37.board` says how fields and spots are numbered.
+Everything is in the mover's view; `games.chinese_checkers.star37.board` defines the numbering of fields and spots.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _END_ZONE = END_SPOTS[0]
 
 @compiled
 def seen_by(spots: np.uint64, player: int) -> np.uint64:
-    """Return a word of spots as a player sees it; bits above the 37 are dropped."""
+    """Return a word of spots in a player's view; bits above the low 37 are dropped."""
     rim = spots & _RIM
     if player > 0:
         turn = np.uint64(12 * player)
@@ -45,8 +45,8 @@ def seen_by(spots: np.uint64, player: int) -> np.uint64:
 def _jumps(start: np.uint64, occupied: np.uint64, passable: np.uint64) -> np.uint64:
     """Return the free spots that a piece on `start` (one bit) reaches by jumps.
 
-    No chain can jump over the spot where it began: fields jumped over lie in another grid than those landed on. To come back
-    to that spot on the way opens nothing new.
+    No chain can jump over its starting spot: jumped fields are in another grid than landing fields. Returning to that spot on
+    the way reaches nothing new.
     """
     if not NEAR[lowest_bit(start)] & occupied:
         return np.uint64(0)
@@ -68,13 +68,13 @@ def _jumps(start: np.uint64, occupied: np.uint64, passable: np.uint64) -> np.uin
 
 @compiled
 def list_moves(own: np.uint64, occupied: np.uint64, locks: bool, passable: np.uint64, out: np.ndarray) -> int:
-    """Write the mover's legal moves but the pass into `out`, ascending, and return how many there are.
+    """Write the mover's legal moves except the pass into `out`, ascending, and return their number.
 
     Args:
         own: Fields of the mover's pieces.
         occupied: Spots of all pieces.
-        locks: Whether a piece in the end zone must stay there.
-        passable: Spots on which a chain of jumps may land on its way.
+        locks: Whether a piece in the end zone must stay in it.
+        passable: Spots on which a chain of jumps may land before its end.
         out: int16 [L].
     """
     count = _list_hops(own, ~occupied, locks, out)
@@ -101,7 +101,7 @@ def list_moves(own: np.uint64, occupied: np.uint64, locks: bool, passable: np.ui
 
 @compiled
 def _list_hops(own: np.uint64, free: np.uint64, locks: bool, out: np.ndarray) -> int:
-    """Write the hops onto free neighbouring fields."""
+    """Write the hops to free neighbouring fields."""
     lock = 1 if locks else 0
     count = 0
     left = own

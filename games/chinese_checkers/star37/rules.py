@@ -1,6 +1,6 @@
-"""Chinese Checkers for three on a star of 37 fields: bring your six pieces into the corner opposite to yours.
+"""Chinese Checkers for three on a star of 37 fields: move all six pieces into the opposite corner.
 
-A field is named by a letter for its column (they run down to the right) and a number for its row, counted from below:
+A field is named by the letter of its column (columns run down to the right) and the number of its row from the bottom:
 
                 g9 .
                f8 . . g8
@@ -12,17 +12,17 @@ A field is named by a letter for its column (they run down to the right) and a n
              c2 X X d2
               c1 X c1
 
-Actions are in the mover's view, turned so that the mover starts at the bottom: 150 hops (25 fields x 6 directions), 169
-pairs of fields that a chain of jumps may connect, and the pass. Moves are written with the names above whoever moves: `c3-c4`.
+Actions are in the mover's view, rotated so that the mover starts at the bottom: 150 hops (25 fields x 6 directions), 169
+pairs of fields that a chain of jumps can connect, and the pass. All players' moves are written with the names above: `c3-c4`.
 
 State (uint64 [3]):
 
-    word 0    bits 0 .. 36 the spots that are taken, 40 and 41 who finished first (1 + player, or 0), 42 .. 44 who was
-              second, by player, 48 .. 63 the number of plies
-    word 1    fields of player 0 from bit 0, of player 1 from bit 32, each as its owner sees it
+    word 0    bits 0 .. 36 the occupied spots, 40 and 41 the first to finish (1 + player, or 0), 42 .. 44 one bit for each
+              player who is second, 48 .. 63 the number of plies
+    word 1    fields of player 0 from bit 0, of player 1 from bit 32, each in its owner's view
     word 2    fields of player 2
 
-`games.chinese_checkers.star37.board` numbers spots and fields.
+`games.chinese_checkers.star37.board` defines the numbering of spots and fields.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _TWO_BITS, _THREE_BITS = np.uint64(3), np.uint64(7)
 _HALF = np.uint64(32)
 _PLY = _ONE << _WHERE_PLIES
 _SECOND = -1.0 / 3.0  # the score of the second place
-_WHOLE_WAY = 32.0  # rows that six pieces gain from the own corner to the end zone
-_NEARLY_HALF = 0.495  # an estimate stays below what is won for certain
+_WHOLE_WAY = 32.0  # rows gained by six pieces from their own corner to the end zone
+_NEARLY_HALF = 0.495  # an estimate stays below a certain win
 _START_SPOTS = np.uint64(
     sum(int(bit) for bits in board.FIELD_SPOTS for f, bit in enumerate(bits) if int(board.START_FIELDS) >> f & 1)
 )
@@ -64,7 +64,7 @@ _START_SPOTS = np.uint64(
 
 @register("chinese_checkers_star37")
 class ChineseCheckersStar37(NamedTuple):
-    """Three players, six pieces each, scores for the first and the second to arrive."""
+    """Three players with six pieces each, and scores for the first and the second to finish."""
 
     moves_cap: int = 40
     end_zone_locks: bool = True
@@ -77,11 +77,11 @@ class ChineseCheckersStar37(NamedTuple):
         return _spec(self)
 
     def action_name(self, state: State, action: int) -> str:
-        """Return the fields a piece moves from and to, such as `c3-c4`, or `pass`."""
+        """Return the source and target fields, such as `c3-c4`, or `pass`."""
         return drawing.action_name(int(to_move(self, state)), action)
 
     def parse_action(self, state: State, text: str) -> int:
-        """Read `c3-c4`, also without the hyphen, or `pass`; raises `IllegalMove` with the reason and the legal moves."""
+        """Parse `c3-c4`, also without the hyphen, or `pass`; raises `IllegalMove` with the reason and the legal moves."""
         return drawing.parse_action(self, state, text)
 
     def draw(self, state: State) -> str:
@@ -89,7 +89,7 @@ class ChineseCheckersStar37(NamedTuple):
         return drawing.text(self, state)
 
     def draw_svg(self, state: State) -> str:
-        """Return the position as SVG; the rings are the end zones."""
+        """Return the position as SVG; rings mark the end zones."""
         return drawing.picture(self, state)
 
 
@@ -119,20 +119,20 @@ def _plies(state: State) -> int:
 
 @compiled
 def _first(state: State) -> int:
-    """Return 1 + the player who finished first, or 0."""
+    """Return 1 + the first player to finish, or 0."""
     return int(np.int64((state[0] >> _WHERE_FIRST) & _TWO_BITS))
 
 
 @compiled
 def _own(state: State, player: int) -> np.uint64:
-    """Return the fields of a player's pieces, as that player sees them."""
+    """Return the fields of a player's pieces, in that player's view."""
     word: np.uint64 = state[2] if player == 2 else state[1] >> _HALF if player == 1 else state[1]
     return word & _FIELDS
 
 
 @rule(ChineseCheckersStar37)
 def reset(game: ChineseCheckersStar37, state: State, seed: int) -> None:
-    """Put everybody's pieces into their own corner."""
+    """Place each player's pieces in their own corner."""
     state[0] = _START_SPOTS
     state[1] = board.START_FIELDS | board.START_FIELDS << _HALF
     state[2] = board.START_FIELDS
@@ -140,13 +140,13 @@ def reset(game: ChineseCheckersStar37, state: State, seed: int) -> None:
 
 @rule(ChineseCheckersStar37)
 def to_move(game: ChineseCheckersStar37, state: State) -> int:
-    """Players 0, 1, 2 in turn; who has finished stays in the rotation."""
+    """Return the player to move: 0, 1, 2 in turn, including finished players."""
     return _plies(state) % 3
 
 
 @rule(ChineseCheckersStar37)
 def legal_actions(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> int:
-    """Hops and chains of jumps; the pass if there are none or the mover has finished."""
+    """List hops and chains of jumps; only the pass if there are none or the mover has finished."""
     if is_over(game, state):
         return 0
     player = _plies(state) % 3
@@ -162,7 +162,7 @@ def legal_actions(game: ChineseCheckersStar37, state: State, out: np.ndarray) ->
 
 @rule(ChineseCheckersStar37)
 def play(game: ChineseCheckersStar37, state: State, action: int) -> None:
-    """Move the piece or pass; then see who has arrived."""
+    """Move the piece or pass; then update the players who have finished."""
     word = state[0]
     if action != board.PASS:
         player = _plies(state) % 3
@@ -178,7 +178,7 @@ def play(game: ChineseCheckersStar37, state: State, action: int) -> None:
 
 @compiled
 def _with_second(word: np.uint64) -> np.uint64:
-    """Return word 0 with everybody marked as second whose end zone is full, once somebody is first."""
+    """Return word 0 with all players whose end zone is full marked as second, once there is a first."""
     first = (word >> _WHERE_FIRST) & _TWO_BITS
     if first:
         for player in range(3):
@@ -190,25 +190,25 @@ def _with_second(word: np.uint64) -> np.uint64:
 
 @rule(ChineseCheckersStar37)
 def is_over(game: ChineseCheckersStar37, state: State) -> bool:
-    """Somebody is second, or everybody has had `moves_cap` moves."""
+    """Return whether a player is second, or all players have had `moves_cap` moves."""
     return bool((state[0] >> _WHERE_SECOND) & _THREE_BITS) or _plies(state) >= 3 * game.moves_cap
 
 
 @rule(ChineseCheckersStar37)
 def scores(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
-    """3 points for the first, 1 for the second, 0 for others, mapped to 1, -1/3 and -1; `ranked_stop` has thirds as well."""
+    """Map 3 points for the first, 1 for the second, 0 for others to 1, -1/3 and -1; `ranked_stop` adds thirds of points."""
     _score(state, game.ranked_stop and not (state[0] >> _WHERE_SECOND) & _THREE_BITS, out)
 
 
 @rule(ChineseCheckersStar37)
 def standing(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
-    """The points earned so far, and nothing for those on their way: who goes in circles earns nothing."""
+    """Score the points earned so far, and none for unfinished players: cycles earn nothing."""
     _score(state, False, out)
 
 
 @compiled
 def _score(state: State, ranked: bool, out: np.ndarray) -> None:
-    """Write the scores of the points earned, and of thirds of a point for ranks where they are given."""
+    """Write the scores for the points earned and, if `ranked`, for thirds of a point by rank."""
     for player in range(3):
         points = 3.0 if _first(state) == player + 1 else 0.0
         if (state[0] >> (_WHERE_SECOND + np.uint64(player))) & _ONE:
@@ -220,7 +220,7 @@ def _score(state: State, ranked: bool, out: np.ndarray) -> None:
 
 @compiled
 def _points_of_rank(state: State, player: int) -> float:
-    """Return a third of a point for each player who is not behind but level or further back, halved where level."""
+    """Return a third of a point for each unfinished player further back, and a sixth for each one level."""
     points = 0.0
     for other in range(3):
         if other != player and _first(state) != other + 1:
@@ -242,7 +242,7 @@ def _rows_to_go(state: State, player: int) -> int:
 
 @compiled
 def _counter(game: ChineseCheckersStar37, state: State) -> int:
-    """Return how many planes of the counter are full: ninths of the longest game that are over, 8 at most."""
+    """Return the number of full counter planes: elapsed ninths of the longest game, at most 8."""
     if not game.move_counter:
         return 0
     return min(_plies(state) * (_COUNTER_PLANES + 1) // (3 * game.moves_cap), _COUNTER_PLANES)
@@ -250,7 +250,7 @@ def _counter(game: ChineseCheckersStar37, state: State) -> int:
 
 @rule(ChineseCheckersStar37)
 def encode(game: ChineseCheckersStar37, state: State, viewer: int, out: np.ndarray) -> None:
-    """My pieces, the next player's, the previous player's, our end zones, the board, and the counter if there is one."""
+    """Encode my pieces, the next player's, the previous player's, our end zones, the board, and the counter if enabled."""
     out[:] = 0
     for i in range(board.CONSTANT_PLANES.size):
         out[i] = board.CONSTANT_PLANES[i]
@@ -266,7 +266,7 @@ def encode(game: ChineseCheckersStar37, state: State, viewer: int, out: np.ndarr
 
 @rule(ChineseCheckersStar37)
 def repetition_key(game: ChineseCheckersStar37, state: State) -> np.uint64:
-    """The pieces, who is to move and whether the game is over, mixed; who has finished follows from the pieces."""
+    """Return a hash of the pieces, the player to move and the end; finished players follow from the pieces."""
     flags = np.uint64(_plies(state) % 3)
     if is_over(game, state):
         flags |= np.uint64(4)
@@ -275,19 +275,19 @@ def repetition_key(game: ChineseCheckersStar37, state: State) -> np.uint64:
 
 @rule(ChineseCheckersStar37)
 def key(game: ChineseCheckersStar37, state: State) -> np.uint64:
-    """As `repetition_key`, and what the counter shows."""
+    """Return a hash of `repetition_key` and the counter."""
     return mix64(repetition_key(game, state) + np.uint64(_counter(game, state)))
 
 
 @rule(ChineseCheckersStar37)
 def move_value(game: ChineseCheckersStar37, state: State, action: int) -> float:
-    """The rows the piece goes up in the mover's view; 0 for the pass."""
+    """Return the rows that the piece gains in the mover's view; 0 for the pass."""
     return float(board.ROWS_GAINED[action])
 
 
 @rule(ChineseCheckersStar37)
 def estimate(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None:
-    """The lead in rows over the others on their way, within what can still be won; points already earned count as they are."""
+    """Score unfinished players by their lead in rows, scaled to the best remaining score; points earned keep their scores."""
     scores(game, state, out)
     if is_over(game, state):
         return
@@ -299,7 +299,7 @@ def estimate(game: ChineseCheckersStar37, state: State, out: np.ndarray) -> None
 
 @compiled
 def _lead(state: State, player: int) -> float:
-    """Return how much further a player is than the others on their way, on average, in [-1, 1]: 1 is the whole way."""
+    """Return a player's lead over the mean of the other unfinished players, in [-1, 1]; 1 is the whole way."""
     ahead, others = 0.0, 0
     for other in range(3):
         if other != player and _first(state) != other + 1:

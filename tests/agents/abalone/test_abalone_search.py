@@ -37,7 +37,7 @@ def play_out(seats: list[Agent], rng: np.random.Generator) -> tuple[tuple[float,
         ("abalone_search:3,table=off,quiescence=on,killers=on", "abalone_search:3,table=false,quiescence=true"),
     ],
 )
-def test_it_is_called_by_its_budget_and_what_differs_from_the_defaults(text: str, name: str) -> None:
+def test_the_name_has_the_budget_and_the_options_that_differ_from_the_defaults(text: str, name: str) -> None:
     agent = make_agent(text, games.make("abalone"))
     assert agent.name == name
     assert make_agent(agent.name, games.make("abalone")).name == name
@@ -46,26 +46,26 @@ def test_it_is_called_by_its_budget_and_what_differs_from_the_defaults(text: str
 @pytest.mark.parametrize(
     ("game", "text", "said"),
     [
-        ("othello", "abalone_search:2", "abalone_search:2 plays abalone only; othello has alpha_beta"),
+        ("othello", "abalone_search:2", "abalone_search:2 plays abalone only, not othello; use alpha_beta"),
         ("abalone", "abalone_search", "'abalone_search' needs a depth in plies or a budget"),
         ("abalone", "abalone_search:61", "out of range"),
         ("abalone", "abalone_search:2,evaluation=best", "Options and their defaults: evaluation=simple, deepening=True"),
         ("abalone", "abalone_search:9nodes,deepening=off", "a budget of nodes needs deepening; leave out deepening=false"),
     ],
 )
-def test_what_it_cannot_do_it_refuses(game: str, text: str, said: str) -> None:
+def test_unsupported_games_and_options_are_refused(game: str, text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         make_agent(text, games.make(game))
     assert said in str(refusal.value)
 
 
-def test_the_weights_are_data_and_name_features_only() -> None:
+def test_the_data_file_has_weights_of_known_features_only() -> None:
     sets = json.loads(files("zerofleet.agents.by_game.abalone").joinpath("weights.json").read_text(encoding="utf-8"))
     assert tuple(sets) == EVALUATIONS
     assert all(set(entry["weights"]) <= set(FEATURES) for entry in sets.values())
 
 
-def test_first_ties_are_the_same_move_whatever_the_seed_and_the_switches(battles: list[State]) -> None:
+def test_first_ties_do_not_depend_on_seed_or_switches(battles: list[State]) -> None:
     game = games.make("abalone")
     texts = [f"abalone_search:2,ties=first{more}" for more in ("", ",table=off,history=off,aspiration=off", ",static=off")]
     agents = [make_agent(text, game) for text in texts]
@@ -73,7 +73,7 @@ def test_first_ties_are_the_same_move_whatever_the_seed_and_the_switches(battles
         assert len({agent.choose(game, state, np.random.default_rng(seed)).action for agent in agents}) == 1
 
 
-def test_random_ties_are_drawn_from_all_the_best_moves() -> None:
+def test_random_ties_cover_all_the_best_moves() -> None:
     game = games.make("abalone")
     start, rng = games.new_state(game), np.random.default_rng(3)
     agent = make_agent("abalone_search:2", game)
@@ -81,7 +81,7 @@ def test_random_ties_are_drawn_from_all_the_best_moves() -> None:
     assert chosen == {"A1NE", "A5NW"}  # mirror images of each other
 
 
-def test_the_start_is_worth_the_same_to_both_and_a_capture_a_sixth(battles: list[State]) -> None:
+def test_the_start_scores_zero_and_a_capture_a_sixth(battles: list[State]) -> None:
     game, rng = games.make("abalone"), np.random.default_rng(4)
     assert make_agent("abalone_search:2", game).choose(game, games.new_state(game), rng).value == 0.0
     for state in battles:
@@ -94,7 +94,7 @@ def test_the_start_is_worth_the_same_to_both_and_a_capture_a_sixth(battles: list
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
-def test_it_beats_a_random_player_with_six_captures(depth: int) -> None:
+def test_abalone_search_beats_a_random_player_with_six_captures(depth: int) -> None:
     rng, game = np.random.default_rng(5), games.make("abalone")
     agent, other = make_agent(f"abalone_search:{depth}", game), make_agent("random", game)
     lengths = []

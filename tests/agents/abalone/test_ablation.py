@@ -9,7 +9,7 @@ from games.abalone import Abalone
 from zerofleet.agents.by_game.abalone import SearchOptions
 
 
-def test_every_part_is_left_out_once_and_everything_once() -> None:
+def test_every_component_is_switched_off_once_and_all_together_once() -> None:
     named = dict(variants("strong"))
     assert named["all"] == SearchOptions(evaluation="strong")
     switches = {name for name, field in SearchOptions.model_fields.items() if field.annotation is bool} - {"quiescence"}
@@ -19,7 +19,7 @@ def test_every_part_is_left_out_once_and_everything_once() -> None:
         assert not getattr(named["alpha-beta alone"], switch)
 
 
-def test_the_positions_and_their_cost_in_positions_follow_from_the_seed() -> None:
+def test_positions_and_node_counts_follow_from_the_seed() -> None:
     game = Abalone()
     first, second = (middle_games(game, 4, seed=3) for _ in range(2))
     assert [state.tolist() for state in first] == [state.tolist() for state in second]

@@ -109,7 +109,7 @@ def scattered(rng: np.random.Generator) -> State:
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_every_feature_is_what_a_plain_count_finds(name: str, battles: list[State]) -> None:
+def test_every_feature_equals_a_plain_count(name: str, battles: list[State]) -> None:
     rng = np.random.default_rng(2)
     found = set()
     for state in [*battles, *(scattered(rng) for _ in range(100))]:
@@ -149,7 +149,9 @@ def test_every_feature_is_what_a_plain_count_finds(name: str, battles: list[Stat
         ("double_danger", "E1 E2", "D1 F2", 0),  # its companion is not on the rim
     ],
 )
-def test_features_of_positions_made_by_hand(name: str, mine: str, other: str, wanted: int, at: Callable[..., State]) -> None:
+def test_features_of_handmade_positions_have_known_values(
+    name: str, mine: str, other: str, wanted: int, at: Callable[..., State]
+) -> None:
     state = at(mine, other)
     assert PLAIN[name](marbles_of(state[0]), marbles_of(state[1])) == wanted
     assert lead(name, state) == wanted - PLAIN[name](marbles_of(state[1]), marbles_of(state[0]))
@@ -192,7 +194,7 @@ def test_the_estimate_of_the_rules_is_the_simple_evaluation(battles: list[State]
             assert out.tolist() == pytest.approx([worth / (100 * (captures + 1)), -worth / (100 * (captures + 1))], abs=1e-6)
 
 
-def test_what_is_good_for_one_player_is_as_bad_for_the_other(battles: list[State]) -> None:
+def test_evaluations_are_antisymmetric(battles: list[State]) -> None:
     for name in EVALUATIONS:
         weights = evaluation(name).weights
         for state in battles:

@@ -125,7 +125,7 @@ def test_no_switch_changes_a_value_near_the_cap_on_plies(left: int, quiescence: 
         assert switched.best().tolist() == plain.best().tolist()
 
 
-def test_parts_of_the_search_spare_positions(battles: list[State]) -> None:
+def test_components_of_the_search_save_nodes(battles: list[State]) -> None:
     game = games.make("abalone")
     spent = {
         name: sum(think(game, state, plies(3), options).nodes for state in battles[::4])
@@ -134,7 +134,7 @@ def test_parts_of_the_search_spare_positions(battles: list[State]) -> None:
     assert 2 * spent["all"] < spent["plain"]
 
 
-def test_the_sixth_capture_counts_more_than_anything_and_the_sooner_the_better(at: Callable[..., State]) -> None:
+def test_the_sixth_capture_outranks_everything_and_quicker_wins_score_higher(at: Callable[..., State]) -> None:
     game = games.make("abalone")
     for depth in (1, 2, 3):
         searched = think(game, at(*ONE_TO_GO, plies=20), plies(depth), SearchOptions())
@@ -142,13 +142,13 @@ def test_the_sixth_capture_counts_more_than_anything_and_the_sooner_the_better(a
         assert searched.values.max() == WON + depth - 1
 
 
-def test_at_the_cap_only_marbles_count(at: Callable[..., State]) -> None:
+def test_at_the_ply_cap_only_marbles_count(at: Callable[..., State]) -> None:
     state = at("E4 E5 E6", "A1 I9", 9)
     last = think(games.make("abalone", ply_cap=10, captures=14), state[[1, 0, 2]], plies(1), SearchOptions())
     assert set(last.values.tolist()) == {evaluation("simple").marble}
 
 
-def test_a_player_who_cannot_move_loses_where_the_rules_say_so(at: Callable[..., State]) -> None:
+def test_a_player_without_moves_loses_with_stalemate_loses(at: Callable[..., State]) -> None:
     state = at("A2 B1 C3", "A1", 2)  # C3SW locks A1 in
     for loses in (False, True):
         game = games.make("abalone", stalemate_loses=loses, captures=14)
@@ -157,7 +157,7 @@ def test_a_player_who_cannot_move_loses_where_the_rules_say_so(at: Callable[...,
         assert_same(game, state, SearchOptions(), 1, wanted)
 
 
-def test_a_budget_of_nodes_is_kept_and_decides_the_depth(battles: list[State]) -> None:
+def test_a_node_budget_is_kept_and_determines_the_depth(battles: list[State]) -> None:
     game = games.make("abalone")
     for state in battles[::6]:
         depths = []
@@ -172,7 +172,7 @@ def test_a_budget_of_nodes_is_kept_and_decides_the_depth(battles: list[State]) -
         assert depths[0] == 1 < depths[-1]
 
 
-def test_a_budget_of_time_gives_what_the_last_complete_depth_found() -> None:
+def test_a_time_budget_returns_the_last_completed_depth() -> None:
     game = games.make("abalone")
     state = games.new_state(game)
     searched = think(game, state, Budget(20, "ms"), SearchOptions())
@@ -180,7 +180,7 @@ def test_a_budget_of_time_gives_what_the_last_complete_depth_found() -> None:
     assert searched.best().tolist() == complete.best().tolist()
 
 
-def test_with_a_budget_the_search_ends_with_the_game_or_a_proof(at: Callable[..., State]) -> None:
+def test_a_search_with_a_budget_ends_with_the_game_or_a_proof(at: Callable[..., State]) -> None:
     state = games.new_state(games.make("abalone"))
     assert think(games.make("abalone", ply_cap=2), state, Budget(3_600_000, "ms"), SearchOptions()).depth == 2
     assert think(games.make("abalone"), at(*ONE_TO_GO, plies=20), Budget(3_600_000, "ms"), SearchOptions()).depth == 1

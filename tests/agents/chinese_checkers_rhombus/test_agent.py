@@ -41,7 +41,7 @@ def agent(text: str) -> RhombusSearchAgent:
         ("rhombus_search:3,moves=mono,generation=channels", "rhombus_search:3,generation=channels,moves=mono"),
     ],
 )
-def test_an_agent_is_named_by_what_differs_from_the_defaults(text: str, name: str) -> None:
+def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name: str) -> None:
     assert agent(text).name == name
     assert agent(name).name == name
 
@@ -49,13 +49,13 @@ def test_an_agent_is_named_by_what_differs_from_the_defaults(text: str, name: st
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rhombus_search", "'' is no budget; write 5 \\(plies\\) or 100000nodes or 50ms"),
-        ("rhombus_search:9", "it searches 1 to 8 plies, or write 1000ms"),
+        ("rhombus_search", "'' is not a budget; write 5 \\(plies\\) or 100000nodes or 50ms"),
+        ("rhombus_search:9", "want 1 to 8 plies, or a budget such as 1000ms"),
         ("rhombus_search:4,table=yes", "option 'table'"),
         ("rhombus_search:4,depth=3", "option 'depth'"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str, said: str) -> None:
+def test_invalid_spellings_are_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         make_agent(text, GAME)
 
@@ -66,7 +66,7 @@ def test_other_games_and_long_hops_are_refused(game: games.Game) -> None:
         make_agent("rhombus_search:2", game)
 
 
-def test_fixed_ties_are_always_broken_alike_and_random_ones_by_the_seed() -> None:
+def test_fixed_ties_are_constant_and_random_ties_follow_the_seed() -> None:
     state = games.new_state(GAME)
     fixed, free = agent("rhombus_search:2,ties=fixed"), agent("rhombus_search:2")
     assert len({fixed.choose(GAME, state, np.random.default_rng(seed)).action for seed in range(20)}) == 1
@@ -79,7 +79,7 @@ def test_fixed_ties_are_always_broken_alike_and_random_ones_by_the_seed() -> Non
     assert min(counts) > 200 / len(ties) / 2
 
 
-def test_the_mirror_image_has_the_mirrored_answer(positions: np.ndarray) -> None:
+def test_mirrored_positions_have_mirrored_moves(positions: np.ndarray) -> None:
     mirror = GAME.spec().symmetries[0]
     searcher = agent("rhombus_search:3,keying=exact")
     for state in positions[:20]:
@@ -96,7 +96,7 @@ def test_the_mirror_image_has_the_mirrored_answer(positions: np.ndarray) -> None
         assert sorted(int(mirror.actions[action]) for action in found.actions) == mirrored.actions.tolist()
 
 
-def test_several_threads_share_an_agent(positions: np.ndarray) -> None:
+def test_several_threads_can_share_an_agent(positions: np.ndarray) -> None:
     shared, states = agent("rhombus_search:3"), list(positions[:24])
     wanted = [agent("rhombus_search:3").choose(GAME, state, np.random.default_rng(5)) for state in states]
     with ThreadPoolExecutor(4) as pool:
@@ -111,13 +111,13 @@ def test_a_budget_of_nodes_is_kept_and_more_nodes_search_deeper(positions: np.nd
     assert agent("rhombus_search:1nodes").search(GAME, positions[0]).depth == 1
 
 
-def test_a_budget_of_time_ends(positions: np.ndarray) -> None:
+def test_a_time_budget_ends_the_search(positions: np.ndarray) -> None:
     found = agent("rhombus_search:20ms").search(GAME, positions[0])
     assert found.depth >= 1
     assert found.actions[0] in games.legal(GAME, positions[0])
 
 
-def test_the_position_is_left_alone_even_if_it_cannot_be_written() -> None:
+def test_a_read_only_position_is_not_modified() -> None:
     state = games.new_state(GAME)
     state.setflags(write=False)
     choice = agent("rhombus_search:2").choose(GAME, state, np.random.default_rng(1))
@@ -125,7 +125,7 @@ def test_the_position_is_left_alone_even_if_it_cannot_be_written() -> None:
     assert choice.nodes > 14
 
 
-def test_scores_are_said_as_scores_of_the_game() -> None:
+def test_search_scores_are_converted_to_game_scores() -> None:
     assert expected_score(WIN - 3, 10) == 1.0
     assert expected_score(4 - WIN, 10) == -1.0
     assert expected_score(120, 10) == pytest.approx(0.1)
@@ -165,7 +165,7 @@ def test_the_five_features_of_a_small_position(room: Room, place: Place) -> None
     )
 
 
-def test_features_of_the_start_are_those_of_either_side(room: Room) -> None:
+def test_both_sides_have_equal_features_at_the_start(room: Room) -> None:
     work = room()
     work.stack[0] = games.new_state(GAME)
     set_frame(work, 0)
@@ -178,7 +178,7 @@ def test_features_of_the_start_are_those_of_either_side(room: Room) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["rhombus_search:2", "rhombus_search:1,evaluation=linear", "rhombus_search:2,moves=mono"])
-def test_it_beats_the_greedy_player(text: str) -> None:
+def test_rhombus_search_beats_the_greedy_player(text: str) -> None:
     rng, wins = np.random.default_rng(7), 0
     for number in range(10):
         seats = [make_agent(text, GAME), make_agent("greedy", GAME)][:: 1 - 2 * (number % 2)]
@@ -189,6 +189,6 @@ def test_it_beats_the_greedy_player(text: str) -> None:
     assert wins >= 8
 
 
-def test_a_room_without_a_depth_says_so(room: Room) -> None:
+def test_a_search_without_depths_is_refused(room: Room) -> None:
     with pytest.raises(ValueError, match="no depth"):
         run(GAME, games.new_state(GAME), room(), [])

@@ -71,7 +71,7 @@ def listed(work: Work, state: np.ndarray) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_every_generator_lists_the_moves_of_a_plain_one(mode: str, room: Room, positions: np.ndarray) -> None:
+def test_every_generator_lists_the_moves_of_the_plain_generator(mode: str, room: Room, positions: np.ndarray) -> None:
     rooms = [room(generation=name, moves=mode) for name in GENERATORS]
     rng = np.random.default_rng(2)
     scattered = []
@@ -93,7 +93,7 @@ def test_every_generator_lists_the_moves_of_a_plain_one(mode: str, room: Room, p
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("generation", "count"), [("channels", 1000), ("upward", 100), ("fresh", 100)])
-def test_channels_are_those_found_anew_through_whole_games_and_lines_taken_back(
+def test_incremental_channels_equal_recomputed_ones_in_games_and_retracted_lines(
     mode: str, generation: str, count: int, room: Room
 ) -> None:
     trial = compare_generators(GAME, room(generation=generation, moves=mode), room(moves=mode), count=count, seed=3)
@@ -102,7 +102,7 @@ def test_channels_are_those_found_anew_through_whole_games_and_lines_taken_back(
     assert (trial.kept > trial.compared / 4) == (generation == "channels")
 
 
-def test_replies_are_counted_alike_and_as_the_rules_do(room: Room, positions: np.ndarray) -> None:
+def test_every_generator_counts_replies_like_the_rules(room: Room, positions: np.ndarray) -> None:
     few = np.ascontiguousarray(positions[:40])
     wanted = 0
     for state in few:
@@ -143,7 +143,7 @@ MINE = "d4 e4 d5 e5 f5 e6 f6 g6 f7 h8"  # level 6 and more
 OTHER = "a1 c1 b2 g7 i9 h9 i8 g9 h7 i7"
 
 
-def test_with_no_hops_backwards_a_move_behind_the_rearmost_piece_keeps_every_channel(room: Room, place: Place) -> None:
+def test_without_backward_hops_a_move_behind_the_rearmost_piece_keeps_every_channel(room: Room, place: Place) -> None:
     state = place(MINE, OTHER.replace("c1", "c4"), mover=1)
     before, found, kept = after(room(generation="channels", moves="mono"), state, "c4-d3")
     assert kept == set(MINE.split())
@@ -151,7 +151,7 @@ def test_with_no_hops_backwards_a_move_behind_the_rearmost_piece_keeps_every_cha
 
 
 @pytest.mark.parametrize("mode", ["net", "full"])
-def test_with_hops_backwards_a_move_behind_the_rearmost_piece_may_change_channels(mode: str, room: Room, place: Place) -> None:
+def test_with_backward_hops_a_move_behind_the_rearmost_piece_may_change_channels(mode: str, room: Room, place: Place) -> None:
     # d4 hops back over d3 once a piece stands there, though d3 lies behind every piece of the side
     state = place(MINE, OTHER.replace("c1", "c4"), mover=1)
     before, found, kept = after(room(generation="channels", moves=mode), state, "c4-d3")
@@ -160,9 +160,7 @@ def test_with_hops_backwards_a_move_behind_the_rearmost_piece_may_change_channel
     assert found == after(room(moves=mode), state, "c4-d3")[1]
 
 
-def test_a_move_abreast_of_the_rearmost_piece_may_change_its_channel_even_without_hops_backwards(
-    room: Room, place: Place
-) -> None:
+def test_a_move_level_with_the_rearmost_piece_may_change_its_channel_without_backward_hops(room: Room, place: Place) -> None:
     # c5 stands level with d4, which hops sideways over it
     state = place(MINE, OTHER.replace("c1", "c6"), mover=1)
     before, found, kept = after(room(generation="channels", moves="mono"), state, "c6-c5")
@@ -173,7 +171,7 @@ def test_a_move_abreast_of_the_rearmost_piece_may_change_its_channel_even_withou
 
 
 @pytest.mark.parametrize("mode", ["net", "full"])
-def test_a_hop_keeps_the_own_channel_but_for_two_cells_and_a_step_keeps_nothing(mode: str, room: Room, place: Place) -> None:
+def test_a_hop_keeps_its_own_channel_except_two_cells_and_a_step_keeps_none(mode: str, room: Room, place: Place) -> None:
     state = place("a1 b1 d1 e3 a9 b8 b9 c7 a7 d9", "i1 i2 h1 g1 i5 h3 g3 i9 i8 h9")
     work = room(generation="channels", moves=mode)
     after(work, state, "a1-c1")

@@ -61,7 +61,7 @@ def test_all_algorithms_find_the_value_of_minimax_four_plies_deep(room: Room, po
 
 @pytest.mark.slow
 @pytest.mark.parametrize("left", [2, 3, 4])
-def test_they_agree_when_the_last_ply_is_near(left: int, room: Room, positions: np.ndarray) -> None:
+def test_all_algorithms_agree_near_the_ply_cap(left: int, room: Room, positions: np.ndarray) -> None:
     states = late(positions[:12], left)
     wanted = values(room(**MINIMAX), states, 3)
     for options in ALGORITHMS:
@@ -71,7 +71,7 @@ def test_they_agree_when_the_last_ply_is_near(left: int, room: Room, positions: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"moves": "net"}, {"moves": "mono"}, {"top": 6}, {"evaluation": "linear"}])
-def test_they_agree_on_fewer_moves_and_with_another_evaluation(
+def test_all_algorithms_agree_with_fewer_moves_and_another_evaluation(
     options: dict[str, object], room: Room, positions: np.ndarray
 ) -> None:
     states = positions[: 4 if "evaluation" in options else 60]
@@ -81,7 +81,7 @@ def test_they_agree_on_fewer_moves_and_with_another_evaluation(
 
 
 @pytest.mark.slow
-def test_they_agree_where_positions_may_not_recur(room: Room, positions: np.ndarray) -> None:
+def test_all_algorithms_agree_under_repetition_rules(room: Room, positions: np.ndarray) -> None:
     game = ChineseCheckersRhombus(repetitions=2, remembered=8)
     rng, states = np.random.default_rng(4), []
     while len(states) < 30:
@@ -100,7 +100,7 @@ def test_they_agree_where_positions_may_not_recur(room: Room, positions: np.ndar
 
 
 @pytest.mark.slow
-def test_plain_python_finds_the_same_values(room: Room, positions: np.ndarray) -> None:
+def test_plain_python_and_compiled_search_find_the_same_values(room: Room, positions: np.ndarray) -> None:
     few = [*positions[:4], *late(positions[12:13], 2)]
     for depth, states in ((1, [*positions[:30], *late(positions[60:70], 1)]), (2, few)):
         wanted = [plain_score(read_plain(state), depth)[0] for state in states]
@@ -138,7 +138,7 @@ FAR = "a1 b1 c1 d1 a2 b2 c2 a3 d4 d5"  # the other side, two steps from winning 
 SHORT = "f9 g8 g9 h7 h8 h9 i7 i8 i9"  # nine in the goal; i6 is left
 
 
-def test_a_win_is_found_at_any_distance_and_the_quicker_is_worth_more(room: Room, place: Place) -> None:
+def test_wins_are_found_at_any_distance_and_quicker_wins_score_higher(room: Room, place: Place) -> None:
     at_once, in_two = place(f"{SHORT} h6", FAR), place(f"{SHORT} g6", FAR)
     assert {run(GAME, at_once, room(), [depth]).score for depth in (1, 2, 3, 4)} == {WIN - 1}
     assert best(run(GAME, at_once, room(), [2, 4]), at_once) == {"h6-i6"}
@@ -147,14 +147,14 @@ def test_a_win_is_found_at_any_distance_and_the_quicker_is_worth_more(room: Room
     assert run(GAME, lost, room(), [2]).score == run(GAME, lost, room(), [3]).score == 2 - WIN
 
 
-def test_a_goal_that_holds_a_parked_piece_is_won_all_the_same(room: Room, place: Place) -> None:
+def test_a_goal_with_a_parked_piece_can_be_won(room: Room, place: Place) -> None:
     # all cells of the goal are taken but i6, one of them by the other side; h6-i6 fills it
     state = place("f9 g8 g9 h7 h8 h9 i7 i8 h6 a9", "i9 a1 b1 c1 d1 a2 b2 c2 a3 b3")
     found = run(GAME, state, room(), [2])
     assert (found.score, best(found, state)) == (WIN - 1, {"h6-i6"})
 
 
-def test_no_two_searches_in_one_room_disturb_each_other(room: Room, positions: np.ndarray) -> None:
+def test_searches_sharing_buffers_are_independent(room: Room, positions: np.ndarray) -> None:
     shared = room(bits=8)
     for state in positions[:20]:
         alone, again = run(GAME, state, room(bits=8), [2, 3]), run(GAME, state, shared, [2, 3])
@@ -162,7 +162,7 @@ def test_no_two_searches_in_one_room_disturb_each_other(room: Room, positions: n
 
 
 @pytest.mark.slow
-def test_random_ties_are_all_the_best_moves_and_no_other(room: Room, positions: np.ndarray) -> None:
+def test_random_ties_are_exactly_the_best_moves(room: Room, positions: np.ndarray) -> None:
     ties = 0
     for state in positions[:40]:
         plain = room(**MINIMAX)

@@ -23,7 +23,7 @@ Room = Callable[..., Work]
 
 
 @pytest.mark.slow
-def test_key_and_score_kept_along_a_line_are_those_from_scratch(room: Room, positions: np.ndarray) -> None:
+def test_incremental_keys_and_scores_equal_those_from_scratch(room: Room, positions: np.ndarray) -> None:
     work, rng, worth = room(), np.random.default_rng(1), cell_values().worth
     for state in positions[:60]:
         work.stack[0] = state
@@ -48,7 +48,7 @@ def test_all_random_words_differ() -> None:
     assert len(words) == 2 * 81 + 1
 
 
-def test_an_entry_is_found_by_its_whole_key_only() -> None:
+def test_an_entry_is_found_by_its_full_key_only() -> None:
     table = np.zeros(4, dtype=ENTRY).view(np.recarray)
     keys = [mix64(np.uint64(i)) & ~np.uint64(3) for i in range(50)]  # all with the same index
     for i, key in enumerate(keys):
@@ -58,7 +58,7 @@ def test_an_entry_is_found_by_its_whole_key_only() -> None:
     assert probe(table, keys[-1], 2) == -1  # of another search
 
 
-def test_scores_of_won_games_count_from_the_position_they_are_stored_for() -> None:
+def test_scores_of_won_games_count_plies_from_the_stored_position() -> None:
     table = np.zeros(1, dtype=ENTRY).view(np.recarray)
     for score in (WIN - 7, 7 - WIN, 0, 123, -123):
         store(table, np.uint64(5), 1, (score, AT_LEAST, 2, 9), 4)

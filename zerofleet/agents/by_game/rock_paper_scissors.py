@@ -1,4 +1,4 @@
-"""Players of rock paper scissors: one who looks for patterns, and one who is the simplest pattern there is."""
+"""Players of rock paper scissors: a pattern matcher and a constant player."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = [
 ]
 
 MAX_ORDER = 10
-"""Longer patterns do not come back within a game."""
+"""Limit of the order: longer patterns do not recur within a game."""
 
 
 class RockPaperScissorsOrderAgent:
-    """Counts what the other chose after each pattern of `order` choices in this game, and counters the most frequent.
+    """Counters the opponent's most frequent choice after their last `order` choices, as counted in this game.
 
-    Choices that follow the present pattern equally often, all three where it is new, are foreseen with equal chances.
+    Ties, including the three choices after a new pattern, are broken uniformly.
     """
 
     def __init__(self, game: Game, order: int) -> None:
-        """Take the game and the length of patterns, 1 to `MAX_ORDER`; raises `InvalidRequest`."""
+        """Create the agent for patterns of `order` choices, 1 to `MAX_ORDER`; raises `InvalidRequest`."""
         self.name = f"rock_paper_scissors_order:{order}"
         self.order = order
         _required(self.name, game)
@@ -46,18 +46,18 @@ class RockPaperScissorsOrderAgent:
             if history[turn - self.order : turn] == pattern:
                 counts[history[turn]] += 1
         foreseen = int(rng.choice(np.flatnonzero(counts == counts.max())))
-        return Choice((foreseen + 1) % len(NAMES))  # each choice beats the one before it
+        return Choice((foreseen + 1) % len(NAMES))  # each choice beats its predecessor
 
 
 class RockPaperScissorsConstantAgent:
-    """Chooses the same every turn."""
+    """Repeats one choice every turn."""
 
     def __init__(self, game: Game, choice: str) -> None:
-        """Take the game and `rock`, `paper` or `scissors`; raises `InvalidRequest`."""
+        """Create the agent for `rock`, `paper` or `scissors`; raises `InvalidRequest`."""
         self.name = f"rock_paper_scissors_constant:{choice}"
         _required(self.name, game)
         if choice not in NAMES:
-            raise InvalidRequest(f"{self.name!r} is no player; the choice must be one of {', '.join(NAMES)}")
+            raise InvalidRequest(f"{self.name!r} is not an agent; the choice must be one of {', '.join(NAMES)}")
         self._action = NAMES.index(choice)
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
@@ -69,7 +69,7 @@ def order_from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | Non
     """Return the agent written `rock_paper_scissors_order:N`."""
     spelling.refuse_options()
     if not (spelling.argument.isascii() and spelling.argument.isdigit()):
-        raise InvalidRequest(f"{str(spelling)!r} needs the length of a pattern, such as rock_paper_scissors_order:3")
+        raise InvalidRequest(f"{str(spelling)!r} needs a pattern length, such as rock_paper_scissors_order:3")
     return RockPaperScissorsOrderAgent(game, int(spelling.argument))
 
 

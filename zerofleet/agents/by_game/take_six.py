@@ -1,7 +1,7 @@
-"""Players of Take 6! by rules of thumb: the opponents against which networks for it are measured.
+"""Rule-based players of Take 6!: the baselines for its networks.
 
-Both look at the cards in their own hand and at the rows, and at nothing else. They name the row with the fewest penalty
-points as the one they take, the first of several, whether that is asked before the reveal or after it.
+Both use only the cards in their own hand and the rows. They take the row with the fewest penalty points, the first of
+several, whether the rules require this choice before the reveal or after it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _FAR = 1 << 30
 
 
 class TakeSixComparisonAgent:
-    """Plays the card that follows most closely on a row.
+    """Plays the card closest above the end of a row.
 
-    The plain one looks at the rows with the fewest cards and takes the smallest difference between a card and the end of
-    one of these below it, even if the card would land on another row. The better one takes the smallest difference between
-    a card and the row it would land on, of rows that are not full. Of equal differences the lowest card is taken; the
-    lowest card of the hand as well if there is none that follows.
+    The plain variant minimises the difference between a card and a lower end of one of the rows with the fewest cards, even
+    if the card would land on another row. The plus variant minimises the difference between a card and the end of the row
+    where it would land, over rows that are not full. Ties go to the lowest card; the lowest card of the hand is also played
+    if no card qualifies.
     """
 
     def __init__(self, game: Game, *, plus: bool = False) -> None:
-        """Take the game, and whether to be the better one; raises `InvalidRequest` for another game."""
+        """Create the plain or the plus variant; raises `InvalidRequest` for another game."""
         self.name = "take_six_comparison_plus" if plus else "take_six_comparison"
         self._plus = plus
         if not isinstance(game, TakeSix):
@@ -78,7 +78,7 @@ def _closest_card(deck: Deck, state: State, seat: int, plus: bool) -> int:
 
 @compiled
 def _gap_where_it_lands(deck: Deck, state: State, card: int) -> int:
-    """Return how far the card is above the row it would land on; far if that is full or there is none."""
+    """Return the gap between the card and the end of the row where it would land; `_FAR` if the row is full or absent."""
     row = table.landing_row(deck, state, card)
     if row < 0 or table.row_count(state, row) == table.FULL_ROW:
         return _FAR
@@ -87,7 +87,7 @@ def _gap_where_it_lands(deck: Deck, state: State, card: int) -> int:
 
 @compiled
 def _gap_to_shortest(deck: Deck, state: State, card: int) -> int:
-    """Return how far the card is above the nearest end below it of the rows with the fewest cards."""
+    """Return the gap between the card and the nearest lower end of the rows with the fewest cards, or `_FAR`."""
     fewest = table.FULL_ROW
     for row in range(deck.rows):
         fewest = min(fewest, table.row_count(state, row))

@@ -1,6 +1,6 @@
-"""The rule player of tic-tac-toe: wins if it can, blocks if it must, takes the centre, else plays anywhere.
+"""Rule-based player of tic-tac-toe: wins if it can, blocks if it must, takes the centre, else plays at random.
 
-It looks one ply ahead and no further, so it can be trapped by a fork; `best_response:tic_tac_toe_rules` shows how often.
+It looks one ply ahead, so a fork beats it; `best_response:tic_tac_toe_rules` shows how often.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CENTRE = 4
 
 
 class TicTacToeRulesAgent:
-    """Takes the first cell that wins, else the first where the other would win, else the centre, else any empty cell."""
+    """Takes the first winning cell, else the first that blocks a win, else the centre, else a random empty cell."""
 
     name = "tic_tac_toe_rules"
 
     def __init__(self, game: Game) -> None:
-        """Take the game; raises `InvalidRequest` for another than tic-tac-toe."""
+        """Create the agent; raises `InvalidRequest` for another game."""
         if not isinstance(game, TicTacToe):
             raise InvalidRequest(f"{self.name} plays tic_tac_toe, not {game.spec().name}; `random` plays every game")
 
@@ -56,7 +56,7 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 def _winning(game: Game, state: State, actions: list[int], player: int) -> list[int]:
-    """Return the cells on which a stone of `player` makes a line, ascending, whoever is to move."""
+    """Return the cells where a stone of `player` completes a line, ascending, whichever player is to move."""
     scores = np.empty(2, dtype=np.float32)
     cells = []
     for action in actions:

@@ -1,17 +1,17 @@
-"""The alpha-beta agent: the classical opponent, to a depth of known strength or as deep as a budget lets.
+"""The alpha-beta agent: the classical opponent, to a fixed depth or within a budget.
 
     alpha_beta:5             exactly 5 plies
-    alpha_beta:100000nodes   as deep as 100,000 positions a move let it
-    alpha_beta:50ms          as deep as 50 ms a move let it
-    alpha_beta:3,model=7     positions at the horizon as model version 7 sees them
+    alpha_beta:100000nodes   as deep as 100,000 positions a move allow
+    alpha_beta:50ms          as deep as 50 ms a move allow
+    alpha_beta:3,model=7     positions at the horizon evaluated by model version 7
 
-To a fixed depth it takes every win and avoids every loss that it can force or see within it, does not prefer a quick win to
-a slow one, and draws among the equally best moves with equal chances. Which moves are equal is exact: were the bound of one
-move passed on to the next, a worse move would often come back with just that bound, look as good as the best, and be
-chosen: a weaker opponent under the same name. With a budget it deepens (`deepening`) and wins soonest.
+At a fixed depth it finds every forced win and avoids every avoidable loss within that depth, does not prefer a quick win to
+a slow one, and breaks ties uniformly. Ties are exact: were the best value passed on as the bound of later moves, a worse move
+would often return that very bound, tie with the best and be chosen: a weaker opponent under the same name. With a budget it
+deepens iteratively (`deepening`) and takes the quickest win.
 
-What a position at the horizon is worth says `games.core.estimate`; without that rule it counts 0 and everything that is
-neither won nor lost in sight is equally good.
+Positions at the horizon have the value of `games.core.estimate`; without that rule they count 0, so all moves without a win or
+loss within the horizon tie.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ class AlphaBetaOptions(AgentOptions):
     """Options of `alpha_beta`."""
 
     algorithm: Algorithm = "alpha_beta"
-    """`minimax` and `negascout` choose alike, at other cost. With a model alpha-beta is the only one."""
+    """Algorithm; all choose the same moves at different cost. With a model only `alpha_beta` is available."""
     ordered: bool = True
-    """Whether moves that cut before, or that the model likes, are tried first; no other choice follows from it."""
+    """Whether earlier cutoff moves, or moves the model values highly, are searched first; affects cost only."""
     model: int | None = Field(default=None, ge=1)
-    """Version of the model that values positions at the horizon."""
+    """Version of the model that evaluates positions at the horizon."""
 
 
 class AlphaBetaAgent:
-    """Searches within a budget and chooses among the equally best moves with equal chances."""
+    """Searches within a budget; ties are broken uniformly."""
 
     def __init__(
         self, game: Game, budget: Budget, options: AlphaBetaOptions | None = None, *, evaluate: Evaluate | None = None
     ) -> None:
-        """Take the game to play and the budget; raises `InvalidRequest` for a game or options it cannot play with.
+        """Create the agent; raises `InvalidRequest` for a game or options that it does not support.
 
         Args:
-            game: Of two players with perfect information.
+            game: The rules, of a game of two players with perfect information.
             budget: Plies, nodes or milliseconds a move.
-            options: See there.
-            evaluate: Who evaluates, if a model is asked.
+            options: See `AlphaBetaOptions`.
+            evaluate: Evaluator, required with `options.model`.
         """
         self._budget = budget
         self._options = options or AlphaBetaOptions()
@@ -65,11 +65,11 @@ class AlphaBetaAgent:
         self.name = canonical_name("alpha_beta", str(budget), self._options)
         _require_opponent(self.name, game)
         if self._options.model is not None and evaluate is None:
-            raise InvalidRequest(f"{self.name} asks a model, and there is none here; leave out model={self._options.model}")
+            raise InvalidRequest(f"{self.name} needs a model, but none is available; leave out model={self._options.model}")
         if self._options.model is not None and self._options.algorithm != "alpha_beta":
-            raise InvalidRequest(f"{self.name}: with a model there is only algorithm=alpha_beta")
+            raise InvalidRequest(f"{self.name}: a model needs algorithm=alpha_beta")
         if budget.unit == "ms" and self._options.model is None:
-            finish(self._search(game, new_state(game)), 1)  # compiles, so that the first move has its time for itself
+            finish(self._search(game, new_state(game)), 1)  # compiles, so that the first move has its full time
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
@@ -96,21 +96,21 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 def search_moves(game: Game, state: State, depth: int) -> SearchedMoves:
-    """Return every legal move with its exact value `depth` plies from here, by wins and losses alone.
+    """Return every legal move with its exact value at `depth` plies, from wins and losses alone.
 
     Args:
         game: The rules, of a game of two players with perfect information.
-        state: A position in which the game goes on; it stays as it is.
-        depth: How many plies to look ahead, the move itself included; at least 1.
+        state: A position that is not over; not modified.
+        depth: Search depth in plies, including the move itself; at least 1.
     """
     return finish(MinimaxSearch(game, state, deepest=depth, root="all", estimated=False), depth)
 
 
 def _require_opponent(name: str, game: Game) -> None:
-    """Raise `InvalidRequest` unless the game is one of two players who both see everything."""
+    """Raise `InvalidRequest` unless the game has two players and perfect information."""
     spec = game.spec()
     if spec.information == "perfect" and spec.num_players != 2:
         raise InvalidRequest(
-            f"{name} plays games of two players; {spec.name} has {spec.num_players}. max_n:DEPTH, such as max_n:3, plays those"
+            f"{name} plays games of two players; {spec.name} has {spec.num_players}. Use max_n:DEPTH, such as max_n:3"
         )
     require_duel(name, game)

@@ -1,12 +1,12 @@
-"""Iterative deepening: searches to 1, 2, 3, .. plies until the budget is spent, each begun with the best move of the last.
+"""Iterative deepening: searches to 1, 2, 3, … plies until the budget is spent, each starting with the previous best move.
 
     found = deepen(search, Budget.parse("50ms", ...), deepest=60)
 
-A search runs in slices, so that a budget of time is kept within a slice: a hundredth of it. The first depth is always
-completed. A later one that was interrupted counts as far as it came: its first move is the best of the depth before.
+A search runs in slices, so that a time budget is exceeded by at most one slice, a hundredth of it. The first depth is always
+completed. The moves searched at an interrupted depth count, since its first move is the best one of the previous depth.
 
-It is over early when there is nothing more to find: the tree has been searched to its ends, a win is proven (the moves that
-win soonest are then the best), or all moves lose (then those that looked best before that was seen).
+Deepening stops early when the tree is exhausted, when a win is proven (the quickest winning moves are then the best) or when
+all moves lose (the moves that were best at the previous depth are then returned).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["MAX_DEPTH", "Deepened", "SearchedMoves", "SlicedSearch", "deepen", "finish", "read_budget"]
 
 MAX_DEPTH = 60
-"""Deeper than any machine gets."""
+"""Depth limit, beyond the reach of any machine."""
 
-SLICE_NODES = 1 << 20  # between two of them an interrupt is heard
+SLICE_NODES = 1 << 20  # signals are handled between slices
 _FIRST_SLICE = 256  # until the speed is known
-_SLICES = 100  # of a budget of time
+_SLICES = 100  # per time budget
 _WON, _LOST = 1.0, -1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedMoves:
-    """The moves of a position with their values."""
+    """Moves of a position with their values."""
 
     actions: np.ndarray  # int16 [n]
     values: np.ndarray  # float64 [n], for the player to move
     nodes: int
-    """Positions looked at, the root among them."""
+    """Number of visited positions, including the root."""
 
     def best(self) -> np.ndarray:
         """Return the actions of the highest value, int16 [m]."""
@@ -49,42 +49,42 @@ class SearchedMoves:
 
 @dataclass(frozen=True, slots=True)
 class Deepened:
-    """What deepening found."""
+    """Result of iterative deepening."""
 
     moves: SearchedMoves
-    """Only the best ones have exact values; those of others may be bounds, and some may be missing."""
+    """Moves; only the best ones have exact values, others may have bounds or be missing."""
     depth: int
-    """The last depth that was completed."""
+    """Last completed depth."""
 
 
 class SlicedSearch(Protocol):
-    """A search of one position to one depth after another, each in slices."""
+    """Search of one position to successive depths, each in slices."""
 
     @property
     def nodes(self) -> int:
-        """Positions looked at so far, at all depths."""
+        """Number of positions visited so far, over all depths."""
         ...
 
     @property
     def exhausted(self) -> bool:
-        """Whether no position was cut off at the horizon: nothing is gained by searching deeper."""
+        """Whether no position was cut off at the horizon, so that a deeper search finds nothing new."""
         ...
 
     def begin(self, depth: int, order: np.ndarray | None) -> None:
-        """Prepare a search `depth` plies deep that tries the root's moves in this order (int16 [n]); None: any order."""
+        """Prepare a search `depth` plies deep with the root's moves in this order (int16 [n]); None: any order."""
         ...
 
     def run(self, quota: int) -> bool:
-        """Look at about `quota` more positions; return whether this depth is complete."""
+        """Visit about `quota` more positions; return whether this depth is complete."""
         ...
 
     def found(self) -> SearchedMoves:
-        """Return the root's moves searched at this depth, in the order in which they were tried."""
+        """Return the root's moves searched at this depth, in search order."""
         ...
 
 
 def read_budget(spelling: Spelling) -> Budget:
-    """Return the plies, nodes or time a move of an agent that searches depth first; raises `InvalidRequest`."""
+    """Parse the budget of a depth-first agent in plies, nodes or time; raises `InvalidRequest`."""
     try:
         return Budget.parse(spelling.argument, bare="plies", allowed=("plies", "nodes", "ms"))
     except InvalidRequest as error:
@@ -92,7 +92,7 @@ def read_budget(spelling: Spelling) -> Budget:
 
 
 def finish(search: SlicedSearch, depth: int) -> SearchedMoves:
-    """Search to one depth, however long it takes."""
+    """Search to one depth without a time limit."""
     search.begin(depth, None)
     while not search.run(SLICE_NODES):
         pass
@@ -100,13 +100,13 @@ def finish(search: SlicedSearch, depth: int) -> SearchedMoves:
 
 
 def deepen(search: SlicedSearch, budget: Budget, *, deepest: int, clock: Callable[[], float] = time.perf_counter) -> Deepened:
-    """Search deeper and deeper within a budget of nodes or milliseconds.
+    """Search to increasing depths within a budget of nodes or milliseconds.
 
     Args:
-        search: Of a position in which the game goes on.
-        budget: Its unit is `nodes` or `ms`.
-        deepest: Depth to stop at in any case.
-        clock: Seconds, for tests to replace.
+        search: Search of a position that is not over.
+        budget: Budget in `nodes` or `ms`.
+        deepest: Maximum depth.
+        clock: Time in seconds, replaceable in tests.
     """
     quota = _NodeQuota(search, budget.amount) if budget.unit == "nodes" else _TimeQuota(search, budget.amount / 1000, clock)
     settled = finish(search, 1)
@@ -133,9 +133,9 @@ def _is_decided(search: SlicedSearch, settled: SearchedMoves) -> bool:
 
 
 def _merged(settled: SearchedMoves, latest: SearchedMoves) -> SearchedMoves:
-    """Return the moves that an interrupted depth has searched, and of the others those that were best before.
+    """Return the moves searched at an interrupted depth, and those of the others that were best at the previous one.
 
-    Only these have exact values; the best of them were as good as the move that was tried first.
+    Only the latter have exact values: they tied with the move that was searched first.
     """
     kept = np.isin(settled.actions, settled.best()) & ~np.isin(settled.actions, latest.actions)
     return SearchedMoves(
@@ -146,19 +146,19 @@ def _merged(settled: SearchedMoves, latest: SearchedMoves) -> SearchedMoves:
 
 
 class _NodeQuota:
-    """So many positions in all."""
+    """Limit on the total number of positions."""
 
     def __init__(self, search: SlicedSearch, limit: int) -> None:
         self._search = search
         self._limit = limit
 
     def next_slice(self) -> int:
-        """Return how many positions to look at next; 0: the budget is spent."""
+        """Return the number of positions to visit next; 0: the budget is spent."""
         return max(0, min(SLICE_NODES, self._limit - self._search.nodes))
 
 
 class _TimeQuota:
-    """As many positions as fit into a time, a hundredth of it at once."""
+    """Time limit, spent in slices of a hundredth."""
 
     def __init__(self, search: SlicedSearch, limit_s: float, clock: Callable[[], float]) -> None:
         self._search = search
@@ -170,7 +170,7 @@ class _TimeQuota:
         self._quota = 0
 
     def next_slice(self) -> int:
-        """Return how many positions to look at next; 0: the time is over."""
+        """Return the number of positions to visit next; 0: the time is over."""
         now = self._clock()
         left_s = self._ends_at - now
         if left_s <= 0.0:

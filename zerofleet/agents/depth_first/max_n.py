@@ -1,13 +1,13 @@
-"""The max^n agent: depth-first search for any number of players, each of whom plays for themselves.
+"""The max^n agent: depth-first search for any number of players, each maximising their own score.
 
-    max_n:3    max_n:100000nodes    max_n:50ms        as for alpha_beta
+    max_n:3    max_n:100000nodes    max_n:50ms        budgets as for alpha_beta
 
-A position is worth a vector, one entry a player; whoever is to move takes the move that is best in their own entry (Luckhardt
-and Irani 1986). Positions at the horizon are worth `games.core.estimate`. Between moves equally good for themselves a player
-below the root takes the first; at the root each is as likely as the others. With two players this is minimax.
+The value of a position is a vector with one entry per player; the player to move maximises their own entry (Luckhardt and
+Irani 1986). Positions at the horizon have the value of `games.core.estimate`. Below the root ties go to the first move; at
+the root they are broken uniformly. With two players this is minimax.
 
-Nothing is cut but what follows a move that wins all there is: bounds on the other players' sums, which would allow a little
-more (Korf 1991), are not among the laws of games.
+Only the siblings of a move with the maximal score are cut: shallow pruning (Korf 1991), which prunes slightly more, needs
+bounds on the sum of scores, which the game contract does not guarantee.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from zerofleet.agents.spelling import Spelling
 
 __all__ = ["MaxNAgent", "MaxNSearch", "from_spelling"]
 
-_MOST = 1.0  # of a score
+_MOST = 1.0  # maximal score
 _COUNT, _TRIED, _MOVER = range(3)
 _NODES, _OPEN, _PLY = range(3)
 
 
 class _Tree(NamedTuple):
-    """The path being searched, a frame for each ply. D deepest horizon, row 0 is the root."""
+    """Path being searched, one frame per ply. D: deepest horizon; row 0 is the root."""
 
     stack: np.ndarray  # spec.state_dtype [D + 1, S]
     listed: np.ndarray  # int16 [D + 1, L], legal actions
-    frames: np.ndarray  # int64 [D + 1, 3]: moves listed, searched; who moves
-    best: np.ndarray  # float32 [D + 1, P], what the best move found so far is worth to each player
-    values: np.ndarray  # float32 [L, P], of the root's moves
-    tally: np.ndarray  # int64 [3]: positions looked at, unfinished ones at the horizon, the ply reached
+    frames: np.ndarray  # int64 [D + 1, 3]: moves listed, moves searched, mover
+    best: np.ndarray  # float32 [D + 1, P], score vector of the best move so far
+    values: np.ndarray  # float32 [L, P], score vectors of the root's moves
+    tally: np.ndarray  # int64 [3]: positions visited, open positions at the horizon, current ply
 
 
 class MaxNAgent:
-    """Searches within a budget and chooses among the moves best for itself with equal chances."""
+    """Searches within a budget; ties in the mover's own score are broken uniformly."""
 
     def __init__(self, game: Game, budget: Budget) -> None:
-        """Take the game and the plies, nodes or milliseconds a move; raises `InvalidRequest` if something is hidden."""
+        """Create the agent with a budget in plies, nodes or ms; raises `InvalidRequest` without perfect information."""
         self._budget = budget
         self.name = f"max_n:{budget}"
         require_open(self.name, game)
         if budget.unit == "ms":
-            finish(MaxNSearch(game, new_state(game), deepest=1), 1)  # compiles, so that the first move has its time for itself
+            finish(MaxNSearch(game, new_state(game), deepest=1), 1)  # compiles, so that the first move has its full time
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
@@ -70,10 +70,10 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 class MaxNSearch:
-    """One position, searched to one depth after another: see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
+    """Max^n search; see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
 
     def __init__(self, game: Game, state: State, *, deepest: int) -> None:
-        """Make room for searches at most `deepest` plies deep from a copy of `state`, in which the game goes on."""
+        """Allocate searches up to `deepest` plies from a copy of `state`, which is not over."""
         spec, rows = game.spec(), deepest + 1
         self._game = game
         self._depth = 0
@@ -89,16 +89,16 @@ class MaxNSearch:
 
     @property
     def nodes(self) -> int:
-        """Positions looked at, the root among them."""
+        """Number of visited positions, including the root."""
         return int(self._tree.tally[_NODES])
 
     @property
     def exhausted(self) -> bool:
-        """Whether the game had ended in all leaves of this depth."""
+        """Whether all leaves at this depth are terminal."""
         return bool(self._tree.tally[_OPEN] == 0)
 
     def begin(self, depth: int, order: np.ndarray | None) -> None:
-        """Prepare a search `depth` plies deep that tries the root's moves in this order; None: ascending."""
+        """Prepare a search `depth` plies deep with the root's moves in this order; None: ascending."""
         tree = self._tree
         moves = np.array(legal(self._game, tree.stack[0]), dtype=np.int16) if order is None else order
         tree.listed[0, : len(moves)] = moves
@@ -109,22 +109,22 @@ class MaxNSearch:
         self._depth = depth
 
     def run(self, quota: int) -> bool:
-        """Look at `quota` more positions; return whether this depth is complete."""
+        """Visit `quota` more positions; return whether this depth is complete."""
         return bool(_run(self._game, self._tree, self._depth, quota))
 
     def vectors(self) -> np.ndarray:
-        """Return what the root's moves searched so far are worth to each player, float32 [n, P], as they were tried."""
+        """Return the score vectors of the root's moves searched so far, float32 [n, P], in search order."""
         return self._tree.values[: self._tree.frames[0, _TRIED]].copy()
 
     def found(self) -> SearchedMoves:
-        """Return the root's moves searched so far, with what they are worth to the player to move."""
+        """Return the root's moves searched so far, with their scores for the player to move."""
         own = self.vectors()[:, self._tree.frames[0, _MOVER]].astype(np.float64)
         return SearchedMoves(self._tree.listed[0, : len(own)].copy(), own, self.nodes)
 
 
 @lean
 def _run(game: Game, tree: _Tree, depth: int, quota: int) -> bool:
-    """Search on until `quota` more positions have been looked at; return whether the search is complete."""
+    """Continue until `quota` more positions are visited; return whether the search is complete."""
     ply = tree.tally[_PLY]
     stop_at = tree.tally[_NODES] + quota
     while True:
@@ -145,7 +145,7 @@ def _run(game: Game, tree: _Tree, depth: int, quota: int) -> bool:
 
 @lean
 def _has_more(tree: _Tree, ply: int) -> bool:
-    """Return whether a frame has moves left that may matter."""
+    """Return whether a frame has relevant moves left."""
     if tree.frames[ply, _TRIED] == tree.frames[ply, _COUNT]:
         return False
     return ply == 0 or tree.best[ply, tree.frames[ply, _MOVER]] < _MOST
@@ -153,7 +153,7 @@ def _has_more(tree: _Tree, ply: int) -> bool:
 
 @lean
 def _descend(game: Game, tree: _Tree, depth: int, ply: int) -> bool:
-    """Play the next move of a frame; return whether the frame below has to be searched or has its values already."""
+    """Play the next move of a frame; return whether the child frame needs a search, rather than having its scores."""
     child = ply + 1
     state = tree.stack[child]
     copy_state(tree.stack[ply], state)
@@ -175,7 +175,7 @@ def _descend(game: Game, tree: _Tree, depth: int, ply: int) -> bool:
 
 @lean
 def _absorb(tree: _Tree, ply: int) -> None:
-    """Take what the frame below `ply` found into the frame, if the mover likes it best."""
+    """Back up the child's scores into the frame at `ply` if they are the best for its mover."""
     mover, found = tree.frames[ply, _MOVER], tree.best[ply + 1]
     better = found[mover] > tree.best[ply, mover]
     for player in range(found.shape[0]):

@@ -1,20 +1,20 @@
-"""Minimax, alpha-beta and NegaScout over the rules of any game of two players: one search that can be paused.
+"""Minimax, alpha-beta and NegaScout for any game of two players: a resumable search.
 
     search = MinimaxSearch(game, state, deepest=5)
     search.begin(5, None)
-    while not search.run(quota): ...         so many positions at a time; compiled, without the GIL
+    while not search.run(quota): ...         visits about quota positions; compiled, without the GIL
     search.found().best()
 
-The recursion is a loop over frames, one for each ply, so that a search may stop after any number of positions and go on
-later: that is how budgets of nodes and of time are kept. Values are those of the player to move (negamax); whoever moves
-twice in a row keeps the sign. A finished position counts its scores, one at the horizon `games.core.estimate`.
+The recursion is a loop over frames, one per ply, so that a search can stop after any number of positions and resume, as
+budgets of nodes and time require. Values are for the player to move (negamax); the sign is kept when a player moves twice
+in a row. Terminal positions have their scores, positions at the horizon `games.core.estimate`.
 
-    algorithm    skips                                                       source
-    minimax      nothing                                                     Shannon 1950
-    alpha_beta   what cannot change the value of the root, fail-soft         Knuth and Moore 1975; Fishburn 1983
-    negascout    likewise; later moves are first shown not to be better      Reinefeld 1983
+    algorithm    pruning                                                     source
+    minimax      none                                                        Shannon 1950
+    alpha_beta   subtrees that cannot change the root's value, fail-soft     Knuth and Moore 1975; Fishburn 1983
+    negascout    the same, with null-window searches of later moves          Reinefeld 1983
 
-All three find the same values. NegaScout's re-search begins at the value that the scout has shown.
+All three find the same values. NegaScout's re-search starts from the value returned by the scout.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Algorithm", "MinimaxSearch", "Root"]
 
 Algorithm: TypeAlias = Literal["minimax", "alpha_beta", "negascout"]
 Root: TypeAlias = Literal["value", "ties", "all"]
-"""What must be exact: the value of the root; also which moves have it; the value of every move."""
+"""Required exactness: the root's value; also the set of moves that reach it; the value of every move."""
 
 _ALGORITHMS: tuple[Algorithm, ...] = ("minimax", "alpha_beta", "negascout")
 _ROOTS: tuple[Root, ...] = ("value", "ties", "all")
@@ -41,48 +41,48 @@ _MINIMAX, _, _NEGASCOUT = range(3)
 _VALUE, _TIES, _ = range(3)
 _LOWEST, _HIGHEST = -1.0, 1.0  # bounds of a score: the full window
 _COUNT, _TRIED, _MOVER, _SCOUTING, _FOLLOWS = range(5)
-"""Of a frame: moves listed, searched; who moves; whether the window is null, whether the path is the expected line."""
+"""Columns of a frame: moves listed, moves searched, mover, whether the window is null, whether it is on the expected line."""
 _ALPHA, _BETA, _BEST = range(3)
 _EXPECTED, _KILLER, _SECOND = range(3)
-"""The move of an earlier search's best line, and the last two moves that cut at this ply."""
-_HINTED = 1 << 60  # above any count of cuts
+"""Columns of the hints: the move of the previous principal variation and the two last cutoff moves (killers) of this ply."""
+_HINTED = 1 << 60  # above any history score
 _NODES, _LEAVES, _OPEN, _PLY = range(4)
 _NO_MOVE = -1
 
 
 class _Plan(NamedTuple):
-    """What `_run` is to do; numbers, as compiled code wants them."""
+    """Parameters of `_run`, as numbers for compiled code."""
 
     depth: int
     """Plies from the root to the horizon."""
     algorithm: int
     root: int
     ordered: int
-    """1: moves that cut before come first; 0: the order of `legal_actions`."""
+    """1: earlier cutoff moves first; 0: the order of `legal_actions`."""
     estimated: int
-    """1: `games.core.estimate` at the horizon; 0: nothing."""
+    """1: `games.core.estimate` at the horizon; 0: zero."""
 
 
 class _Tree(NamedTuple):
-    """The path being searched, a frame for each ply, and what was learnt. D deepest horizon, row 0 is the root.
+    """Path being searched, one frame per ply, and move-ordering statistics. D: deepest horizon; row 0 is the root.
 
-    Few arrays, for each costs every call from compiled code the time to pass its description.
+    Few arrays, because compiled code passes the descriptor of each array in every call.
     """
 
     stack: np.ndarray  # spec.state_dtype [D + 1, S]
-    listed: np.ndarray  # int16 [D + 1, L], legal actions; those tried stand in front
+    listed: np.ndarray  # int16 [D + 1, L], legal actions, searched ones first
     frames: np.ndarray  # int64 [D + 1, 5], columns _COUNT .. _FOLLOWS
     windows: np.ndarray  # float64 [D + 1, 3], columns _ALPHA, _BETA, _BEST, for the mover
-    hints: np.ndarray  # int16 [D + 1, 3], moves likely to be good, columns _EXPECTED .. _SECOND, padded with _NO_MOVE
-    line: np.ndarray  # int16 [D + 1, D + 1], row p: best line from ply p on, up to _NO_MOVE
-    history: np.ndarray  # int64 [P, A], how much each move has cut
-    values: np.ndarray  # float64 [L], of the root's moves, as listed
+    hints: np.ndarray  # int16 [D + 1, 3], promising moves, columns _EXPECTED .. _SECOND, padded with _NO_MOVE
+    line: np.ndarray  # int16 [D + 1, D + 1], row p: principal variation from ply p, terminated by _NO_MOVE
+    history: np.ndarray  # int64 [P, A], history heuristic
+    values: np.ndarray  # float64 [L], values of the root's moves, as listed
     scores: np.ndarray  # float32 [P]
     tally: np.ndarray  # int64 [4], entries _NODES .. _PLY
 
 
 class MinimaxSearch:
-    """One position, searched to one depth after another: see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
+    """Minimax search; see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class MinimaxSearch:
         ordered: bool = True,
         estimated: bool = True,
     ) -> None:
-        """Make room for searches from a copy of `state`.
+        """Allocate searches from a copy of `state`.
 
         Args:
             game: The rules, of a game of two players with perfect information.
-            state: A position in which the game goes on.
-            deepest: The largest depth that will be asked for.
-            algorithm: What is skipped.
-            root: What must be exact.
-            ordered: Whether moves that cut before come first, rather than as `legal_actions` has them.
-            estimated: Whether `games.core.estimate` counts at the horizon, rather than nothing.
+            state: A position that is not over.
+            deepest: Maximum depth of later searches.
+            algorithm: Pruning algorithm.
+            root: Required exactness at the root.
+            ordered: Whether earlier cutoff moves come first, instead of the order of `legal_actions`.
+            estimated: Whether positions at the horizon have the value of `games.core.estimate`, instead of 0.
         """
         self._game = game
         self._tree = _tree_for(game, state, deepest)
@@ -112,31 +112,31 @@ class MinimaxSearch:
 
     @property
     def nodes(self) -> int:
-        """Positions looked at, the root among them; one that is looked at again counts again."""
+        """Number of visited positions, including the root; repeated visits count."""
         return int(self._tree.tally[_NODES])
 
     @property
     def leaves(self) -> int:
-        """Those among the positions that are finished or lie at the horizon."""
+        """Number of visited positions that are terminal or at the horizon."""
         return int(self._tree.tally[_LEAVES])
 
     @property
     def exhausted(self) -> bool:
-        """Whether the game had ended in all leaves of this depth."""
+        """Whether all leaves at this depth are terminal."""
         return bool(self._tree.tally[_OPEN] == 0)
 
     @property
     def line(self) -> list[int]:
-        """The best line of play found at this depth, as far as it is known."""
+        """Principal variation found at this depth, as far as known."""
         line: list[int] = self._tree.line[0].tolist()
         return line[: line.index(_NO_MOVE)] if _NO_MOVE in line else line
 
     def begin(self, depth: int, order: np.ndarray | None) -> None:
-        """Prepare a search; what an earlier one learnt of good moves stays.
+        """Prepare a search; move-ordering statistics of earlier searches are kept.
 
         Args:
             depth: Plies, 1 to `deepest`.
-            order: The root's moves (int16 [n]) in the order in which they are to be tried; None: ascending.
+            order: The root's moves (int16 [n]) in search order; None: ascending.
         """
         tree = self._tree
         moves = np.array(legal(self._game, tree.stack[0]), dtype=np.int16) if order is None else order
@@ -149,18 +149,18 @@ class MinimaxSearch:
         self._plan = self._plan._replace(depth=depth)
 
     def run(self, quota: int) -> bool:
-        """Look at `quota` more positions, or a few more; return whether this depth is complete."""
+        """Visit at least `quota` more positions; return whether this depth is complete."""
         return bool(_run(self._game, self._tree, self._plan, quota))
 
     def found(self) -> SearchedMoves:
-        """Return the root's moves searched so far, in the order in which they were tried."""
+        """Return the root's moves searched so far, in search order."""
         tried = self._tree.frames[0, _TRIED]
         values = self._tree.values[:tried] + 0.0  # no negative zero
         return SearchedMoves(self._tree.listed[0, :tried].copy(), values, self.nodes)
 
 
 def _tree_for(game: Game, state: State, depth: int) -> _Tree:
-    """Return room for searches at most `depth` plies deep from a copy of `state`."""
+    """Allocate a tree for searches up to `depth` plies from a copy of `state`."""
     spec, rows = game.spec(), depth + 1
     stack = np.zeros((rows, spec.state_size), dtype=spec.state_dtype)
     stack[0] = state
@@ -180,13 +180,13 @@ def _tree_for(game: Game, state: State, depth: int) -> _Tree:
 
 @lean
 def _run(game: Game, tree: _Tree, plan: _Plan, quota: int) -> bool:
-    """Search on until about `quota` more positions have been looked at; return whether the search is complete.
+    """Continue until about `quota` more positions are visited; return whether the search is complete.
 
     Args:
         game: The rules.
-        tree: As `MinimaxSearch.begin` left it, or an earlier call with the same plan.
-        plan: Its depth is within the room of the tree and at least 1.
-        quota: Exceeded by the leaves of one position at most.
+        tree: State left by `MinimaxSearch.begin` or by an earlier call with the same plan.
+        plan: Parameters; the depth is at least 1 and within the capacity of the tree.
+        quota: Number of positions, exceeded by at most the leaves of one position.
     """
     ply = tree.tally[_PLY]
     stop_at = tree.tally[_NODES] + quota
@@ -216,7 +216,7 @@ def _run(game: Game, tree: _Tree, plan: _Plan, quota: int) -> bool:
 
 @lean
 def _has_more(tree: _Tree, plan: _Plan, ply: int) -> bool:
-    """Return whether a frame has moves left that may matter."""
+    """Return whether a frame has relevant moves left."""
     if tree.frames[ply, _TRIED] == tree.frames[ply, _COUNT]:
         return False
     every = ply == 0 and plan.root != _VALUE
@@ -225,14 +225,14 @@ def _has_more(tree: _Tree, plan: _Plan, ply: int) -> bool:
 
 @lean
 def _returned(tree: _Tree, ply: int) -> float:
-    """Return what the frame below `ply` found, for the mover of `ply`."""
+    """Return the value of the child frame, for the mover of `ply`."""
     value: float = tree.windows[ply + 1, _BEST]
     return value if tree.frames[ply, _MOVER] == tree.frames[ply + 1, _MOVER] else -value
 
 
 @lean
 def _descend(game: Game, tree: _Tree, plan: _Plan, ply: int) -> bool:
-    """Play the next move of a frame; return whether the frame below has to be searched or has its value already."""
+    """Play the next move of a frame; return whether the child frame needs a search, rather than having its value."""
     stack, child = tree.stack, ply + 1
     if plan.ordered == 1 and ply > 0:
         _bring_forward(tree, ply)
@@ -255,9 +255,9 @@ def _descend(game: Game, tree: _Tree, plan: _Plan, ply: int) -> bool:
 
 @lean
 def _enter(game: Game, tree: _Tree, plan: _Plan, ply: int, low: float, high: float) -> bool:
-    """Open the frame below `ply` with a window for the mover of `ply`; return whether it has to be searched.
+    """Open the child frame with a window for the mover of `ply`; return whether it needs a search.
 
-    One whose moves all lead to the horizon is done at once.
+    A child one ply above the horizon is evaluated at once.
     """
     child = ply + 1
     mover = core.to_move(game, tree.stack[child])
@@ -281,7 +281,7 @@ def _enter(game: Game, tree: _Tree, plan: _Plan, ply: int, low: float, high: flo
 
 @lean
 def _best_leaf(game: Game, tree: _Tree, plan: _Plan, ply: int, high: float) -> float:
-    """Return the value of a position all of whose moves lead to the horizon, for its mover; `high` or more is enough."""
+    """Return the value of a position one ply above the horizon for its mover; stops at `high` or more."""
     stack, listed, mover = tree.stack, tree.listed[ply], tree.frames[ply, _MOVER]
     best, looked_at = -np.inf, 0
     for i in range(tree.frames[ply, _COUNT]):
@@ -301,7 +301,7 @@ def _best_leaf(game: Game, tree: _Tree, plan: _Plan, ply: int, high: float) -> f
 
 @lean
 def _leaf_value(game: Game, tree: _Tree, plan: _Plan, ply: int, viewer: int) -> float:
-    """Return what a finished position or one at the horizon is worth to `viewer`."""
+    """Return the value of a terminal position or one at the horizon for `viewer`."""
     tree.tally[_LEAVES] += 1
     if core.is_over(game, tree.stack[ply]):
         core.scores(game, tree.stack[ply], tree.scores)
@@ -315,7 +315,7 @@ def _leaf_value(game: Game, tree: _Tree, plan: _Plan, ply: int, viewer: int) -> 
 
 @lean
 def _absorb(tree: _Tree, plan: _Plan, ply: int, value: float) -> None:
-    """Take the value of the move tried last, for the mover of `ply`, into the frame."""
+    """Back up the value of the last move, for the mover of `ply`, into the frame."""
     action = tree.listed[ply, tree.frames[ply, _TRIED]]
     if ply == 0:
         tree.values[tree.frames[0, _TRIED]] = value
@@ -328,7 +328,7 @@ def _absorb(tree: _Tree, plan: _Plan, ply: int, value: float) -> None:
         if ply > 0 or plan.root == _VALUE:
             tree.windows[ply, _ALPHA] = max(value, tree.windows[ply, _ALPHA])
         elif plan.root == _TIES:
-            # a move as good as the best is above this bound, so its value comes back exact
+            # a move equal to the best exceeds this bound, so its value is exact
             tree.windows[ply, _ALPHA] = max(np.nextafter(value, -np.inf), tree.windows[ply, _ALPHA])
     if value >= tree.windows[ply, _BETA] and plan.ordered == 1:
         _remember_cut(tree, plan, ply, action)
@@ -336,7 +336,7 @@ def _absorb(tree: _Tree, plan: _Plan, ply: int, value: float) -> None:
 
 @lean
 def _extend_line(tree: _Tree, ply: int, action: int) -> None:
-    """Note that the best line of a frame begins with `action`."""
+    """Store `action` and the child's line as the principal variation of a frame."""
     tree.line[ply, ply] = action
     for i in range(ply + 1, tree.line.shape[1]):
         tree.line[ply, i] = tree.line[ply + 1, i]
@@ -346,7 +346,7 @@ def _extend_line(tree: _Tree, ply: int, action: int) -> None:
 
 @lean
 def _remember_cut(tree: _Tree, plan: _Plan, ply: int, action: int) -> None:
-    """Note that `action` cut: it may also do so in other positions of this ply, and in others of this player."""
+    """Record `action` as a killer move of this ply and in the history of its player."""
     if tree.hints[ply, _KILLER] != action:
         tree.hints[ply, _SECOND] = tree.hints[ply, _KILLER]
         tree.hints[ply, _KILLER] = action
@@ -356,7 +356,7 @@ def _remember_cut(tree: _Tree, plan: _Plan, ply: int, action: int) -> None:
 
 @lean
 def _bring_forward(tree: _Tree, ply: int) -> None:
-    """Exchange the next move of a frame for the most promising of those left."""
+    """Swap the most promising remaining move of a frame into the next place."""
     listed, hints, cuts = tree.listed[ply], tree.hints[ply], tree.history[tree.frames[ply, _MOVER]]
     first = tree.frames[ply, _TRIED]
     chosen, most = first, np.int64(-1)

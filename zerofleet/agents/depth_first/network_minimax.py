@@ -1,10 +1,10 @@
-"""Alpha-beta search with a network's values: at the horizon, and to try the moves first that look best.
+"""Alpha-beta search with network values, at the horizon and for move ordering.
 
-The children of a position are evaluated together: they are the leaves if they lie at the horizon, and else their values order
-the moves. Their own children go into the same batch, as far as it holds them: the way to the network is what takes time.
-Finished positions count their scores, and a network is never as sure as those. What was evaluated is remembered for the move.
+The children of a position are evaluated together: at the horizon they are the leaves, elsewhere their values order the moves.
+Their own children join the same batch while there is room, since latency per request dominates. Terminal positions have
+their scores; network values are clipped below those of proven results. Evaluations are cached for the current move.
 
-The recursion is a chain of generators that stop before each batch, so that a search can be interrupted.
+The recursion is a chain of generators that yield before each batch, so that a search can be interrupted.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ from zerofleet.evaluators.base import LeafBatch, ModelVersion
 
 __all__ = ["NetworkSearch"]
 
-_SUREST = 1.0 - 1e-6  # of a network; a proven win is worth 1
+_SUREST = 1.0 - 1e-6  # bound of network values; a proven win is worth 1
 _LOWEST, _HIGHEST = -1.0, 1.0
 _PADDING = -1
-_MOST_ROWS = 256  # of a batch; some will not be needed, but a network takes little longer for many than for a few
+_MOST_ROWS = 256  # per batch; some rows are speculative, but large batches take little longer than small ones
 
 
 class _Children(NamedTuple):
-    """What follows a position. N moves."""
+    """Successors of a position. N moves."""
 
     actions: np.ndarray  # int16 [N], ascending
     states: np.ndarray  # spec.state_dtype [N, S]
     over: np.ndarray  # bool [N]
     same: np.ndarray  # bool [N], whether the same player moves again
-    values: np.ndarray  # float64 [N], for the player who moves to them; nan where nobody has asked the network
+    values: np.ndarray  # float64 [N], for the player who moves to them; nan if not yet evaluated
     states_packed: np.ndarray  # uint8 [N, packed_bytes], for the player to move there
     legal: np.ndarray  # int16 [N, L], padded with -1
 
 
 @dataclass(slots=True)
 class _Root:
-    """The depth that is being searched."""
+    """Root of the depth being searched."""
 
     depth: int
-    actions: np.ndarray  # int16 [n], in the order in which they are tried
+    actions: np.ndarray  # int16 [n], in search order
     values: list[float]
 
 
 class NetworkSearch:
-    """One position, searched to one depth after another: see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
+    """Alpha-beta search with a network; see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
 
     def __init__(self, game: Game, state: State, evaluate: Evaluate, *, version: ModelVersion, ordered: bool = True) -> None:
-        """Begin with a copy of `state`.
+        """Create a search from a copy of `state`.
 
         Args:
             game: The rules, of a game of two players with perfect information.
-            state: A position in which the game goes on.
-            evaluate: Who evaluates.
-            version: The model to ask.
-            ordered: Whether the best-looking moves are tried first, rather than as `legal_actions` has them.
+            state: A position that is not over.
+            evaluate: Evaluator.
+            version: Model version.
+            ordered: Whether moves are searched by descending value, instead of the order of `legal_actions`.
         """
         self._game = game
         self._state = state.copy()
@@ -75,13 +75,13 @@ class NetworkSearch:
         self._steps: Generator[None] = self._search_root(None)
         self._open = 0
         self.nodes = 1
-        """Positions that followed one that was searched, and the root."""
+        """Number of successors of searched positions, plus the root."""
         self.evaluated = 0
-        """Positions that the network was asked about."""
+        """Number of positions evaluated by the network."""
 
     @property
     def exhausted(self) -> bool:
-        """Whether the game had ended in all leaves of this depth."""
+        """Whether all leaves at this depth are terminal."""
         return self._open == 0
 
     def begin(self, depth: int, order: np.ndarray | None) -> None:
@@ -91,20 +91,20 @@ class NetworkSearch:
         self._steps = self._search_root(order)
 
     def run(self, quota: int) -> bool:
-        """Look at `quota` more positions, or a few more; return whether this depth is complete.
+        """Visit at least `quota` more positions; return whether this depth is complete.
 
-        Raises what the evaluator raises.
+        Propagates the evaluator's exceptions.
         """
         stop_at = self.nodes + quota
         return all(self.nodes < stop_at for _ in self._steps)
 
     def found(self) -> SearchedMoves:
-        """Return the root's moves searched so far, in the order in which they were tried."""
+        """Return the root's moves searched so far, in search order."""
         values = np.array(self._root.values) + 0.0  # no negative zero
         return SearchedMoves(self._root.actions[: len(values)], values, self.nodes)
 
     def _search_root(self, order: np.ndarray | None) -> Generator[None]:
-        """Give every move of the root its value if it is among the best, else a bound."""
+        """Compute the exact values of the root's best moves, and bounds of the others."""
         root = self._root
         children = yield from self._expand(self._state, root.depth)
         places = self._order(children) if order is None else np.searchsorted(children.actions, order)
@@ -113,7 +113,7 @@ class NetworkSearch:
         for place in places:
             value = yield from self._value(children, int(place), root.depth - 1, alpha, _HIGHEST)
             root.values.append(value)
-            alpha = max(alpha, float(np.nextafter(value, -np.inf)))  # the values of equally good moves come back exact
+            alpha = max(alpha, float(np.nextafter(value, -np.inf)))  # values of tied moves stay exact
 
     def _search(self, state: State, plies: int, alpha: float, beta: float) -> Generator[None, None, float]:
         """Return the value of a position for its mover, `plies` from the horizon; between alpha and beta it is exact."""
@@ -137,13 +137,13 @@ class NetworkSearch:
         return -(yield from self._search(children.states[place], plies, -beta, -alpha))
 
     def _order(self, children: _Children) -> np.ndarray:
-        """Return the places of the moves in the order in which they are tried."""
+        """Return the indices of the moves in search order."""
         if not self._ordered:
             return np.arange(len(children.actions))
         return np.argsort(-children.values, kind="stable")
 
     def _expand(self, state: State, plies: int) -> Generator[None, None, _Children]:
-        """Return what follows a position, with the values that a search `plies` from the horizon needs."""
+        """Return the successors of a position, with the values that a search `plies` from the horizon needs."""
         children = self._follow(state)
         self.nodes += len(children.actions)
         waiting = self._waiting(children, plies)
@@ -153,7 +153,7 @@ class NetworkSearch:
         return children
 
     def _waiting(self, children: _Children, plies: int) -> list[_Children]:
-        """Return the families to ask about: the children, and those of as many children as fit into a batch, best first."""
+        """Return the families to evaluate: the children, and the families of the best children that fit into a batch."""
         families = [children] if self._ordered or plies == 1 else []
         if plies == 2 or (plies > 2 and self._ordered):
             rows = len(children.actions)
@@ -167,7 +167,7 @@ class NetworkSearch:
         return [family for family in families if np.isnan(family.values).any()]
 
     def _ask(self, families: list[_Children]) -> None:
-        """Ask the network about all positions without a value, in one batch."""
+        """Evaluate all positions without a value in one batch."""
         places = [np.flatnonzero(np.isnan(family.values)) for family in families]
         batch = LeafBatch(
             np.concatenate([family.states_packed[where] for family, where in zip(families, places, strict=True)]),
@@ -181,7 +181,7 @@ class NetworkSearch:
             family.values[where] = np.clip(values, -_SUREST, _SUREST)
 
     def _follow(self, state: State) -> _Children:
-        """Return what follows a position, with the values known so far."""
+        """Return the successors of a position, with the values known so far."""
         key = int(core.key(self._game, state))
         if key not in self._known:
             self._known[key] = _children_of(self._game, state)
@@ -189,7 +189,7 @@ class NetworkSearch:
 
 
 def _children_of(game: Game, state: State) -> _Children:
-    """Return what follows a position, with the values of finished games."""
+    """Return the successors of a position, with the values of terminal ones."""
     spec = game.spec()
     actions = np.empty(spec.max_legal, dtype=np.int16)
     actions = actions[: core.legal_actions(game, state, actions)]
@@ -209,7 +209,7 @@ def _children_of(game: Game, state: State) -> _Children:
 
 @lean
 def _write_children(game: Game, state: State, children: _Children, scores: np.ndarray) -> None:
-    """Fill in what the rules say; `scores` (float32 [P]) is room."""
+    """Fill in all fields that follow from the rules; `scores` (float32 [P]) is scratch."""
     mover = core.to_move(game, state)
     for i in range(children.actions.shape[0]):
         child = children.states[i]

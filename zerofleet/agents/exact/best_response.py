@@ -1,8 +1,8 @@
-"""The best answer to a player whose habits are known: `best_response:tic_tac_toe_rules`.
+"""Exact best response to a known policy: `best_response:tic_tac_toe_rules`.
 
-A perfect player fears a perfect opponent; this one knows whom it meets. It takes the move with the highest expected score
-if the opponent goes on drawing its moves from its own policy: expectimax, every position remembered. So it says how much
-can be gained at most from that opponent, which is the yardstick of whoever learns against it.
+A perfect player assumes a perfect opponent; this one plays against a given policy. It maximises the expected score over the
+opponent's move distribution: expectimax with memoisation. Its score is the maximum that can be gained from that opponent,
+hence the upper bound for any agent trained against it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["MAX_POSITIONS", "BestResponseAgent", "from_spelling"]
 
 MAX_POSITIONS = 200_000
-"""What the agent remembers at most; tic-tac-toe has 5,478 positions. One costs some 20 microseconds."""
+"""Maximal number of memoised positions; tic-tac-toe has 5,478. Each takes about 20 microseconds."""
 
-_EQUAL = 1e-12  # sums of the same probabilities in another order differ by less
+_EQUAL = 1e-12  # exceeds the rounding between sums of the same probabilities in another order
 
 
 class BestResponseAgent:
-    """Plays against one opponent; among equally good moves each is as likely."""
+    """Plays the best response to one opponent; ties are broken uniformly."""
 
     def __init__(self, game: Game, opponent: Agent, *, max_positions: int = MAX_POSITIONS) -> None:
-        """Take a game for two with perfect information and the opponent.
+        """Create the agent for a game of two players with perfect information.
 
-        Raises `InvalidRequest` if the opponent cannot say how likely its moves are.
+        Raises `InvalidRequest` for another game or an opponent that is not a `PolicyAgent`.
         """
         self.name = f"best_response:{opponent.name}"
         require_duel(self.name, game)
         if not isinstance(opponent, PolicyAgent):
             raise InvalidRequest(
-                f"{opponent.name} does not say how likely its moves are, so nobody knows the best response to it"
+                f"{opponent.name} has no known move probabilities; best_response needs an agent that has, such as random"
             )
         self._opponent = opponent
         self._max_positions = max_positions
@@ -57,12 +57,12 @@ class BestResponseAgent:
         return Choice(actions[int(rng.choice(best))], nodes, float(values.max()))
 
     def _value(self, game: Game, state: State, player: int) -> float:
-        """Return the expected score of `player`, who responds."""
+        """Return the expected score of `player`, the responder."""
         place = (int(core.key(game, state)), player)
         if place not in self._known:
             if len(self._known) >= self._max_positions:
                 raise InvalidRequest(
-                    f"{self.name}: {game} has more than {self._max_positions:,} positions that matter; take a smaller game"
+                    f"{self.name}: {game} has more than {self._max_positions:,} relevant positions; use a smaller game"
                 )
             self._known[place] = self._searched(game, state, player)
         return self._known[place]
@@ -77,10 +77,10 @@ class BestResponseAgent:
 
 
 def from_spelling(spelling: Spelling, game: Game, make_opponent: Callable[[str], Agent]) -> BestResponseAgent:
-    """Return the agent written `best_response:AGENT`; `make_opponent` makes the opponent from its name."""
+    """Return the agent written `best_response:AGENT`; `make_opponent` creates the opponent by name."""
     spelling.refuse_options()
     if not spelling.argument:
-        raise InvalidRequest("best_response needs the agent to be answered, such as best_response:tic_tac_toe_rules")
+        raise InvalidRequest("best_response needs an opponent, such as best_response:tic_tac_toe_rules")
     return BestResponseAgent(game, make_opponent(spelling.argument))
 
 

@@ -1,11 +1,11 @@
-"""Agents that solve the game: any game small enough to remember every position that matters, and Connect Four on 6 x 7.
+"""Perfect players: for games small enough to store every relevant position, and for Connect Four on 6 x 7.
 
-`PerfectAgent` searches positions to the end once and remembers them by their key. A position that is won for the player to
-move is not searched further, which leaves parts of the game unknown until somebody goes there.
+`PerfectAgent` solves positions by search to the end and stores their values by key. Once a winning move is found the other
+moves are skipped, so parts of the game stay unsolved until a position there is requested.
 
-`SolverAgent` asks the solver of Connect Four. By default any move that keeps the value (won, drawn or lost) is as good as
-another, as for the agent above: the player who wins does so for sure, not soon. With `prefer=score` it wins as soon and
-loses as late as it can.
+`SolverAgent` uses the Connect Four solver. By default all moves that keep the value (won, drawn or lost) are equally good, as
+for the agent above: wins are certain but not the quickest. With `prefer=score` it wins as early and loses as late as
+possible.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["MAX_POSITIONS", "PerfectAgent", "PerfectOptions", "SolverAgent", "from_spelling"]
 
 MAX_POSITIONS = 1 << 22
-"""What the agent remembers at most, some 100 MB."""
+"""Maximal number of stored positions, about 100 MB."""
 
 _FIRST_POSITIONS = 1 << 14
 _NO_ROOM = np.inf
 
 
 class _Memory(NamedTuple):
-    """Open addressing: a position stands at its key modulo the capacity, or at the next free place."""
+    """Hash table with open addressing and linear probing from the key modulo the capacity."""
 
     keys: np.ndarray  # uint64 [capacity], a power of two
     values: np.ndarray  # float32 [capacity], score of player 0; nan: free
-    room: np.ndarray  # int64 [1], how many more may be stored
+    room: np.ndarray  # int64 [1], remaining number of positions
 
 
 class PerfectAgent:
-    """Chooses among the moves that keep the value of the position with equal chances."""
+    """Chooses uniformly among the moves that keep the value of the position."""
 
     name = "perfect"
 
     def __init__(self, game: Game, *, max_positions: int = MAX_POSITIONS) -> None:
-        """Solve the game from its start; raises `InvalidRequest` if that takes more than `max_positions`."""
+        """Solve the game from its start; raises `InvalidRequest` above `max_positions`."""
         require_duel(self.name, game)
         self._game = game
         self._max_positions = max_positions
@@ -58,7 +58,7 @@ class PerfectAgent:
         self._memory = _empty_memory(self._positions)
         self._lock = threading.Lock()
         self.value = float(self.analyse(new_state(game)).values.max())
-        """Score of player 0 from the start if both play perfectly."""
+        """Score of player 0 from the start under perfect play."""
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
@@ -71,7 +71,7 @@ class PerfectAgent:
         return _evenly(searched.values == searched.values.max())
 
     def analyse(self, state: State) -> SearchedMoves:
-        """Return every legal move with its true value; raises `InvalidRequest` if the memory does not suffice."""
+        """Return every legal move with its exact value; raises `InvalidRequest` if the memory does not suffice."""
         with self._lock:
             while (searched := self._searched(state)) is None:
                 self._grow()
@@ -93,28 +93,28 @@ class PerfectAgent:
         return SearchedMoves(np.array(actions, dtype=np.int16), values, int(scratch.nodes[0]))
 
     def _grow(self) -> None:
-        """Begin anew with twice the room."""
+        """Restart with an empty memory of twice the size."""
         if self._positions == self._max_positions:
             raise InvalidRequest(
-                f"{self._game} has too many positions to be played perfectly: more than {self._max_positions} of them matter; "
-                "take alpha_beta:DEPTH, such as alpha_beta:5"
+                f"{self._game} is too large for perfect play: more than {self._max_positions} relevant positions; "
+                "use alpha_beta:DEPTH, such as alpha_beta:5"
             )
         self._positions = min(2 * self._positions, self._max_positions)
         self._memory = _empty_memory(self._positions)
 
 
 class PerfectOptions(AgentOptions):
-    """How `perfect` is written."""
+    """Options of `perfect`."""
 
     prefer: Literal["value", "score"] = "value"
-    """`value`: any move that keeps the value; `score`: only the soonest wins and the latest losses. For Connect Four."""
+    """`value`: all moves that keep the value; `score`: only the earliest wins and the latest losses, Connect Four only."""
 
 
 class SolverAgent:
-    """Plays Connect Four perfectly, on boards that fit the solver; among equally good moves each is as likely."""
+    """Plays Connect Four perfectly, on boards that fit the solver; ties are broken uniformly."""
 
     def __init__(self, game: ConnectFour, *, prefer: Literal["value", "score"] = "value") -> None:
-        """Take a board of at most 64 bits; raises `InvalidRequest`. Positions too hard to solve are refused by `choose`."""
+        """Create the agent for a board of at most 64 bits; raises `InvalidRequest`, as does `choose` for hard positions."""
         self.name = "perfect" if prefer == "value" else f"perfect,prefer={prefer}"
         solver = Solver(game, book=shipped_book(game))
         self._ask = solver.best if prefer == "score" else solver.keeping
@@ -138,13 +138,13 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     if options.prefer != "value":
         raise InvalidRequest(
             f"{str(spelling)!r} is for Connect Four on boards of at most 64 bits; write perfect, "
-            f"which knows {game.spec().name} as won, drawn or lost"
+            f"which solves {game.spec().name} to win, draw or loss"
         )
     return PerfectAgent(game)
 
 
 def _evenly(good: np.ndarray) -> np.ndarray:
-    """Return equal probabilities, float64 [n], for the moves that are `good` (bool [n])."""
+    """Return a uniform distribution, float64 [n], over the moves that are `good` (bool [n])."""
     return good / np.count_nonzero(good)
 
 
@@ -180,7 +180,7 @@ def _solve(game: Game, scratch: Scratch, memory: _Memory, ply: int) -> float:
     if memory.room[0] == 0:
         return _NO_ROOM
     memory.room[0] -= 1
-    place = _place(memory, key)  # the search below may have taken the place found before
+    place = _place(memory, key)  # recursive calls may have filled the place found above
     memory.keys[place] = key
     memory.values[place] = sign * best
     return sign * best
@@ -188,7 +188,7 @@ def _solve(game: Game, scratch: Scratch, memory: _Memory, ply: int) -> float:
 
 @lean
 def _place(memory: _Memory, key: np.uint64) -> int:
-    """Return where a key is stored, or the free place where it belongs; half of all places are always free."""
+    """Return the place of a key, or the free place for it; at least half of all places are free."""
     last: int = memory.keys.shape[0] - 1
     place = int(key) & last
     while not np.isnan(memory.values[place]) and memory.keys[place] != key:

@@ -1,1 +1,1 @@
-"""Agents that ask a network."""
+"""Agents that evaluate positions with a network."""

@@ -1,16 +1,16 @@
-"""The agent `mcts`: the search of self-play with a model, with a budget of its own.
+"""The agent `mcts`: the self-play search with a model and its own budget.
 
     mcts:400,model=7       400 simulations a move, as `model:7` in a match with `--simulations 400`
-    mcts:200ms,model=7     as many as 200 ms allow; mcts:200ms,model=7,leaves=8 asks the model about 8 positions at once
+    mcts:200ms,model=7     as many as 200 ms allow; mcts:200ms,model=7,leaves=8 evaluates 8 positions per request
 
-So one ladder can hold a model at several budgets. The search is `zerofleet.search.search_state` with the settings of matches:
-PUCT without noise, the most visited move, a tree for each move. Where something is hidden, each simulation has a deal of its
-own.
+One ladder can thus hold a model at several budgets. The search is `zerofleet.search.search_state` with the settings of
+matches: PUCT without noise, the most visited move, a new tree for each move. Where information is hidden, each simulation
+searches its own determinisation.
 
-A budget of time ends the search between two evaluations, nearest to the limit, with the tree as it stands then, after the
-first evaluation at the earliest.
-What the rules decide is searched without asking the model, so simulations are limited to 500 a millisecond as well: a
-decided position does not keep the agent beyond its time. An only move is played at once.
+A time budget stops the search between two evaluations, at the one nearest to the limit and after the first at the earliest;
+the tree at that point decides.
+Terminal positions need no evaluation, so simulations are also limited to 500 per millisecond: a decided position does not
+exceed the time budget. A single legal move is played at once.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from zerofleet.search.block import LAST_SEED
 __all__ = ["MOST_SIMULATIONS", "MctsAgent", "MctsOptions", "from_spelling"]
 
 MOST_SIMULATIONS = 100_000
-"""Of one move, as `SearchSettings` has it."""
-_SIMULATIONS_A_MS = 500  # faster than any network answers, slower than the rules alone
+"""Limit per move, as in `SearchSettings`."""
+_SIMULATIONS_A_MS = 500  # faster than any network, slower than the rules alone
 
 
 class MctsOptions(AgentOptions):
@@ -46,37 +46,35 @@ class MctsOptions(AgentOptions):
     model: int = Field(default=0, ge=1)
     """Version of the model."""
     leaves: int = Field(default=1, ge=1, le=64)
-    """Positions evaluated together, with virtual loss: more simulations in the same time, each a little less well chosen."""
+    """Positions evaluated together, with virtual loss: more simulations in the same time, each slightly less well chosen."""
 
 
 class _Clock:
-    """Ends a search nearest to the limit, if each step takes as long as the one before."""
+    """Deadline of a search: stops at the step nearest to the limit, if each step takes as long as the previous one."""
 
     def __init__(self, limit_s: float) -> None:
         self._stepped_s = time.perf_counter()
         self._ends_s = self._stepped_s + limit_s
 
     def is_time_up(self) -> bool:
-        """Return whether another step would end further from the limit than the search stands now."""
+        """Return whether another step would end further from the limit than stopping now."""
         now_s, before_s = time.perf_counter(), self._stepped_s
         self._stepped_s = now_s
         return now_s + (now_s - before_s) / 2 >= self._ends_s
 
 
 class MctsAgent:
-    """Searches with a model and plays the most visited move, of those the best, of those the first."""
+    """Searches with a model and plays the most visited move; ties go to the higher value, then the lower action."""
 
     def __init__(self, game: Game, budget: Budget, options: MctsOptions, *, evaluate: Evaluate | None) -> None:
-        """Take the game, simulations or milliseconds a move, the model and who evaluates; raises `InvalidRequest`."""
+        """Create the agent; the budget counts simulations or milliseconds a move. Raises `InvalidRequest`."""
         self._budget = budget
         self._version = ModelVersion(options.model)
         self.name = canonical_name("mcts", str(budget), options)
         if evaluate is None:
-            raise InvalidRequest(f"{self.name} asks a model, and there is none here")
+            raise InvalidRequest(f"{self.name} needs a model, but none is available")
         if options.leaves > 1 and game.spec().information != "perfect":
-            raise InvalidRequest(
-                f"{self.name}: where something is hidden, positions are evaluated one by one; leave out leaves"
-            )
+            raise InvalidRequest(f"{self.name}: leaves needs a game with perfect information; leave out leaves")
         self._evaluate = evaluate
         self._leaves = options.leaves
         self._simulations = budget.amount
@@ -84,7 +82,7 @@ class MctsAgent:
             self._simulations = min(budget.amount * _SIMULATIONS_A_MS, MOST_SIMULATIONS)
             self._warm_up(game)
         elif budget.amount > MOST_SIMULATIONS:
-            raise InvalidRequest(f"{self.name} is out of range; there may be 1 to {MOST_SIMULATIONS:,} simulations")
+            raise InvalidRequest(f"{self.name} is out of range; want 1 to {MOST_SIMULATIONS:,} simulations")
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`. Raises what the evaluator raises."""
@@ -103,7 +101,7 @@ class MctsAgent:
         return SearchSettings.for_match(game.spec(), simulations).model_copy(update={"leaves_per_game": self._leaves})
 
     def _warm_up(self, game: Game) -> None:
-        """Compile, or load, what a move needs: the first one has its time for itself. No model is asked."""
+        """Compile or load the search, so that the first move has its full time. No model is used."""
 
         def uniform(batch: LeafBatch, version: ModelVersion) -> Evaluation:
             policy, value, heads = uniform_answer(batch, game.spec())
@@ -125,7 +123,7 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 def _choice(analysis: RootAnalysis) -> Choice:
-    """Return the move of a search that is done or was broken off."""
+    """Return the move of a completed or interrupted search."""
     action = analysis.best_action
     value = float(analysis.values[analysis.actions == action][0])
     return Choice(action, int(analysis.visits.sum()), float(analysis.value[analysis.to_move]) if np.isnan(value) else value)

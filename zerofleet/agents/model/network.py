@@ -1,13 +1,13 @@
 """The agent `network`: a model without search, by its policy or by its values.
 
-    network,model=7                      the move the policy finds likeliest
-    network,model=7,by=value             the move to the position the model values most; one that ends the game by the rules
-    network,model=7,by=value,temperature=0.1      drawn by softmax of the values
-    network,model=7,epsilon=0.05         any move, one time in twenty
+    network,model=7                      the move of highest policy
+    network,model=7,by=value             the move to the position of highest value; finished games count their scores
+    network,model=7,by=value,temperature=0.1      sampled by softmax of the values
+    network,model=7,epsilon=0.05         a random move with probability 0.05
 
-`by=value` looks one ply ahead: all positions that a move leads to are evaluated in one batch. Values count from 0 to 1 in its
-softmax, (value + 1) / 2, so that temperatures mean what they do where values are chances to win (Sutton and Barto 2018,
-sections 2.8 and 6.8). By policy, a temperature T takes each probability to the power of 1 / T.
+`by=value` searches one ply: all successor positions are evaluated in one batch. Its softmax maps values to [0, 1] by
+(value + 1) / 2, so that temperatures have the scale of win probabilities (Sutton and Barto 2018, sections 2.8 and 6.8). By
+policy, a temperature T raises each probability to the power 1 / T.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ class NetworkOptions(AgentOptions):
     model: int = Field(default=0, ge=1)
     """Version of the model."""
     by: Literal["policy", "value"] = "policy"
-    """What chooses: the policy, or the values of the positions that the moves lead to."""
+    """Selection criterion: the policy, or the values of the successor positions."""
     temperature: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
-    """0: the best move; more: drawn by softmax, the more evenly the larger."""
+    """Softmax temperature; 0: the best move."""
     epsilon: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Share of moves that are any legal one."""
+    """Probability of a uniformly random legal move."""
 
 
 class _Opinion(NamedTuple):
-    """What the model makes of the n legal moves."""
+    """Evaluation of the n legal moves by the model."""
 
-    appeal: np.ndarray  # float64 [n], what the best move has most of and softmax exponentiates
-    value: np.ndarray  # float64 [n], what the player to move is to expect of each move
+    appeal: np.ndarray  # float64 [n], logits: maximal for the best move
+    value: np.ndarray  # float64 [n], expected score of the player to move
     positions: int
     """Positions evaluated."""
 
 
 class NetworkAgent:
-    """Plays what a model likes best, or draws by how much it likes each move; equally good moves by lot."""
+    """Plays the move that a model rates highest, or samples by softmax; ties are broken at random."""
 
     def __init__(self, game: Game, options: NetworkOptions, *, evaluate: Evaluate | None) -> None:
-        """Take the game, the options and who evaluates; raises `InvalidRequest` for what cannot be played with."""
+        """Create the agent; raises `InvalidRequest` for a game or options that it does not support."""
         self.name = canonical_name("network", "", options)
         if options.by == "value":
             require_open(self.name, game)
         if evaluate is None:
-            raise InvalidRequest(f"{self.name} asks a model, and there is none here")
+            raise InvalidRequest(f"{self.name} needs a model, but none is available")
         self._options = options
         self._evaluate = evaluate
 
@@ -104,10 +104,10 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 def softmax(appeal: np.ndarray, temperature: float) -> np.ndarray:
-    """Return the share of each of n numbers, float64 [n], in proportion to exp(number / temperature).
+    """Return probabilities proportional to exp(appeal / temperature), float64 [n].
 
-    At temperature 0 the largest share it evenly. The largest is subtracted first, so that nothing overflows however small the
-    temperature; -inf has no share, unless all are.
+    At temperature 0 the maxima share the probability equally. The maximum is subtracted first, so that no temperature
+    overflows; an entry of -inf has probability 0, unless all are -inf.
     """
     peak = appeal.max()
     if np.isneginf(peak):

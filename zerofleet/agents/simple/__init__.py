@@ -1,1 +1,1 @@
-"""Agents that look at most one move ahead."""
+"""Agents that search at most one ply."""

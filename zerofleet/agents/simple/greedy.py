@@ -1,9 +1,9 @@
-"""The agent that takes what looks best at first sight: the benchmark of games whose sheet has a greedy player.
+"""The greedy agent: maximises `games.core.move_value`; the baseline of games whose data sheet has a greedy player.
 
-What looks best is `games.core.move_value`: rows gained in Chinese Checkers, discs turned over in Othello. Of moves that look
-equally good each is as likely as the others, so in a game without that rule the agent plays at random.
+The move value is the rows gained in Chinese Checkers, the discs turned over in Othello. Ties are broken uniformly, so in a
+game without that rule the agent plays at random.
 
-    greedy_games(game, 4000, seed=1).plies.mean()      how long games of greedy players are
+    greedy_games(game, 4000, seed=1).plies.mean()      mean length of games between greedy players
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["GreedyAgent", "GreedyGames", "from_spelling", "greedy_games", "keep_
 
 
 class GreedyAgent:
-    """Chooses among the legal moves of the largest `move_value` with equal chances."""
+    """Chooses uniformly among the legal moves of the largest `move_value`."""
 
     name = "greedy"
 
@@ -40,7 +40,7 @@ class GreedyAgent:
 
 
 def _are_best(game: Game, state: State, actions: np.ndarray) -> np.ndarray:
-    """Return which of the actions have the largest `move_value` (bool, as many)."""
+    """Return a mask of the actions with the largest `move_value`, bool [n]."""
     values = np.array([core.move_value(game, state, int(action)) for action in actions])
     return np.asarray(values == values.max())
 
@@ -54,7 +54,7 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class GreedyGames:
-    """How games went in which every seat was greedy. N games, P players."""
+    """Results of games in which every seat is greedy. N games, P players."""
 
     plies: np.ndarray  # int64 [N]
     scores: np.ndarray  # float32 [N, P], by seat
@@ -65,9 +65,9 @@ def greedy_games(game: Game, count: int, seed: int, *, random_plies: int = 0) ->
 
     Args:
         game: The rules.
-        count: N, how many games.
-        seed: Decides the games; each has random numbers and, where chance decides the start, a start of its own.
-        random_plies: How many plies at the beginning of each game are any legal moves.
+        count: Number of games N.
+        seed: Determines all games; each has its own random numbers and, where chance decides it, its own start.
+        random_plies: Number of uniformly random plies at the beginning of each game.
     """
     spec = game.spec()
     played = GreedyGames(np.empty(count, dtype=np.int64), np.empty((count, spec.num_players), dtype=np.float32))
@@ -83,14 +83,14 @@ def greedy_games(game: Game, count: int, seed: int, *, random_plies: int = 0) ->
 
 @lean
 def _play_out(game: Game, state: State, word: np.ndarray, listed: np.ndarray, random_plies: int) -> int:
-    """Play to the end in place and return how many plies it took.
+    """Play to the end in place and return the number of plies.
 
     Args:
         game: The rules.
-        state: Where the game begins.
-        word: uint64 [1], the random numbers.
-        listed: int16 [L], room for legal actions.
-        random_plies: How many plies are random.
+        state: Start of the game.
+        word: uint64 [1], state of the random generator.
+        listed: int16 [L], scratch for legal actions.
+        random_plies: Number of random plies at the beginning.
     """
     ply = 0
     while not core.is_over(game, state):
@@ -104,7 +104,7 @@ def _play_out(game: Game, state: State, word: np.ndarray, listed: np.ndarray, ra
 
 @lean
 def keep_best(game: Game, state: State, listed: np.ndarray, count: int) -> int:
-    """Move the actions of the largest value to the front of `listed` and return how many they are."""
+    """Move the actions of the largest value to the front of `listed` and return their number."""
     best, kept = -np.inf, 0
     for i in range(count):
         value = core.move_value(game, state, listed[i])

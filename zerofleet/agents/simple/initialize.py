@@ -1,8 +1,8 @@
-"""The agent of first games: any move may come, and one that gains ground is likelier than one that gives it up.
+"""The agent of first games: every move is possible, and moves that gain ground are likelier than moves that lose it.
 
-A move has the weight 4 if `games.core.move_value` is above zero, 2 if it is zero and 1 if it is below; the weights, divided by
-their sum, are the chances. So games end sooner than those of random players and still teach a network hardly any habit: the
-chances are themselves the policy to learn from. Where a game has no such rule all moves are equally likely.
+A move has the weight 4 if `games.core.move_value` is positive, 2 if it is zero and 1 if it is negative; probabilities are
+proportional to the weights. Games thus end sooner than random ones and still teach a network hardly any bias: the
+probabilities are themselves the policy target. In a game without that rule all moves are equally likely.
 
 Source: D. Schulte, "Reinforcement Learning for 3-player Chinese Checkers" (University of Cologne, 2021), section 4.4.
 """
@@ -23,7 +23,7 @@ _BACKWARD, _LEVEL, _FORWARD = 1.0, 2.0, 4.0
 
 
 class InitializeAgent:
-    """Draws a move from the chances that `policy` says."""
+    """Samples a move from `policy`."""
 
     name = "initialize"
 
@@ -56,7 +56,7 @@ def _weigh(game: Game, state: State) -> tuple[np.ndarray, np.ndarray]:
 
 @compiled
 def _list_weights(game: Game, state: State, actions: np.ndarray, weights: np.ndarray) -> int:
-    """Write the legal actions and their weights and return how many there are."""
+    """Write the legal actions and their weights and return their number."""
     count: int = core.legal_actions(game, state, actions)
     for i in range(count):
         value = core.move_value(game, state, actions[i])

@@ -1,4 +1,4 @@
-"""The agent that plays any legal move: the lowest rung of every ladder."""
+"""The uniformly random agent: the lowest rung of every ladder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RandomAgent", "from_spelling"]
 
 
 class RandomAgent:
-    """Chooses among the legal moves with equal chances."""
+    """Chooses uniformly among the legal moves."""
 
     name = "random"
 

@@ -1,10 +1,10 @@
-"""UCT, Monte-Carlo tree search with played-out games for its leaves: the compiled search of the agent `uct`.
+"""UCT, Monte-Carlo tree search with rollouts at its leaves: the compiled search of the agent `uct`.
 
     search = UctSearch(game, state, plan_for(game), seed=1)
-    search.run(1000)                      so many simulations in all; compiled, without the GIL
+    search.run(1000)                      1,000 simulations in total; compiled, without the GIL
     search.root().visits
 
-In a folder of its own, as what is compiled here need not be compiled again when another agent changes.
+A separate package, so that its compiled code stays cached when another agent changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model says of the positions that the moves lead to."""
+"""Afterstates: the successor positions of the legal moves, evaluated by a model."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from zerofleet.evaluators.base import LeafBatch, ModelVersion
 __all__ = ["SUREST", "Afterstates", "afterstates_of", "mover_values"]
 
 SUREST = 1.0 - 1e-6
-"""The most a model is believed: what the rules say is won is worth more."""
+"""Bound of model values: a win by the rules is worth more."""
 _PADDING = -1
 
 
 class Afterstates(NamedTuple):
-    """The positions that n moves lead to."""
+    """Successor positions of n moves."""
 
     actions: np.ndarray  # int16 [n]
-    packed: np.ndarray  # uint8 [n, packed_bytes], as the player sees it who is to move there
+    packed: np.ndarray  # uint8 [n, packed_bytes], from the view of the player to move there
     legal: np.ndarray  # int16 [n, L], padded with -1
-    movers: np.ndarray  # int64 [n], who is to move there
+    movers: np.ndarray  # int64 [n], player to move there
     over: np.ndarray  # bool [n]
-    scores: np.ndarray  # float32 [n, P], where the game is over
+    scores: np.ndarray  # float32 [n, P], set where the game is over
     state: np.ndarray  # spec.state_dtype [S], scratch
 
 
 def mover_values(game: Game, state: State, actions: np.ndarray, evaluate: Evaluate, version: ModelVersion) -> np.ndarray:
-    """Return what each move is worth to the player who makes it, in [-1, 1], float64 [n].
+    """Return the value of each move for the player who makes it, in [-1, 1], float64 [n].
 
-    Finished games count their scores, the others what the model says, all asked in one batch.
+    Terminal positions have their scores, the others the model's values, evaluated in one batch.
 
     Args:
         game: The rules, of a game with perfect information.
-        state: Where the moves are made.
-        actions: Legal ones, [n].
-        evaluate: Who evaluates.
-        version: The model to ask.
+        state: Position before the moves.
+        actions: Legal actions, [n].
+        evaluate: Evaluator; its exceptions propagate.
+        version: Model version.
 
     Raises:
-        ValueError: The model says something that is no number; and what the evaluator raises.
+        ValueError: The model returns a value that is not finite.
     """
     after = afterstates_of(game, state, actions)
     mover = core.to_move(game, state)
@@ -56,13 +56,13 @@ def mover_values(game: Game, state: State, actions: np.ndarray, evaluate: Evalua
         entry = (mover - after.movers[going_on]) % answer.shape[1]  # a model lists the player to move there first
         said = answer[np.arange(len(going_on)), entry].astype(np.float64)
         if not np.isfinite(said).all():
-            raise ValueError(f"model {version} values positions {said.tolist()}; wanted finite numbers")
+            raise ValueError(f"model {version} returned values {said.tolist()}; want finite numbers")
         values[going_on] = np.clip(said, -SUREST, SUREST)
     return values
 
 
 def afterstates_of(game: Game, state: State, actions: np.ndarray) -> Afterstates:
-    """Return where legal `actions` ([n]) lead from `state`."""
+    """Return the successors of `state` after legal `actions` ([n])."""
     spec, count = game.spec(), len(actions)
     after = Afterstates(
         actions=np.asarray(actions, dtype=np.int16),
@@ -79,7 +79,7 @@ def afterstates_of(game: Game, state: State, actions: np.ndarray) -> Afterstates
 
 @lean
 def _write(game: Game, before: State, after: Afterstates) -> None:
-    """Play every action and write down what the rules say of where it leads."""
+    """Play every action and write its successor."""
     for i in range(after.actions.shape[0]):
         copy_state(before, after.state)
         core.play(game, after.state, after.actions[i])

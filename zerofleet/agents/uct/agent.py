@@ -1,9 +1,9 @@
-"""The agent `uct`: Monte-Carlo tree search by UCB1 with played-out games, for every game.
+"""The agent `uct`: Monte-Carlo tree search by UCB1 with rollouts, for every game.
 
     uct:1000                             1,000 simulations a move
-    uct:50ms    uct:20000nodes           so much time, or so many moves played in the simulations
-    uct:1000,model=7,confidence=10       moves begin as if 10 simulations had found what model version 7 says
-    uct:200,rollout=greedy,epsilon=0.2   games are played out by `games.core.move_value`
+    uct:50ms    uct:20000nodes           50 ms, or 20,000 moves played in simulations
+    uct:1000,model=7,confidence=10       priors: the values of model version 7, worth 10 simulations each
+    uct:200,rollout=greedy,epsilon=0.2   rollouts by `games.core.move_value`
 
 Rewards are scores, in [-1, 1], and `c` is C_p on that scale: the formula is mean + c sqrt(2 ln N(v) / N(v')). On rewards in
 [0, 1] the same search has half that C_p. See `zerofleet.agents.uct` for the search and its sources.
@@ -32,9 +32,9 @@ __all__ = ["UctAgent", "UctOptions", "from_spelling", "spend"]
 
 Final = Literal["mean", "visits"]
 
-_SLICE = 1 << 10  # simulations; between two of them an interrupt is heard
-_SLICES = 32  # of a budget of time, at least: the speed changes as the tree grows
-_EQUAL = 1e-9  # means of the same rewards in another order
+_SLICE = 1 << 10  # simulations; signals are handled between slices
+_SLICES = 32  # minimum per time budget: the speed changes as the tree grows
+_EQUAL = 1e-9  # rounding between means of the same rewards in another order
 
 
 class UctOptions(AgentOptions):
@@ -43,40 +43,40 @@ class UctOptions(AgentOptions):
     c: float = Field(default=0.7071, ge=0.0, allow_inf_nan=False)
     """C_p of UCB1 on rewards in [-1, 1]."""
     final: Final = "mean"
-    """What is best in the end: the highest mean, or the most visits."""
+    """Criterion of the final choice: the highest mean, or the most visits."""
     rollout: Literal["random", "greedy"] = "random"
-    """How games are played out: any move, or one of the largest `games.core.move_value`."""
+    """Rollout policy: uniformly random, or a move of the largest `games.core.move_value`."""
     epsilon: float = Field(default=0.1, ge=0.0, le=1.0)
-    """Share of any moves in games played out greedily."""
+    """Probability of a random move in greedy rollouts."""
     max_rollout_plies: int | None = Field(default=None, ge=0)
-    """Plies after which a game is no more played out and counts what the rules estimate."""
+    """Plies after which a rollout is cut off and its position estimated by the rules."""
     model: int | None = Field(default=None, ge=1)
-    """Version of the model that says what moves are worth before they are tried."""
+    """Version of the model whose values are the priors of moves."""
     confidence: float = Field(default=10.0, ge=0.0, allow_inf_nan=False)
-    """How many simulations the model's word counts for."""
+    """Weight of a prior, in simulations."""
 
     @model_validator(mode="after")
     def _nothing_is_said_in_vain(self) -> Self:
         if "confidence" in self.model_fields_set and self.model is None:
-            raise ValueError("confidence is that in a model; say which with model=VERSION")
+            raise ValueError("confidence needs a model; add model=VERSION")
         if "epsilon" in self.model_fields_set and self.rollout != "greedy":
-            raise ValueError("epsilon is a share of greedy games; add rollout=greedy")
+            raise ValueError("epsilon needs greedy rollouts; add rollout=greedy")
         return self
 
 
 class UctAgent:
-    """Searches within a budget and plays the best move, drawn by lot where several are equally good."""
+    """Searches within a budget and plays the best move; ties are broken uniformly."""
 
     def __init__(
         self, game: Game, budget: Budget, options: UctOptions | None = None, *, evaluate: Evaluate | None = None
     ) -> None:
-        """Take the game and the budget; raises `InvalidRequest` for options it cannot play with.
+        """Create the agent; raises `InvalidRequest` for options that it does not support.
 
         Args:
-            game: For any number of players; a model is asked only where all see everything.
+            game: The rules, for any number of players; a model needs perfect information.
             budget: Simulations, nodes (moves played in simulations) or milliseconds a move.
-            options: See there.
-            evaluate: Who evaluates, if a model is asked.
+            options: See `UctOptions`.
+            evaluate: Evaluator, required with `options.model`.
         """
         self._budget = budget
         self._options = options or UctOptions()
@@ -85,14 +85,14 @@ class UctAgent:
         if self._options.model is not None:
             require_open(self.name, game)
             if evaluate is None:
-                raise InvalidRequest(f"{self.name} asks a model, and there is none here; leave out model={self._options.model}")
+                raise InvalidRequest(f"{self.name} needs a model, but none is available; leave out model={self._options.model}")
         if self._options.rollout == "greedy" and not has_rule(type(game), "move_value"):
-            raise InvalidRequest(f"{self.name}: {game.spec().name} has no greedy moves; leave out rollout=greedy")
+            raise InvalidRequest(f"{self.name}: {game.spec().name} has no rule move_value; leave out rollout=greedy")
         if budget.unit == "ms":
             self._warm_up(game, new_state(game))
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
-        """See `zerofleet.agents.Agent`. Raises what the evaluator raises."""
+        """See `zerofleet.agents.Agent`. Propagates the evaluator's exceptions."""
         search = self._search(game, state, int(rng.integers(2**64, dtype=np.uint64)))
         spend(search, self._budget)
         root = search.root()
@@ -121,7 +121,7 @@ class UctAgent:
         return UctSearch(game, state, plan, seed=seed, priors=priors)
 
     def _warm_up(self, game: Game, state: State) -> None:
-        """Compile, or load, what a move needs: the first one has its time for itself. No model is asked."""
+        """Compile or load the search, so that the first move has its full time. No model is used."""
         UctSearch(game, state, plan_for(game), seed=0).run(1)
         if self._options.model is not None:
             afterstates_of(game, state, np.array(legal(game, state)))
@@ -138,15 +138,15 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 def spend(search: UctSearch, budget: Budget, *, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Search as long as the budget lets, and for one simulation at least.
+    """Search within the budget, but for at least one simulation.
 
-    It goes in portions, so that whoever wants to interrupt it is heard. A budget of time ends within a few percent: how many
-    simulations make a portion is told by the speed so far.
+    The search runs in slices, so that it can be interrupted. A time budget is kept within a few percent: the size of a slice
+    follows from the measured speed.
 
     Args:
-        search: A fresh one.
+        search: A new search.
         budget: Simulations, nodes or milliseconds.
-        clock: Seconds, for tests to replace.
+        clock: Time in seconds, replaceable in tests.
     """
     if budget.unit == "ms":
         _spend_time(search, budget.amount / 1000, clock)
@@ -171,7 +171,7 @@ def _spend_time(search: UctSearch, limit_s: float, clock: Callable[[], float]) -
 
 
 def _best(root: UctRoot, final: Final) -> np.ndarray:
-    """Return the indices of the best moves, several if they are equally good."""
+    """Return the indices of the best moves, including ties."""
     values = np.where(np.isnan(root.values), -np.inf, root.values)
     if final == "visits":
         values = np.where(root.visits == root.visits.max(), values, -np.inf)

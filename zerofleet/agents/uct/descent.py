@@ -1,13 +1,13 @@
-"""Simulations of UCT, compiled: down the tree by UCB1, a new leaf, a game played out, and back up.
+"""Compiled simulations of UCT: selection by UCB1, expansion, rollout and backup.
 
-UCB1 chooses the move with the largest Q(v')/N(v') + c sqrt(2 ln N(v) / N(v')), after every move was tried once, in random
+UCB1 selects the move with the largest Q(v')/N(v') + c sqrt(2 ln N(v) / N(v')), after every move has been tried once, in random
 order. Sources: Kocsis and Szepesvari 2006, "Bandit based Monte-Carlo planning"; Browne et al. 2012, "A survey of Monte Carlo
 tree search methods", algorithm 2.
 
 With priors (Gelly and Silver 2011, "Monte-Carlo tree search and rapid action value estimation in computer Go", section 6)
-every move of a node starts as if C simulations had gone there already and had found what the network says: N(v') = C and
-Q(v') = C H(v'), so none need be tried first. These visits are counted in N(v), the sum over the moves of a node, when
-choosing among them, but not passed on to the nodes above: nobody else has seen them.
+every move of a node starts as if C simulations had returned the network's value H: N(v') = C and Q(v') = C H(v'), so no move
+has to be tried first. These virtual visits count in N(v), the sum over the moves of a node, when selecting among them, but are
+not backed up to its ancestors.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from zerofleet.agents.uct.tree import (
 __all__ = ["ASKS", "DONE", "FULL", "back_up", "choose", "simulate"]
 
 DONE, FULL, ASKS = range(3)
-"""What `simulate` says: the budget is spent; the arrays need room; a node's moves need their priors."""
+"""Status of `simulate`: the budget is spent; the arrays are full; a node's moves need priors."""
 _ASKS = -1
 
 
 @lean
 def simulate(game: Game, tree: Tree, plan: UctPlan, simulations: int, positions: int) -> int:
-    """Run simulations until there have been `simulations`, or `positions` moves played in them, both counted from the first.
+    """Run until the tree has had `simulations` simulations, or `positions` moves played in them, in total.
 
-    When it says ASKS, give the moves of the node `PENDING`, whose position is `tree.state`, their priors. The simulation
-    that came there counts for nothing; the next one comes there again, as nothing is drawn by lot where priors are.
+    On ASKS the caller sets the priors of the moves of node `PENDING`, whose position is `tree.state`. The interrupted
+    simulation does not count; the next one reaches the same node, since selection with priors is deterministic.
     """
     tally = tree.tally
     while tally[SIMULATIONS] < simulations and tally[POSITIONS] < positions:
@@ -74,7 +74,7 @@ def simulate(game: Game, tree: Tree, plan: UctPlan, simulations: int, positions:
 
 @lean
 def _descend(game: Game, tree: Tree, plan: UctPlan) -> int:
-    """Play from the root to a new leaf or the end of the game; return how many edges that were, or _ASKS."""
+    """Play from the root to a new leaf or the end of the game; return the number of edges, or _ASKS."""
     nodes, edges, path, tally = tree.nodes, tree.edges, tree.path, tree.tally
     node, depth = ROOT, 0
     visits = tally[SIMULATIONS]
@@ -101,7 +101,7 @@ def _descend(game: Game, tree: Tree, plan: UctPlan) -> int:
 
 @lean
 def choose(tree: Tree, plan: UctPlan, node: int, visits: int) -> int:
-    """Return an untried edge of a node, each as likely as the others, or the one that UCB1 prefers. `visits` is N(v)."""
+    """Return a uniformly random untried edge of a node, or else the edge of the largest UCB1 bound. `visits` is N(v)."""
     start, count, tried = tree.nodes[node, START], tree.nodes[node, COUNT], tree.nodes[node, TRIED]
     if tried < count:
         edge = start + tried
@@ -123,7 +123,7 @@ def choose(tree: Tree, plan: UctPlan, node: int, visits: int) -> int:
 
 @lean
 def back_up(tree: Tree, depth: int) -> None:
-    """Count the simulation on its way: each edge gets the reward of the player who chose it."""
+    """Back up a simulation along its path: each edge gets the reward of the player who selected it."""
     for i in range(depth):
         node, edge = tree.path[i, 0], tree.path[i, 1]
         tree.edges[edge, VISITS] += 1

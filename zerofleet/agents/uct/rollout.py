@@ -1,4 +1,4 @@
-"""Playing a game to its end by a simple policy: what a new leaf of UCT is worth."""
+"""Rollouts: a new leaf of UCT is evaluated by playing the game to its end with a simple policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["play_out", "rollout_move"]
 
 @lean
 def play_out(game: Game, tree: Tree, plan: UctPlan) -> None:
-    """Play `tree.state` to the end, or as far as the plan goes, and write what each player gets into `tree.scores`."""
+    """Play `tree.state` to the end or the plan's limit of plies and write each player's score into `tree.scores`."""
     plies = 0
     count = core.legal_actions(game, tree.state, tree.listed)
     while count > 0 and plies != plan.most_plies:
@@ -33,7 +33,7 @@ def play_out(game: Game, tree: Tree, plan: UctPlan) -> None:
 
 @lean
 def rollout_move(game: Game, tree: Tree, plan: UctPlan, count: int) -> int:
-    """Return one of the `count` actions listed."""
+    """Return the rollout policy's choice among the `count` listed actions."""
     if plan.greedy and (plan.epsilon <= 0.0 or uniform(tree.word) >= plan.epsilon):
         return int(tree.listed[_best_looking(game, tree, count)])
     return int(tree.listed[uniform_int(tree.word, count)])
@@ -41,7 +41,7 @@ def rollout_move(game: Game, tree: Tree, plan: UctPlan, count: int) -> int:
 
 @lean
 def _best_looking(game: Game, tree: Tree, count: int) -> int:
-    """Return the index of an action of the largest `move_value`, each of them as likely as the others."""
+    """Return the index of an action of the largest `move_value`; ties are broken uniformly."""
     best, found, equal = -np.inf, 0, 0
     for i in range(count):
         value = core.move_value(game, tree.state, tree.listed[i])

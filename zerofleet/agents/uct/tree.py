@@ -1,19 +1,19 @@
-"""The tree of UCT in flat arrays, and what a search of it is to do.
+"""UCT tree in flat arrays, and the parameters of its search.
 
-A node is a position, an edge one of its moves; the tree keeps no positions but its root's, as each simulation plays the moves
-again. A node's edges are listed at its second visit: most nodes are visited once. Tried edges stand in front.
+A node is a position, an edge one of its moves; the tree stores only the root position, and each simulation replays the moves.
+A node's edges are listed at its second visit, since most nodes are visited once. Tried edges come first.
 
-    node v, Anna to move         N(v)  visits of the edge that leads to it; of the root: simulations
-      └─ edge                    N(v') and Q(v'), the SUM of Anna's rewards in the simulations that went this way
+    node v, Anna to move         N(v)  visits of the edge that leads to it; at the root: simulations
+      └─ edge                    N(v') and Q(v'), the SUM of Anna's rewards over the simulations through this edge
            └─ node v', Ben to move
 
-Where something is hidden a node is what one player sees, and several may stand below an edge: see
+With hidden information a node is one player's view, and an edge may have several child nodes: see
 `zerofleet.agents.uct.worlds`.
 
-Each edge counts rewards of the player who chooses it, so choosing is maximising, whoever and however many play.
+Each edge sums the rewards of the player who selects it, so selection maximises for any number of players.
 Rewards are scores, in [-1, 1].
 
-Axes: N nodes, E edges, S state entries, L most legal actions, P players, M most plies.
+Axes: N nodes, E edges, S state entries, L maximal number of legal actions, P players, M maximal number of plies.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ ROOT = 0
 NO_NODE = -1
 UNLISTED = -1
 START, COUNT, TRIED, MOVER, SIBLING = range(5)
-"""Of a node: its first edge or UNLISTED, how many, how many of them tried; who is to move; next node below the same edge."""
+"""Columns of a node: first edge or UNLISTED, number of edges, of tried edges, mover, next sibling below the same edge."""
 ACTION, CHILD, VISITS = range(3)
-"""Of an edge."""
+"""Columns of an edge."""
 SIMULATIONS, POSITIONS, NODES, EDGES, FROZEN, PENDING = range(6)
-"""Of the tally. FROZEN: the tree has all the room it gets; PENDING: the node whose moves wait for their priors."""
+"""Entries of the tally. FROZEN: the tree has reached its maximal size; PENDING: the node whose moves need priors."""
 
 MOST_NODES = 1 << 22
-"""Positions a tree holds at most, some 200 MB and the moves; later simulations are played out from its leaves."""
+"""Maximal number of nodes, about 200 MB plus edges; later simulations start their rollouts at existing leaves."""
 _FIRST_NODES = 1 << 10
 
 
 class UctPlan(NamedTuple):
-    """What a search does, in numbers, as compiled code wants them."""
+    """Parameters of a search, as numbers for compiled code."""
 
     exploration: float
     """C_p of UCB1, for rewards in [-1, 1]."""
     confidence: float
-    """C: simulations that a move's prior counts for; 0: no priors."""
+    """C: weight of a move's prior, in simulations; 0: no priors."""
     greedy: int
-    """1: simulations play the move of the largest `games.core.move_value`; 0: any move."""
+    """1: rollouts play a move of the largest `games.core.move_value`; 0: random moves."""
     epsilon: float
-    """Share of any moves among greedy ones."""
+    """Probability of a random move in greedy rollouts."""
     most_plies: int
-    """Plies after which a simulation is broken off; -1: never."""
+    """Plies after which a rollout is cut off; -1: never."""
     estimated: int
-    """1: what is broken off counts `games.core.estimate`; 0: `games.core.standing`."""
+    """1: a position cut off has the value of `games.core.estimate`; 0: of `games.core.standing`."""
 
 
 class Tree(NamedTuple):
-    """One search. Few arrays, for each costs every call from compiled code the time to pass its description."""
+    """State of one search. Few arrays, because compiled code passes the descriptor of each array in every call."""
 
     nodes: np.ndarray  # int32 [N, 5], columns START .. SIBLING
-    keys: np.ndarray  # uint64 [N], what the searcher sees at a node; [0] in games without secrets
+    keys: np.ndarray  # uint64 [N], key of the searcher's view at a node; [0] with perfect information
     seen: np.ndarray  # uint8 [packed_bytes], scratch
     edges: np.ndarray  # int32 [E, 3], columns ACTION .. VISITS
-    sums: np.ndarray  # float64 [E], rewards of the player who chooses, the prior's share among them
+    sums: np.ndarray  # float64 [E], sum of rewards for the selecting player, including the prior
     root: np.ndarray  # spec.state_dtype [S]
-    state: np.ndarray  # spec.state_dtype [S], where the present simulation stands
+    state: np.ndarray  # spec.state_dtype [S], position of the current simulation
     listed: np.ndarray  # int16 [L], scratch
-    path: np.ndarray  # int32 [M, 2], nodes and edges of the present simulation
-    scores: np.ndarray  # float32 [P], how it ended
-    word: np.ndarray  # uint64 [1], the random numbers
+    path: np.ndarray  # int32 [M, 2], nodes and edges of the current simulation
+    scores: np.ndarray  # float32 [P], its result
+    word: np.ndarray  # uint64 [1], state of the random generator
     tally: np.ndarray  # int64 [6], entries SIMULATIONS .. PENDING
 
 
@@ -86,14 +86,14 @@ def plan_for(
     epsilon: float = 0.0,
     most_plies: int | None = None,
 ) -> UctPlan:
-    """Return a plan; see `UctPlan` for what the arguments mean. What is broken off is estimated where the game can."""
+    """Return a plan; see `UctPlan` for the arguments. Rollouts cut off use `estimate` if the game has that rule."""
     estimated = core.has_rule(type(game), "estimate")
     plies = -1 if most_plies is None else most_plies
     return UctPlan(float(exploration), float(confidence), int(greedy), float(epsilon), plies, int(estimated))
 
 
 def new_tree(game: Game, state: State, seed: int) -> Tree:
-    """Return a tree that holds nothing but its root; `seed`, in [0, 2^64), decides all luck of the search."""
+    """Return a tree with only its root; `seed`, in [0, 2^64), determines all random numbers of the search."""
     spec = game.spec()
     nodes = np.zeros((_FIRST_NODES, 5), dtype=np.int32)
     nodes[ROOT] = UNLISTED, 0, 0, core.to_move(game, state), NO_NODE
@@ -117,7 +117,7 @@ def new_tree(game: Game, state: State, seed: int) -> Tree:
 
 
 def grown(tree: Tree) -> Tree:
-    """Return the tree with room for twice as much, or frozen as it is when it holds `MOST_NODES`."""
+    """Return the tree with doubled capacity, or freeze it if it has room for `MOST_NODES`."""
     if len(tree.nodes) >= MOST_NODES:
         tree.tally[FROZEN] = 1
         return tree
@@ -133,7 +133,7 @@ def _doubled(array: np.ndarray) -> np.ndarray:
 
 @lean
 def is_full(tree: Tree) -> bool:
-    """Return whether a simulation may find no room for a node and its moves."""
+    """Return whether the tree may lack room for another node and its moves."""
     tally = tree.tally
     if tally[FROZEN]:
         return False
@@ -142,7 +142,7 @@ def is_full(tree: Tree) -> bool:
 
 @lean
 def list_moves(game: Game, tree: Tree, node: int) -> None:
-    """Give a node its edges, none of them tried. `tree.state` is its position."""
+    """List the edges of a node, all untried. `tree.state` is its position."""
     count = core.legal_actions(game, tree.state, tree.listed)
     start = tree.tally[EDGES]
     for i in range(count):
@@ -158,7 +158,7 @@ def list_moves(game: Game, tree: Tree, node: int) -> None:
 
 @lean
 def add_node(game: Game, tree: Tree) -> int:
-    """Return a new node for the position `tree.state`, or NO_NODE if the tree has all the room it gets."""
+    """Return a new node for the position `tree.state`, or NO_NODE if the tree is frozen."""
     if tree.tally[FROZEN]:
         return NO_NODE
     node = tree.tally[NODES]

@@ -1,16 +1,16 @@
-"""Simulations of UCT where something is hidden: each in a world of its own, with one tree of what the searcher sees.
+"""Simulations of UCT with hidden information: one determinisation per simulation, one tree over the searcher's views.
 
-    root, what the searcher sees ──> a deal of what is hidden, drawn anew for each simulation
+    root, the searcher's view ──> a new determinisation for each simulation
       │ the searcher's move, by UCB1
       ▼
-    the others move in that world, by the policy by which games are played out
+    the opponents move in that determinisation, by the rollout policy
       ▼
-    the searcher's turn again: the child of that edge with just this view, or a new leaf, from which the game is played out
+    the searcher's next turn: the child of that edge with this view, or a new leaf, where the rollout starts
 
-So a move is the same wherever the searcher cannot tell worlds apart, nobody plans with what they do not see, and nobody knows
-a choice made at the same time. Source: Cowling, Powley and Whitehouse 2012, "Information Set Monte Carlo Tree Search", single
-observer. Their availability counts, how often a move could have been chosen, are the visits of a node here: what the searcher
-sees decides which of their own moves are legal, and the others' moves are in no tree.
+A move is thus shared by all determinisations that the searcher cannot distinguish; no player plans with hidden information,
+and no player observes a simultaneous choice. Source: Cowling, Powley and Whitehouse 2012, "Information Set Monte Carlo Tree
+Search", single observer. Its availability counts, how often a move could have been selected, equal the visits of a node here:
+the searcher's view determines their own legal moves, and the opponents' moves are in no tree.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["simulate_worlds"]
 
 @lean
 def simulate_worlds(game: Game, tree: Tree, plan: UctPlan, simulations: int, positions: int) -> int:
-    """Run simulations as `zerofleet.agents.uct.descent.simulate` does; there are no priors."""
+    """Run simulations, like `zerofleet.agents.uct.descent.simulate` but without priors."""
     tally = tree.tally
     viewer = tree.nodes[ROOT, MOVER]
     while tally[SIMULATIONS] < simulations and tally[POSITIONS] < positions:
@@ -64,7 +64,7 @@ def simulate_worlds(game: Game, tree: Tree, plan: UctPlan, simulations: int, pos
 
 @lean
 def _descend(game: Game, tree: Tree, plan: UctPlan) -> int:
-    """Play from the root to a new leaf or the end of the game; return how many moves of the searcher that were."""
+    """Play from the root to a new leaf or the end of the game; return the number of the searcher's moves."""
     nodes, edges, tally = tree.nodes, tree.edges, tree.tally
     node, depth = ROOT, 0
     while True:
@@ -92,7 +92,7 @@ def _descend(game: Game, tree: Tree, plan: UctPlan) -> int:
 
 @lean
 def _let_others_move(game: Game, tree: Tree, plan: UctPlan) -> int:
-    """Play until it is the searcher's turn again or the game is over; return how many moves that took."""
+    """Play until it is the searcher's turn again or the game is over; return the number of moves."""
     plies = 0
     while not core.is_over(game, tree.state) and core.to_move(game, tree.state) != tree.nodes[ROOT, MOVER]:
         count = core.legal_actions(game, tree.state, tree.listed)
@@ -103,7 +103,7 @@ def _let_others_move(game: Game, tree: Tree, plan: UctPlan) -> int:
 
 @lean
 def _visits(tree: Tree, node: int) -> int:
-    """Return N(v): the visits of its moves, and of all but the root its own first game."""
+    """Return N(v): the visits of its moves, plus its own first rollout unless it is the root."""
     total = 0 if node == ROOT else 1
     start = tree.nodes[node, START]
     for edge in range(start, start + tree.nodes[node, COUNT]):
@@ -113,7 +113,7 @@ def _visits(tree: Tree, node: int) -> int:
 
 @lean
 def _find(tree: Tree, first: int, key: np.uint64) -> int:
-    """Return the node of a view among the siblings from `first` on, or NO_NODE."""
+    """Return the node with this view among the siblings starting at `first`, or NO_NODE."""
     node = first
     while node != NO_NODE and tree.keys[node] != key:
         node = tree.nodes[node, SIBLING]
@@ -122,7 +122,7 @@ def _find(tree: Tree, first: int, key: np.uint64) -> int:
 
 @lean
 def _view_key(game: Game, tree: Tree) -> np.uint64:
-    """Return a 64-bit key of what the player to move knows: planes and legal actions. `games.core.key` may know more."""
+    """Hash the view of the player to move to 64 bits: planes and legal actions. `games.core.key` may cover hidden parts."""
     core.encode(game, tree.state, core.to_move(game, tree.state), tree.seen)
     count = core.legal_actions(game, tree.state, tree.listed)
     mixed = mix64(np.uint64(count + 1))

@@ -1,4 +1,4 @@
-"""`zerofleet bench agent`: how fast an agent thinks, and how much, on positions of random games."""
+"""`zerofleet bench agent`: nodes and time per move of an agent on positions of random games."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ __all__ = ["AgentFigures", "agent", "measure", "random_positions"]
 
 @dataclass(frozen=True, slots=True)
 class AgentFigures:
-    """What one measurement found. An agent thinks on one thread."""
+    """Results of one measurement. An agent searches on one thread."""
 
     game: str
     agent: str
     positions: int
-    """How many different ones there were; they are gone through again until the time is over."""
+    """Number of different positions; they are repeated until time is up."""
     moves: int
     seconds: float
-    """Of thought."""
+    """Total time of the agent's choices."""
     nodes_per_move: float
-    """Positions or simulations, as the agent counts them; 0 for agents that do not search."""
+    """Positions or simulations, as counted by the agent; 0 for agents without search."""
     nodes_per_second: int
-    """By the clock on the wall; on a machine that does nothing else this equals the next."""
+    """In wall-clock time; equal to `nodes_per_cpu_second` on an idle machine."""
     nodes_per_cpu_second: int
-    """Of this process; models think in another one."""
+    """In CPU time of this process; models are evaluated in another."""
     ms_per_move: float
-    """Mean by the clock on the wall, as are the next two."""
+    """Mean, in wall-clock time like the next two."""
     ms_per_move_95: float
-    """95 of 100 moves took no longer."""
+    """95th percentile."""
     ms_per_move_most: float
 
 
 def measure(game: Game, chooser: Agent, *, positions: int, seconds: float, seed: int = 0) -> AgentFigures:
-    """Let an agent choose in random positions for about `seconds`, after one choice that is not counted.
+    """Time an agent's choices in random positions for about `seconds`, after one untimed choice.
 
     Args:
         game: The rules.
-        chooser: Who is measured.
-        positions: How many positions to draw; all of them are gone through at least once.
-        seconds: After which no further move is begun.
-        seed: Decides the positions and the agent's luck.
+        chooser: Agent to measure.
+        positions: Number of positions to draw; each is searched at least once.
+        seconds: Time after which no further move is started.
+        seed: Seed of the positions and of the agent's random choices.
     """
     drawn = random_positions(game, seed)
     states = [next(drawn) for _ in range(positions)]
     luck = np.random.default_rng(seed)
-    chooser.choose(game, states[0], luck)  # compiles, or loads what was compiled before
+    chooser.choose(game, states[0], luck)  # compiles, or loads the compiled code
     nodes, took = 0, list[float]()
     began, cpu = time.perf_counter(), time.process_time()
-    with screen.meter("thinking") as meter:
+    with screen.meter("searching") as meter:
         while len(took) < positions or time.perf_counter() - began < seconds:
             started = time.perf_counter()
             nodes += chooser.choose(game, states[len(took) % positions], luck).nodes
@@ -90,7 +90,7 @@ def measure(game: Game, chooser: Agent, *, positions: int, seconds: float, seed:
 
 
 def random_positions(game: Game, seed: int) -> Iterator[State]:
-    """Yield positions in which the game goes on, as the player to move sees them: one of each random game, of any length."""
+    """Yield unfinished positions as the player to move sees them: one per random game, at a random ply."""
     rng = np.random.default_rng([seed, 1])
     while True:
         state = new_state(game, int(rng.integers(2**31)))
@@ -103,7 +103,7 @@ def random_positions(game: Game, seed: int) -> Iterator[State]:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What the command line asks for."""
+    """Arguments of the command."""
 
     game: Game
     text: str
@@ -114,7 +114,7 @@ class _Request:
 
 
 async def _measure(request: _Request) -> AgentFigures:
-    """Borrow an inference server if the agent asks a model, and measure."""
+    """Measure the agent, with a borrowed inference server if it evaluates with a model."""
     game = request.game
     if is_model(request.text):
         raise InvalidRequest(f"{request.text} is a model, no agent; take one that asks it, such as mcts:100,model=champion")
@@ -128,19 +128,22 @@ def agent(
     *,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to play.")] = "connect_four",
     positions: Annotated[
-        int, typer.Option("--positions", metavar="N", min=1, help="Positions, one of each of N random games.")
+        int, typer.Option("--positions", metavar="N", min=1, help="Number of positions, each from another random game.")
     ] = 100,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", min=0.0, help="Length of the measurement, or once all positions.")
+        float,
+        typer.Option(
+            "--seconds", metavar="S", min=0.0, help="Length of the measurement; each position is searched at least once."
+        ),
     ] = 5.0,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Measure an agent: positions a move and a second on one core, and milliseconds a move.
+    """Measure an agent: nodes per move and per second on one core, and milliseconds per move.
 
-    An agent that asks a model (model=champion) is measured with the models of --run-dir, served by a process of their own.
+    The model of an agent such as mcts:100,model=champion is that of --run-dir, served by a separate process.
     """
     rules = chosen_game(game, parameters)
     figures = asyncio.run(_measure(_Request(rules, text, run_dir, positions, seconds, seed)))
@@ -149,10 +152,10 @@ def agent(
         return
     title = f"{figures.agent} in {figures.game}: {figures.moves:,} moves in {figures.positions} positions"
     rows = screen.table("figure", ">value", title=title)
-    rows.add_row("nodes a move", f"{figures.nodes_per_move:,.1f}")
-    rows.add_row("nodes a second", f"{figures.nodes_per_second:,}")
-    rows.add_row("nodes a second of CPU time", f"{figures.nodes_per_cpu_second:,}")
-    rows.add_row("ms a move", f"{figures.ms_per_move:,.3f}")
-    rows.add_row("ms a move, 95 of 100 within", f"{figures.ms_per_move_95:,.3f}")
-    rows.add_row("ms a move, the longest", f"{figures.ms_per_move_most:,.3f}")
+    rows.add_row("nodes per move", f"{figures.nodes_per_move:,.1f}")
+    rows.add_row("nodes per second", f"{figures.nodes_per_second:,}")
+    rows.add_row("nodes per second of CPU time", f"{figures.nodes_per_cpu_second:,}")
+    rows.add_row("ms per move", f"{figures.ms_per_move:,.3f}")
+    rows.add_row("ms per move, 95th percentile", f"{figures.ms_per_move_95:,.3f}")
+    rows.add_row("ms per move, longest", f"{figures.ms_per_move_most:,.3f}")
     screen.out().print(rows)

@@ -1,8 +1,8 @@
-"""`python -m zerofleet.cli.bench.load`: a self-play worker without the rest of a run, as load for `zerofleet bench serve`.
+"""`python -m zerofleet.cli.bench.load`: a self-play worker without a run, as load for `zerofleet bench serve`.
 
-It searches blocks of games in lanes as a worker does (one thread searches, one request a block) and asks the server for
-every leaf, but publishes nothing. For each number of seconds that comes in as a line it plays for that long and writes a
-line of JSON: positions, seconds, and the latency of each request. In between it is idle.
+It searches blocks of games in lanes as a worker does (one search thread, one request per block) and requests the evaluation of
+every leaf from the server, but publishes nothing. For each line on standard input, a number of seconds, it plays for that time
+and writes a line of JSON: positions, seconds, and the latency of each request. In between it is idle.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from zerofleet.search import SearchBlock
 
 __all__ = ["main"]
 
-PATIENCE_S = 600.0  # a worker asks a server that is flooded for as long as it takes
+PATIENCE_S = 600.0  # time for which a request is retried while the server is overloaded
 
 
 class Meter:
-    """An evaluator that notes how long each answer took."""
+    """Evaluator that records the latency of each request."""
 
     def __init__(self, evaluator: KServeEvaluator) -> None:
         self._evaluator = evaluator
@@ -50,7 +50,7 @@ class Meter:
         return answer
 
     def take(self) -> dict[str, Any]:
-        """Return what was noted, and begin anew."""
+        """Return the figures since the last call, and reset them."""
         taken = {
             "positions": self.positions,
             "bytes_asked": self.bytes_asked,
@@ -73,7 +73,7 @@ class Player:
         self.playing = asyncio.Event()
 
     async def run(self, meter: Meter) -> None:
-        """Play for ever. Cancellation: games are forgotten."""
+        """Play until cancelled. Cancellation: games in progress are dropped."""
         async with asyncio.TaskGroup() as group:
             for block in self._blocks:
                 group.create_task(self._lane(block, meter))
@@ -104,7 +104,7 @@ async def _serve(given: argparse.Namespace) -> None:
         meter = Meter(evaluator)
         playing = group.create_task(player.run(meter))
         player.playing.set()
-        await meter.answered.wait()  # until then the search compiles
+        await meter.answered.wait()  # the search compiles before the first answer
         player.playing.clear()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             meter.take()
@@ -122,13 +122,15 @@ def _write(figures: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Play as the command line and standard input say; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m zerofleet.cli.bench.load", description="Play against a server, as load.")
+    """Play as directed by the command line and standard input; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m zerofleet.cli.bench.load", description="Generate the load of a self-play worker on an inference server."
+    )
     parser.add_argument("--target", required=True, help="inference server")
     parser.add_argument("--game", default="connect_four")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the game")
     parser.add_argument("--preset", default="laptop")
-    parser.add_argument("--version", type=int, default=1, help="model version to ask")
+    parser.add_argument("--version", type=int, default=1, help="model version")
     parser.add_argument("--seed", type=int, default=0)
     asyncio.run(_serve(parser.parse_args()))
     return 0

@@ -1,4 +1,4 @@
-"""`zerofleet bench perft`: are the rules right, and how fast are they."""
+"""`zerofleet bench perft`: correctness and speed of the rules."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from zerofleet.contracts.naming import model_name
 
 __all__ = ["perft", "run", "run_all"]
 
-MOST_DEPTH = 12  # of the table of all games, where time does not end it before
-SLOWEST = 5e6  # sequences a second: what a short count takes beyond that is not the time of the rules
+MOST_DEPTH = 12  # limit in the table of all games, where time permits
+SLOWEST = 5e6  # sequences per second; in a short count the time above that is overhead, not rules
 
 
 def run(game_name: str, depth: int, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
-    """Count the move sequences of a game by length and time it.
+    """Count the move sequences of a game by length, and time the count.
 
     Args:
-        game_name: As `games.make` knows it.
+        game_name: Name for `games.make`.
         depth: Length of the longest sequences, in plies.
-        parameters: Of the game, where they differ from the defaults.
+        parameters: Game parameters that differ from the defaults.
 
     Returns:
-        `game` and `parameters`, `depth`, `counts` (sequences of 1, 2, .. plies), `finished` (those of them that end the
-        game), `positions` (all sequences together), `seconds`, `positions_per_second` by the clock on the wall and
-        `positions_per_cpu_second`, all without the time to compile.
+        `game` and `parameters`, `depth`, `counts` (sequences of 1, 2, .. plies), `finished` (sequences that end the game, by
+        length), `positions` (total of the sequences), `seconds`, `positions_per_second` of wall-clock time and
+        `positions_per_cpu_second`, all without compilation.
 
     Raises:
         UnknownGame: No such game.
@@ -42,7 +42,7 @@ def run(game_name: str, depth: int, parameters: Mapping[str, object] | None = No
 
 
 def _measure(game: Game, depth: int) -> dict[str, Any]:
-    count_sequences(game, 2)  # compiles, or loads what was compiled before
+    count_sequences(game, 2)  # compiles, or loads the compiled code
     with screen.meter("counting") as meter:
         began, cpu = time.perf_counter(), time.process_time()
         counts = count_sequences(game, depth, progress=lambda done, parts: meter.advance(1, f"of {parts} parts"))
@@ -62,7 +62,7 @@ def _measure(game: Game, depth: int) -> dict[str, Any]:
 
 
 def run_all(seconds: float) -> list[dict[str, Any]]:
-    """Return the figures of `run` for every game, each to the depth at which about `seconds` have been spent."""
+    """Return the figures of `run` for every game, each to the depth that takes about `seconds`."""
     figures = []
     for name in games.available():
         game = games.make(name)
@@ -79,23 +79,22 @@ def run_all(seconds: float) -> list[dict[str, Any]]:
 
 def perft(
     game: Annotated[
-        str | None, typer.Argument(metavar="GAME", help="Game; none with --all.", autocompletion=complete_game)
+        str | None, typer.Argument(metavar="GAME", help="Game; omitted with --all.", autocompletion=complete_game)
     ] = None,
     *,
     depth: Annotated[int, typer.Option("--depth", metavar="N", min=1, help="Length of the longest sequences, in plies.")] = 6,
-    every_game: Annotated[
-        bool, typer.Option("--all", help="A table over all games instead, as deep as --seconds let.")
-    ] = False,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="With --all: time for each game.")] = 2.0,
+    every_game: Annotated[bool, typer.Option("--all", help="Measure every game instead, as deep as --seconds allows.")] = False,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="With --all: time per game.")] = 2.0,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """Count the sequences of legal moves by length: a check of the rules, and their speed on one core.
+    """Count the sequences of legal moves by length: checks the rules and measures their speed on one core.
 
-    Every sequence is played out to its last move. Connect Four on 6 x 7 begins 7, 49, 343, 2401, 16807, 117649, 823536.
+    Every sequence is played to its last move.
+    Counts of Connect Four on 6 x 7 begin with 7, 49, 343, 2401, 16807, 117649, 823536.
     """
     if every_game == (game is not None):
-        raise typer.BadParameter("name one game, or none with --all", param_hint="GAME")
+        raise typer.BadParameter("give a game or --all, not both", param_hint="GAME")
     if game is None:
         _show_all(run_all(seconds), json=json)
         return
@@ -104,18 +103,18 @@ def perft(
     if json:
         screen.emit_json(figures)
         return
-    rows = screen.table(">plies", ">sequences", ">of them finished", title=model_name(made))
+    rows = screen.table(">plies", ">sequences", ">finished", title=model_name(made))
     for count in map(PlyCount, range(1, depth + 1), figures["counts"], figures["finished"]):
         rows.add_row(str(count.ply), f"{count.total:,}", f"{count.finished:,}")
     screen.out().print(rows)
-    screen.out().print(f"{figures['positions_per_second']:,} positions a second, {figures['seconds']:.2f} s")
+    screen.out().print(f"{figures['positions_per_second']:,} positions per second, {figures['seconds']:.2f} s")
 
 
 def _show_all(figures: list[dict[str, Any]], *, json: bool) -> None:
     if json:
         screen.emit_json({"games": figures})
         return
-    rows = screen.table("game", ">depth", ">sequences", ">seconds", ">positions a second", ">a second of CPU time")
+    rows = screen.table("game", ">depth", ">sequences", ">seconds", ">positions per second", ">per second of CPU time")
     for measured in figures:
         speeds = (f"{measured['positions_per_second']:,}", f"{measured['positions_per_cpu_second']:,}")
         leaves, seconds = f"{measured['counts'][-1]:,}", f"{measured['seconds']:.2f}"

@@ -1,7 +1,7 @@
-"""The same search as a beginner writes it: dictionaries and lists, depth-first generation, minimax without a cut.
+"""Naive reference search: dictionaries and lists, depth-first move generation, minimax without pruning.
 
-What the compiled search is measured against: the same value at the same depth, and how much faster. It has rules of its own,
-for the default parameters of the game, and shares with the compiled search nothing but the values of the cells.
+Baseline for the compiled search: equal value at equal depth, and the speed-up. It reimplements the rules for the default
+parameters of the game, and shares with the compiled search only the values of the cells.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOMES = (
 
 @dataclass(frozen=True)
 class PlainPosition:
-    """Who stands where, who is to move, and how many plies were played."""
+    """Owner of each occupied cell, player to move, and plies played."""
 
     owners: dict[Cell, int]
     mover: int
@@ -67,7 +67,7 @@ class PlainPosition:
         return None
 
     def value(self) -> int:
-        """Return what the cells are worth to the player to move."""
+        """Return the sum of the cell values for the player to move."""
         worth = cell_values().worth
         score = 0
         for (row, column), owner in self.owners.items():
@@ -79,7 +79,7 @@ class PlainPosition:
         return 0 <= cell[0] < 9 and 0 <= cell[1] < 9 and cell not in self.owners
 
     def _hop(self, cell: Cell, targets: list[Cell], seen: list[Cell]) -> None:
-        """Append what hops from a cell lead to, depth first."""
+        """Append the targets of hops from a cell, depth first."""
         for down, right in _DIRECTIONS:
             there = (cell[0] + 2 * down, cell[1] + 2 * right)
             if (cell[0] + down, cell[1] + right) in self.owners and self._is_free(there) and there not in seen:
@@ -89,7 +89,7 @@ class PlainPosition:
 
 
 def read_plain(state: State) -> PlainPosition:
-    """Return a position of the game, as the rules have it."""
+    """Convert a state of the compiled rules."""
     marks = ChineseCheckersRhombus().marks(np.asarray(state))
     owners = {divmod(cell, 9): "XO".index(mark) for cell, mark in enumerate(marks) if mark != "."}
     plies = int(state[0]) & 0xFFFFFFFF
@@ -97,7 +97,7 @@ def read_plain(state: State) -> PlainPosition:
 
 
 def plain_score(position: PlainPosition, depth: int, ply: int = 0) -> tuple[int, int]:
-    """Return the score of a position `depth` plies deep for the player to move, and how many positions were looked at."""
+    """Return the score of a position for the player to move, searched `depth` plies deep, and the number of nodes."""
     result = position.result()
     if result is not None:
         if abs(result) == 1.0:

@@ -1,4 +1,4 @@
-"""`zerofleet bench rhombus_search`: what each part of the search on the rhombus saves, and how far plain Python is behind."""
+"""`zerofleet bench rhombus_search`: ablation of the search on the rhombus, and comparison with plain Python."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["GeneratorFigures", "PlainFigures", "StepFigures", "measure_generator
 
 GAME = ChineseCheckersRhombus()
 NO_LIMIT = 2**62
-ROUNDS = 5  # of the generators' turns; the fastest counts
+ROUNDS = 5  # of all generators; the fastest time counts
 PLAIN_DEPTH = 2
-BRANCHING = 50  # moves of a position, about
+BRANCHING = 50  # approximate number of moves of a position
 
 MINIMAX: dict[str, object] = {
     "algorithm": "minimax",
@@ -53,19 +53,19 @@ STEPS: tuple[tuple[str, dict[str, object]], ...] = (
     ("without reductions", {"reductions": "off"}),
     ("selective, top 6", {"top": 6}),
 )
-"""Rows of the table: each changes the options of the row above."""
+"""Rows of the ablation: each changes options of the row above."""
 
 
 @dataclass(frozen=True, slots=True)
 class DepthFigures:
-    """Searches of one depth, means over the positions."""
+    """Searches of one depth; means over the positions."""
 
     depth: int
     nodes: float
     ms: float
-    """Of CPU time."""
+    """CPU time."""
     same_values: int
-    """Positions in which the value is that of the first row measured at this depth."""
+    """Number of positions whose value equals that of the first row measured at this depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +74,36 @@ class StepFigures:
 
     step: str
     depths: tuple[DepthFigures, ...]
-    """Those that take no longer than allowed."""
+    """Depths within the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorFigures:
-    """How long a generator takes for the replies to every move, as the search asks for them."""
+    """Cost of a generator for the replies to every move, generated as in the search."""
 
     moves: str
     generation: str
     replies: int
     us_per_list: float
-    """Microseconds of CPU time for each position listed, the playing of the move to it included."""
+    """CPU time in microseconds per position listed, including playing the move to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainFigures:
-    """Plain Python against the compiled search at the same depth, means over the positions."""
+    """Plain Python against the compiled search at the same depth; means over the positions."""
 
     depth: int
     positions: int
     same_values: int
     plain_ms: float
     minimax_ms: float
-    """Compiled minimax: the same nodes."""
+    """Compiled minimax, which visits the same nodes."""
     search_ms: float
-    """The agent as it plays."""
+    """The agent with its default options."""
 
 
 def measure_steps(positions: np.ndarray, depths: range, limit_s: float) -> list[StepFigures]:
-    """Search all positions with each row's options, as deep as is expected to take no longer than `limit_s` a cell."""
+    """Search all positions with each row's options, to the depth expected to take at most `limit_s` per cell."""
     options = dict(MINIMAX)
     first: dict[int, list[int]] = {}
     found = []
@@ -116,7 +116,7 @@ def measure_steps(positions: np.ndarray, depths: range, limit_s: float) -> list[
 
 
 def measure_generators(positions: np.ndarray) -> list[GeneratorFigures]:
-    """Time every generator in every mode on the replies to all moves of the positions."""
+    """Time every generator in every move mode on the replies to all moves of the positions."""
     found = []
     for moves in ("full", "net", "mono"):
         names = ("fresh", "upward", "channels", "flood")
@@ -135,7 +135,7 @@ def measure_generators(positions: np.ndarray) -> list[GeneratorFigures]:
 
 
 def measure_plain(positions: np.ndarray, depth: int = PLAIN_DEPTH) -> PlainFigures:
-    """Search positions with plain Python and compiled."""
+    """Search positions with plain Python and with the compiled search."""
     minimax, agent = _room({**MINIMAX, "generation": "flood"}, depth), _room({"ties": "fixed"}, depth)
     plain_scores, plain_s = _timed(lambda: [plain_score(read_plain(state), depth)[0] for state in positions])
     scores = [run(GAME, state, agent, [depth]).score for state in positions]
@@ -148,20 +148,22 @@ def measure_plain(positions: np.ndarray, depth: int = PLAIN_DEPTH) -> PlainFigur
 
 def rhombus_search(
     *,
-    positions: Annotated[int, typer.Option("--positions", metavar="N", min=1, help="Positions of random games.")] = 20,
+    positions: Annotated[
+        int, typer.Option("--positions", metavar="N", min=1, help="Number of positions, from random games.")
+    ] = 20,
     depth: Annotated[int, typer.Option("--depth", metavar="N", min=2, max=8, help="Deepest search, in plies.")] = 6,
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", metavar="S", min=0.0, help="Most time for one cell of the table; what takes longer is left out."
+            "--seconds", metavar="S", min=0.0, help="Time limit for one cell of the table; deeper searches are left out."
         ),
     ] = 60.0,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Measure the search agent of Chinese Checkers on the rhombus: nodes and time with each part of the search added in turn.
+    """Measure the search agent of Chinese Checkers on the rhombus: nodes and time as each part of the search is added.
 
-    All times are CPU time. Generators are timed apart, and the search is compared with minimax in plain Python.
+    All times are CPU time. Generators are timed separately; the search is compared with minimax in plain Python.
     """
     states = sample_positions(GAME, _room({}, 3), count=positions, seed=seed)
     steps = measure_steps(states, range(2, depth + 1), seconds)
@@ -186,13 +188,13 @@ def _room(options: dict[str, Any], plies: int) -> Work:
 
 
 def _moves_of(room: Work, state: np.ndarray) -> int:
-    """Return how many moves of a position are searched."""
+    """Return the number of searched moves of a position."""
     run(GAME, state, room, [1])
     return int(room.control[0].count)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what `work` returns and its seconds of CPU time."""
+    """Return the result of `work` and its CPU time in seconds."""
     began = time.thread_time()
     result = work()
     return result, time.thread_time() - began
@@ -201,9 +203,9 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 def _deepen(
     positions: np.ndarray, depths: range, limit_s: float, options: dict[str, object], first: dict[int, list[int]]
 ) -> list[DepthFigures]:
-    """Search deeper and deeper while time allows; `first` keeps the values of the first row of each depth."""
+    """Search to increasing depths while time allows; `first` holds the values of the first row of each depth."""
     room = _room(options, depths[-1])
-    run(GAME, positions[0], room, [1])  # compiles, or loads what was compiled before
+    run(GAME, positions[0], room, [1])  # compiles, or loads the compiled code
     measured: list[DepthFigures] = []
     for depth in depths:
         plies = [2, depth] if options["history"] == "on" and depth > 2 else [depth]
@@ -229,7 +231,7 @@ def _show_steps(steps: list[StepFigures], depths: range, positions: int) -> None
 
 
 def _show_generators(figures: list[GeneratorFigures]) -> None:
-    rows = screen.table("moves", "generator", ">replies", ">us a list", ">of fresh")
+    rows = screen.table("moves", "generator", ">replies", ">us per list", ">relative to fresh")
     for row in figures:
         fresh = next(other for other in figures if (other.moves, other.generation) == (row.moves, "fresh"))
         share = row.us_per_list / fresh.us_per_list
@@ -238,7 +240,7 @@ def _show_generators(figures: list[GeneratorFigures]) -> None:
 
 
 def _show_plain(figures: list[PlainFigures]) -> None:
-    columns = (">plain Python, ms", ">compiled minimax, ms", ">times faster", ">agent, ms", ">times faster", ">same values")
+    columns = (">plain Python, ms", ">compiled minimax, ms", ">speed-up", ">agent, ms", ">speed-up", ">same values")
     rows = screen.table(">plies", ">positions", *columns)
     for row in figures:
         minimax, agent = row.plain_ms / row.minimax_ms, row.plain_ms / row.search_ms

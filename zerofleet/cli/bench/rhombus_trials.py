@@ -1,6 +1,6 @@
-"""The generators side by side: random games in which kept channels are compared with fresh ones, and replies counted.
+"""Trials of the generators: random games that compare incremental channels with fresh ones, and counts of replies.
 
-Players of these games prefer moves that climb, so that the armies meet, pass and finish; every fourth move is any move.
+Players in these games prefer forward moves, so that the armies meet, pass and finish; every fourth move is uniform.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from zerofleet.agents.by_game.rhombus.work import Work, wide
 __all__ = ["LOOKED_AHEAD", "Trial", "compare_generators", "count_replies", "sample_positions"]
 
 LOOKED_AHEAD = 3
-"""Plies of the line that is played and taken back before each move of a trial."""
+"""Plies of the line played and undone before each move of a trial."""
 
 
 class Trial(NamedTuple):
-    """What random games said of a generator."""
+    """Results of a generator in random games."""
 
     plies: int
     compared: int
-    """Channels compared."""
+    """Number of channels compared."""
     kept: int
-    """Those of them that were kept from the position before."""
+    """Channels kept from the previous position."""
     wrong: int
-    """Those that differ from a fresh generation."""
+    """Channels that differ from a fresh generation."""
 
 
 def compare_generators(game: ChineseCheckersRhombus, tried: Work, reference: Work, *, count: int, seed: int) -> Trial:
     """Play `count` games and compare every channel of both sides, `tried` against `reference`, after each move.
 
-    Before each move a random line of `LOOKED_AHEAD` plies is played and compared, and taken back.
+    Before each move a random line of `LOOKED_AHEAD` plies is played, compared and undone.
 
     Args:
         game: The rules.
-        tried: Room whose settings say which generator is tried; at least `LOOKED_AHEAD` plies deep.
-        reference: Room whose settings say what it is compared with; with the same moves.
-        count: Games.
-        seed: Decides the games.
+        tried: Room whose settings select the generator under test; at least `LOOKED_AHEAD` plies deep.
+        reference: Room whose settings select the reference generator; with the same moves.
+        count: Number of games.
+        seed: Seed of the games.
     """
     tally = np.zeros(4, dtype=np.int64)
     word = np.array([seed], dtype=np.uint64)
@@ -59,7 +59,7 @@ def compare_generators(game: ChineseCheckersRhombus, tried: Work, reference: Wor
 
 
 def sample_positions(game: ChineseCheckersRhombus, room: Work, *, count: int, seed: int) -> np.ndarray:
-    """Return positions of random games in which the game goes on, uint64 [count, S], each from a game of its own."""
+    """Return unfinished positions of random games, uint64 [count, S], each from another game."""
     rng = np.random.default_rng(seed)
     found = np.empty((count, room.stack.shape[1]), dtype=np.uint64)
     word = np.array([seed], dtype=np.uint64)
@@ -75,7 +75,7 @@ def sample_positions(game: ChineseCheckersRhombus, room: Work, *, count: int, se
 
 @lean
 def count_replies(game: ChineseCheckersRhombus, work: Work, positions: np.ndarray) -> int:
-    """Return how many sequences of two moves there are from positions (uint64 [N, S]), generated as a search would."""
+    """Return the number of two-move sequences from positions (uint64 [N, S]), generated as in a search."""
     total = wide(0)
     for i in range(positions.shape[0]):
         copy_state(positions[i], work.stack[0])
@@ -91,7 +91,7 @@ def count_replies(game: ChineseCheckersRhombus, work: Work, positions: np.ndarra
 
 @lean
 def _walk(game: ChineseCheckersRhombus, tried: Work, reference: Work, word: np.ndarray, tally: np.ndarray) -> None:
-    """Play one game from `stack[0]` on; tally (int64 [4]) as in `Trial`."""
+    """Play one game from `stack[0]`; tally (int64 [4]) as in `Trial`."""
     set_frame(tried, wide(core.to_move(game, tried.stack[0])))
     _compare(tried, reference, wide(0), tally)
     while not core.is_over(game, tried.stack[0]):
@@ -110,7 +110,7 @@ def _walk(game: ChineseCheckersRhombus, tried: Work, reference: Work, word: np.n
 
 @lean
 def _play_some(game: ChineseCheckersRhombus, work: Work, word: np.ndarray, plies: int) -> bool:
-    """Play so many plies from `stack[0]` on, in place; return whether the game ended by then."""
+    """Play `plies` plies from `stack[0]` in place; return whether the game ended."""
     set_frame(work, wide(core.to_move(game, work.stack[0])))
     for _ in range(plies):
         play_child(game, work, wide(0), _choose(work, wide(0), word))
@@ -123,7 +123,7 @@ def _play_some(game: ChineseCheckersRhombus, work: Work, word: np.ndarray, plies
 
 @lean
 def _choose(work: Work, ply: int, word: np.ndarray) -> int:
-    """Return a move of the position on `ply`: any one, or three times in four the best of three by gain."""
+    """Return a move of the position on `ply`: a uniform one, or with probability 3/4 the best of three by gain."""
     count = list_moves(work, ply, work.frames[ply].side)
     chosen = work.moves[ply, uniform_int(word, count)]
     if uniform_int(word, 4):
@@ -148,7 +148,7 @@ def _copy_frame(work: Work) -> None:
 
 @lean
 def _compare(tried: Work, reference: Work, ply: int, tally: np.ndarray) -> None:
-    """Complete the channels on `ply` and compare them with those found anew."""
+    """Complete the channels on `ply` and compare them with a fresh generation."""
     frame, plain = tried.frames[ply], reference.frames[0]
     copy_state(tried.stack[ply], reference.stack[0])
     for side in range(2):

@@ -1,4 +1,4 @@
-"""`zerofleet bench search`: how fast is the search when the network costs nothing."""
+"""`zerofleet bench search`: throughput of the search with a network of zero cost."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ __all__ = ["SearchFigures", "measure", "search"]
 
 Information = Literal["open", "predict", "determinise"]
 
-VERSION = 1  # any model version: the uniform network does not look
+VERSION = 1  # any model version; the uniform network ignores it
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFigures:
-    """What one measurement found. Everything runs on one thread."""
+    """Results of one measurement, on one thread."""
 
     game: str
     games: int
     simulations: int
     information: str
-    """How hidden information is searched; `open` where there is none, or no search."""
+    """Mode of search for hidden information; `open` where there is none, or no search."""
     network: str
     seconds: float
     simulations_done: int
     moves_done: int
     games_done: int
     simulations_per_second_per_core: float
-    """By the clock on the wall; on a machine that does nothing else this equals the next."""
+    """In wall-clock time; equal to `simulations_per_cpu_second` on an idle machine."""
     simulations_per_cpu_second: float
     positions_per_second: float
-    """Leaves that asked for an evaluation; the other simulations ended in a finished game. With information=determinise the
-    choices of opponents ask as well."""
+    """Evaluated leaves; the other simulations ended in a finished game. With information=determinise the choices of opponents
+    are evaluated as well."""
     moves_per_second: float
     start_seconds: float
-    """Until one game had made one move: compilation, or loading of what was compiled before."""
+    """Time to the first move of one game: compilation, or loading of the compiled code."""
     bytes_per_game: int
-    """Arrays of the block; pages no game has reached take no memory."""
+    """Arrays of the block; untouched pages take no memory."""
     resident_bytes_per_game: int
     """Growth of the process during the measurement."""
 
 
 class UniformTable:
-    """Uniform answers by table: the evaluator of a benchmark must cost next to nothing."""
+    """Uniform evaluator by table lookup, at next to no cost."""
 
     def __init__(self, game: Game, rows: int) -> None:
         spec = game.spec()
@@ -66,13 +66,13 @@ class UniformTable:
         self._head = np.broadcast_to(np.float32(1.0 / spec.num_actions), (rows, spec.num_actions))
 
     def answer(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """Return policy float32 [B, L], value float32 [B, P], and the extra heads asked for, float32 [B, A]."""
+        """Return policy float32 [B, L], value float32 [B, P], and the extra heads of the batch, float32 [B, A]."""
         policy = self._policies[np.count_nonzero(batch.legal >= 0, axis=1)]
         return policy, self._values[: len(batch)], [self._head[: len(batch)]] * batch.extra_heads
 
 
 class Bench:
-    """A block of games that begins a new one wherever one ends."""
+    """Block of games in which a new game replaces each finished one."""
 
     def __init__(self, game: Game, settings: SearchSettings, *, games: int, seed: int) -> None:
         self.block = SearchBlock(game, settings, slots=games)
@@ -85,7 +85,7 @@ class Bench:
             self._begin(slot)
 
     def step(self) -> None:
-        """Search until every game waits for the network, and answer."""
+        """Search until every game waits for the network, and supply the evaluations."""
         leaves = self.block.advance()
         if len(leaves.batch):
             self.block.absorb(*self._table.answer(leaves.batch))
@@ -96,7 +96,7 @@ class Bench:
             self._begin(slot)
 
     def play_first_moves(self) -> None:
-        """Go on until as many moves were made as there are games."""
+        """Step until the number of moves reaches the number of games."""
         while self.block.counters.moves < len(self.block):
             self.step()
 
@@ -115,7 +115,7 @@ def measure(
     reuse: bool = False,
     information: Information | None = None,
 ) -> SearchFigures:
-    """Search `games` games side by side for `seconds` after every game has made its first move.
+    """Search `games` games concurrently for `seconds`, after a warm-up of one move per game on average.
 
     Raises `ValueError` for a game that cannot be searched with `information`.
     """
@@ -131,7 +131,7 @@ def measure(
     began, cpu = time.perf_counter(), time.process_time()
     with screen.meter("searching") as meter:
         while (elapsed := time.perf_counter() - began) < seconds:
-            for _ in range(max(1, simulations)):  # about one move of every game between two looks at the clock
+            for _ in range(max(1, simulations)):  # about one move per game between two readings of the clock
                 bench.step()
             meter.advance(games, "moves")
     cpu = time.process_time() - cpu
@@ -158,7 +158,7 @@ def measure(
 
 
 def _settings(game: Game, simulations: int, *, reuse: bool, information: Information | None) -> SearchSettings:
-    """Return the settings of self-play with what the kind of game asks for; secret choices are only evaluated, unless told."""
+    """Return self-play settings for the kind of game; simultaneous choices are searched only with `information`."""
     spec = game.spec()
     if spec.information == "simultaneous" and information is None:
         return SearchSettings(simulations=0, fast_simulations=0, temperature_end=1.0)
@@ -173,30 +173,31 @@ def _settings(game: Game, simulations: int, *, reuse: bool, information: Informa
 
 def search(
     *,
-    every_game: Annotated[bool, typer.Option("--all", help="A table over all games instead of --game.")] = False,
+    every_game: Annotated[bool, typer.Option("--all", help="Measure every game instead of --game.")] = False,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to search.")] = "connect_four",
-    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games searched side by side.")] = 256,
-    simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations a move.")] = 400,
+    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games searched concurrently.")] = 256,
+    simulations: Annotated[int, typer.Option("--simulations", metavar="N", min=2, help="Simulations per move.")] = 400,
     network: Annotated[
-        Literal["uniform"], typer.Option("--network", help="uniform: all moves equally good, value 0; costs nothing.")
+        Literal["uniform"], typer.Option("--network", help="uniform: equal priors, value 0, at no cost.")
     ] = "uniform",
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Length of the measurement.")] = 5.0,
-    reuse: Annotated[bool, typer.Option("--reuse", help="Keep the subtree of the move played, as self-play does.")] = False,
+    reuse: Annotated[bool, typer.Option("--reuse", help="Reuse the subtree of the move played, as in self-play.")] = False,
     information: Annotated[
-        Information | None, typer.Option("--information", help="How to search what is hidden; by default as the game asks.")
+        Information | None,
+        typer.Option("--information", help="Search of hidden information; by default that of the game's kind."),
     ] = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     save: Save = None,
     json: Json = False,
 ) -> None:
-    """Measure the search alone: simulations a second on one core, with a network that costs nothing.
+    """Measure the search alone: simulations per second on one core, with a network of zero cost.
 
-    The block is warmed up until every game has made a move, then measured while games go on, end and begin anew.
+    After a warm-up of about one move per game, a new game replaces each finished one.
     """
     asked: dict[str, Any] = {"games": games, "simulations": simulations, "seconds": seconds, "seed": seed, "reuse": reuse}
     if every_game and save:
-        raise typer.BadParameter("a file of costs is about one game; leave out --all", param_hint="--save")
+        raise typer.BadParameter("a cost file holds one game; omit --all", param_hint="--save")
     if every_game:
         _measure_all(asked, information=information, json=json)
         return
@@ -210,21 +211,21 @@ def search(
     if json:
         screen.emit_json(asdict(figures))
         return
-    searched = f"{simulations} simulations a move, {figures.information} information, {network} network"
+    searched = f"{simulations} simulations per move, {figures.information} information, {network} network"
     rows = screen.table("figure", ">value", title=f"{figures.game}: {games} games, {searched}")
-    rows.add_row("simulations a second and core", f"{figures.simulations_per_second_per_core:,}")
-    rows.add_row("simulations a second of CPU time", f"{figures.simulations_per_cpu_second:,}")
-    rows.add_row("positions asked for a second", f"{figures.positions_per_second:,}")
-    rows.add_row("moves a second", f"{figures.moves_per_second:,.0f}")
+    rows.add_row("simulations per second and core", f"{figures.simulations_per_second_per_core:,}")
+    rows.add_row("simulations per second of CPU time", f"{figures.simulations_per_cpu_second:,}")
+    rows.add_row("positions evaluated per second", f"{figures.positions_per_second:,}")
+    rows.add_row("moves per second", f"{figures.moves_per_second:,.0f}")
     rows.add_row("games finished", f"{figures.games_done:,}")
     rows.add_row("seconds to the first move", f"{figures.start_seconds:.2f}")
-    rows.add_row("bytes a game", f"{figures.bytes_per_game:,}")
-    rows.add_row("bytes a game, resident", f"{figures.resident_bytes_per_game:,}")
+    rows.add_row("bytes per game", f"{figures.bytes_per_game:,}")
+    rows.add_row("resident bytes per game", f"{figures.resident_bytes_per_game:,}")
     screen.out().print(rows)
 
 
 def _measure_all(asked: dict[str, Any], *, information: Information | None, json: bool) -> None:
-    """Measure every game and print a line for each; `information` says how those are searched that hide something."""
+    """Measure every game and print a row for each; `information` applies to games of imperfect information."""
     found = []
     for game in map(make, available()):
         hides = game.spec().information != "perfect"
@@ -232,8 +233,8 @@ def _measure_all(asked: dict[str, Any], *, information: Information | None, json
     if json:
         screen.emit_json({"games": [asdict(figures) for figures in found]})
         return
-    columns = (">simulations a second", ">of CPU time", ">positions", ">moves", ">games done", ">bytes a game")
-    title = f"{asked['games']} games, {asked['simulations']} simulations a move, uniform network, one core"
+    columns = (">simulations per second", ">per CPU second", ">positions", ">moves", ">games done", ">bytes per game")
+    title = f"{asked['games']} games, {asked['simulations']} simulations per move, uniform network, one core"
     rows = screen.table("game", *columns, title=title)
     for figures in found:
         rows.add_row(

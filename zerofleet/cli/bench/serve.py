@@ -1,7 +1,7 @@
-"""`zerofleet bench serve`: how much of the device is left after workers, gRPC and batching.
+"""`zerofleet bench serve`: share of the device's throughput that remains after workers, gRPC and batching.
 
-Server and workers are processes of their own, as in a run. A third process evaluates the same module in a bare loop; the
-two take turns several times, so that whatever else the machine does falls on both.
+Server and workers are separate processes, as in a run. Another process evaluates the same module in a bare loop; the two
+alternate several times, so that other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ ROUNDS = 5
 WARM_UP_S = 2.0
 VERSION = 1
 _SHOWN_LINES = 5
-_READY = '"service.ready"'  # in the log line of a service that is ready
+_READY = '"service.ready"'  # event in the log of a service that is ready
 _LOG_LIMIT = 1 << 20  # a line of latencies is long
 
 
 @dataclass(frozen=True, slots=True)
 class ServeFigures:
-    """What one measurement found."""
+    """Results of one measurement."""
 
     game: str
     preset: str
@@ -60,9 +60,9 @@ class ServeFigures:
     lanes: int
     slots: int
     seconds: float
-    """Of serving, in all rounds together."""
+    """Total time of serving, over all rounds."""
     raw_positions_per_second: float
-    """The bare loop at its best batch."""
+    """Throughput of the bare loop at its best batch size."""
     raw_best_batch: int
     raw_by_batch: dict[str, float]
     served_positions_per_second: float
@@ -70,21 +70,21 @@ class ServeFigures:
     ratio_by_round: list[float]
     mean_batch: float
     batch_fill: dict[str, float]
-    """Share of positions by the batch they were evaluated in; `64` stands for 33 to 64 positions."""
+    """Share of positions by batch size; key `64` covers batches of 33 to 64 positions."""
     requests_per_second: float
     bytes_asked_per_position: float
-    """Tensors of the requests: packed planes and legal actions."""
+    """Size of the request tensors: packed planes and legal actions."""
     bytes_answered_per_position: float
-    """Tensors of the replies."""
+    """Size of the reply tensors."""
     latency_ms: dict[str, float]
     device_busy_share: float
     server_cores: float
-    """Processor time of the server by the clock on the wall: device thread and wire."""
+    """CPU time of the server per wall-clock time: device thread and wire."""
     worker_cores: float
 
 
 class Peer:
-    """A process that answers each line with a line of JSON."""
+    """Process that replies to each line with a line of JSON."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
@@ -92,7 +92,7 @@ class Peer:
         self._about = psutil.Process(process.pid)
 
     async def ask(self, seconds: float) -> dict[str, Any]:
-        """Let it work for `seconds` and return its figures; raises `Unavailable` with its last words when it ended."""
+        """Run the process for `seconds` and return its figures; raises `Unavailable` with its last log lines if it exited."""
         assert self._process.stdin is not None  # noqa: S101
         assert self._process.stdout is not None  # noqa: S101
         self._process.stdin.write(f"{seconds}\n".encode())
@@ -103,7 +103,7 @@ class Peer:
         return answer
 
     async def outlives(self, work: Awaitable[Any]) -> None:
-        """Wait for `work`, or raise `Unavailable` when the process ends before."""
+        """Wait for `work`; raises `Unavailable` if the process exits first."""
         done, ended = asyncio.ensure_future(work), asyncio.ensure_future(self._process.wait())
         try:
             await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -117,17 +117,17 @@ class Peer:
     async def _ended(self) -> Unavailable:
         code = await self._process.wait()
         said = self._log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
-        return Unavailable(f"a process of the benchmark ended with {code}: {' / '.join(said)}")
+        return Unavailable(f"a process of the benchmark exited with code {code}: {' / '.join(said)}")
 
     def cpu_s(self) -> float:
-        """Return the processor time it has used."""
+        """Return the CPU time used so far."""
         times = self._about.cpu_times()
         return float(times.user + times.system)
 
 
 @asynccontextmanager
 async def _started(log: Path, *command: str, threads: int) -> Any:
-    """Start a Python module of ours as a process; end it afterwards."""
+    """Start a Python module as a process; terminate it on exit."""
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
@@ -147,7 +147,7 @@ async def _started(log: Path, *command: str, threads: int) -> Any:
 
 
 class Bench:
-    """A server with a random network, its workers and a bare loop, in a temporary run directory."""
+    """Server with a random network, workers and a bare loop, in a temporary run directory."""
 
     def __init__(self, directory: Path, game: Game, preset: str, *, threads: int, arguments: Sequence[str]) -> None:
         self._directory = directory
@@ -161,7 +161,7 @@ class Bench:
         self._server_arguments = [*self._common, "--address", self._address, "--inference.threads", str(threads), *arguments]
 
     async def open(self, stack: AsyncExitStack, *, workers: int, seed: int) -> None:
-        """Start everything and let it warm up."""
+        """Start and warm up all processes."""
         await self._make_model()
         self.server = await self._start(stack, "server", "inference_server", *self._server_arguments)
         await self._load_model()
@@ -179,7 +179,7 @@ class Bench:
         await asyncio.gather(self.bare.ask(WARM_UP_S), *(worker.ask(WARM_UP_S) for worker in self.workers))
 
     async def served(self, seconds: float) -> dict[str, Any]:
-        """Let the workers play for `seconds`; return positions, seconds, latencies, and what the server counted."""
+        """Let the workers play for `seconds`; return positions, seconds, latencies and the server's counters."""
         before, server_s, worker_s = await self._statistics(), self.server.cpu_s(), self._worker_cpu_s()
         found = await asyncio.gather(*(worker.ask(seconds) for worker in self.workers))
         after = await self._statistics()
@@ -203,7 +203,7 @@ class Bench:
         return peer
 
     async def _make_model(self) -> None:
-        """Have a trainer publish a network of random weights, which costs as much to evaluate as a trained one."""
+        """Publish a network of random weights with a trainer; it costs as much to evaluate as a trained one."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "trainer", *self._common, "--log-format", "json"),
             stderr=asyncio.subprocess.PIPE,
@@ -215,7 +215,7 @@ class Bench:
                 while not (said and _READY in said[-1]):
                     said.append((await process.stderr.readline()).decode(errors="replace"))
                     if not said[-1]:
-                        raise Unavailable(f"the trainer could not make a network: {' / '.join(said[-_SHOWN_LINES:])}")
+                        raise Unavailable(f"the trainer failed to publish a network: {' / '.join(said[-_SHOWN_LINES:])}")
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -241,7 +241,7 @@ class Bench:
 async def measure(
     game: Game, preset: str, *, seconds: float, workers: int, threads: int, arguments: Sequence[str], seed: int
 ) -> ServeFigures:
-    """Start everything, let bare loop and workers take turns, and put the figures together."""
+    """Start all processes, alternate between bare loop and workers, and compute the figures."""
     with tempfile.TemporaryDirectory(prefix="zf-bench-") as directory:
         bench = Bench(Path(directory), game, preset, threads=threads, arguments=arguments)
         async with AsyncExitStack() as stack:
@@ -326,9 +326,9 @@ def run(
     arguments: Sequence[str] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measure for `seconds` and return the figures; `arguments` go to the server as they are.
+    """Measure for `seconds` and return the figures; `arguments` are passed to the server.
 
-    Raises `Unavailable` when a process of the benchmark fails.
+    Raises `Unavailable` if a process of the benchmark fails.
     """
     used = threads or named_preset(game, preset).inference.threads
     try:
@@ -344,22 +344,22 @@ def serve(
     *,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to play.")] = "connect_four",
     preset: Preset = "laptop",
-    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Length, bare loop and serving together.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Total length of bare loop and serving.")] = 30.0,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")] = 1,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="CPU threads of the device.", show_default="the preset's")
+        int | None, typer.Option("--threads", min=1, help="CPU threads of the device.", show_default="that of the preset")
     ] = None,
     precision: Annotated[
-        str, typer.Option("--precision", metavar="auto|float32|bfloat16|float16", help="Numbers the network computes with.")
+        str, typer.Option("--precision", metavar="auto|float32|bfloat16|float16", help="Number format of the network.")
     ] = "auto",
     parameters: Parameters = None,
     seed: Seed = 0,
     save: Save = None,
     json: Json = False,
 ) -> None:
-    """Measure positions a second through workers, gRPC and inference server, beside a bare loop over the same module.
+    """Measure positions per second through workers, gRPC and inference server, against a bare loop over the same module.
 
-    The two take turns, so that other work of the machine falls on both; the ratio is what serving costs.
+    The two alternate, so that other load on the machine affects both; the ratio shows the cost of serving.
     """
     chosen = chosen_game(game, parameters)
     found = run(chosen, preset, seconds, workers=workers, threads=threads, arguments=["--precision", precision], seed=seed)
@@ -377,11 +377,11 @@ def _show(found: Mapping[str, Any]) -> None:
         f" {found['workers']} worker(s) of {found['lanes']} x {found['slots']} games"
     )
     rows = screen.table("figure", ">value", title=title)
-    rows.add_row("positions a second, bare loop", f"{found['raw_positions_per_second']:,} (batch {found['raw_best_batch']})")
-    rows.add_row("positions a second, served", f"{found['served_positions_per_second']:,}")
+    rows.add_row("positions per second, bare loop", f"{found['raw_positions_per_second']:,} (batch {found['raw_best_batch']})")
+    rows.add_row("positions per second, served", f"{found['served_positions_per_second']:,}")
     rows.add_row("ratio", f"{found['ratio']:.1%}")
     rows.add_row("mean batch", f"{found['mean_batch']:,.0f}")
-    rows.add_row("requests a second", f"{found['requests_per_second']:,.0f}")
+    rows.add_row("requests per second", f"{found['requests_per_second']:,.0f}")
     rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:.1f}" for ms in found["latency_ms"].values()) + " ms")
     rows.add_row("device busy", f"{found['device_busy_share']:.1%}")
     rows.add_row("cores used by server / workers", f"{found['server_cores']:.2f} / {found['worker_cores']:.2f}")

@@ -1,4 +1,4 @@
-"""`zerofleet bench solve`: how long does perfect play of Connect Four take."""
+"""`zerofleet bench solve`: time and nodes to solve Connect Four positions."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ PERCENTILES = (50, 90, 99, 100)
 
 @dataclass(frozen=True, slots=True)
 class SolveFigures:
-    """What one measurement found. One thread, no book, and an empty table for each position."""
+    """Results of one measurement: one thread, no book, an empty table for each position."""
 
     game: str
     positions: int
     plies: tuple[int, int]
     seed: int
     seconds: dict[str, float]
-    """Percentiles of the time for one position, and the mean, by the clock on the wall."""
+    """Percentiles and mean of the wall-clock time per position."""
     cpu_seconds: dict[str, float]
-    """The same of the processor's time; on a machine that does nothing else they are equal."""
+    """The same for CPU time; equal to `seconds` on an idle machine."""
     nodes: dict[str, float]
-    """The same of the positions looked at."""
+    """The same for the nodes searched."""
     nodes_per_cpu_second: int
     absolute_score_sum: int
-    """A checksum of the answers: the same command gives the same number."""
+    """Checksum of the answers, reproduced by the same command."""
 
 
 def measure(game: Game, *, positions: int, plies: range, seed: int, table_bits: int = MIN_BITS) -> SolveFigures:
-    """Solve random positions and time each; raises `InvalidRequest` for other games and where no positions are found."""
+    """Solve random positions and time each; raises `InvalidRequest` for other games and if no positions are found."""
     if not fits(game):
-        raise InvalidRequest(f"the solver takes Connect Four on boards of at most 64 bits, not {game}")
+        raise InvalidRequest(f"the solver supports Connect Four on boards of at most 64 bits, not {game}")
     board = cast("ConnectFour", game)
     table = empty_table(table_bits)
     solver = Solver(board, table=table)
@@ -77,18 +77,21 @@ def measure(game: Game, *, positions: int, plies: range, seed: int, table_bits: 
 
 def solve(
     *,
-    positions: Annotated[int, typer.Option("--positions", metavar="N", min=1, help="Random positions.")] = 1000,
-    plies: Annotated[int, typer.Option("--plies", metavar="N", min=0, help="Fewest moves played.")] = 14,
+    positions: Annotated[int, typer.Option("--positions", metavar="N", min=1, help="Number of random positions.")] = 1000,
+    plies: Annotated[int, typer.Option("--plies", metavar="N", min=0, help="Minimum number of moves played.")] = 14,
     most_plies: Annotated[
-        int | None, typer.Option("--most-plies", metavar="N", min=0, help="Most moves played.", show_default="the fewest")
+        int | None,
+        typer.Option(
+            "--most-plies", metavar="N", min=0, help="Maximum number of moves played.", show_default="that of --plies"
+        ),
     ] = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Solve random Connect Four positions, in which nobody wins at once, each from nothing, on one core.
+    """Solve random Connect Four positions without an immediate win, each from an empty table, on one core.
 
-    The fewer moves are played, the harder: with --plies 14 and nothing else every position has exactly 14 stones.
+    Positions of fewer plies are harder; with --plies 14 alone every position has exactly 14 stones.
     """
     most = plies if most_plies is None else most_plies
     if most < plies:
@@ -100,10 +103,10 @@ def solve(
     title = f"{figures.game}: {positions:,} random positions of {plies} to {most} plies, one core, no book"
     rows = screen.table("", *(f">{name}" for name in figures.seconds), title=title)
     rows.add_row("milliseconds", *(f"{1000 * value:,.2f}" for value in figures.seconds.values()))
-    rows.add_row("of processor time", *(f"{1000 * value:,.2f}" for value in figures.cpu_seconds.values()))
-    rows.add_row("positions looked at", *(f"{value:,.0f}" for value in figures.nodes.values()))
+    rows.add_row("milliseconds of CPU time", *(f"{1000 * value:,.2f}" for value in figures.cpu_seconds.values()))
+    rows.add_row("nodes", *(f"{value:,.0f}" for value in figures.nodes.values()))
     screen.out().print(rows)
-    screen.out().print(f"\n{figures.nodes_per_cpu_second:,} positions looked at a second of processor time")
+    screen.out().print(f"\n{figures.nodes_per_cpu_second:,} nodes per second of CPU time")
 
 
 def _summary(values: np.ndarray) -> dict[str, float]:

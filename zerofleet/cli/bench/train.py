@@ -1,4 +1,4 @@
-"""`zerofleet bench train`: how fast the trainer learns; a process of its own, as the trainer is one."""
+"""`zerofleet bench train`: throughput of the trainer, measured in a separate process."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def train(
     *,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to learn.")] = "connect_four",
     preset: Preset = "laptop",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Length of each of the three measurements.")] = 5.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Length of each of three measurements.")] = 5.0,
     games_per_second: Annotated[
-        float, typer.Option("--games-per-second", min=0.1, help="Games that arrive in the third measurement.")
+        float, typer.Option("--games-per-second", min=0.1, help="Arrival rate of games in the third measurement.")
     ] = 20.0,
-    processes: Annotated[int, typer.Option("--processes", min=1, help="Processes that share each batch, under torchrun.")] = 1,
+    processes: Annotated[int, typer.Option("--processes", min=1, help="Data-parallel processes, started with torchrun.")] = 1,
     parameters: Parameters = None,
     seed: Seed = 0,
     save: Save = None,
     json: Json = False,
 ) -> None:
-    """Measure the trainer on made-up games: steps without waiting, intake alone, and both at a given rate of games.
+    """Measure the trainer on synthetic games: training alone, intake alone, and both at a given rate of games.
 
-    In the third measurement the learner waits whenever it has trained on every sample as often as the preset allows.
+    In the third measurement the learner waits whenever every sample has reached the preset's maximum reuse.
     """
-    chosen_game(game, parameters)  # a clear error before a process is started
+    chosen_game(game, parameters)  # rejects an invalid game before a process is started
     numbers = ["--seconds", str(seconds), "--games-per-second", str(games_per_second), "--seed", str(seed)]
     settings = [word for item in parameters or () for word in ("--set", item)]
     screen.note(f"measuring for about {3 * seconds:.0f} s")
@@ -51,27 +51,27 @@ def train(
     table = screen.table(
         "figure", ">value", title=f"{figures['game']}, preset {preset}: {size}, {figures['threads']} thread(s)"
     )
-    table.add_row("samples trained on a second", f"{figures['samples_per_second']:,.0f}")
-    table.add_row("samples trained on a second of CPU time", f"{figures['samples_per_cpu_second']:,.0f}")
-    table.add_row("milliseconds a step", f"{figures['step_ms']:.1f}")
-    table.add_row("games taken in a second", f"{figures['games_validated_per_second']:,.0f}")
-    table.add_row("samples taken in a second", f"{figures['samples_received_per_second']:,.0f}")
+    table.add_row("samples trained per second", f"{figures['samples_per_second']:,.0f}")
+    table.add_row("samples trained per second of CPU time", f"{figures['samples_per_cpu_second']:,.0f}")
+    table.add_row("milliseconds per step", f"{figures['step_ms']:.1f}")
+    table.add_row("games received per second", f"{figures['games_validated_per_second']:,.0f}")
+    table.add_row("samples received per second", f"{figures['samples_received_per_second']:,.0f}")
     table.add_row(
-        f"fed {figures['fed_games_per_second']:.0f} games/s: samples trained on a second",
+        f"fed {figures['fed_games_per_second']:.0f} games/s: samples trained per second",
         f"{figures['fed_samples_per_second']:,.0f}",
     )
-    table.add_row("of that time, waiting for games", f"{figures['wait_share']:.1%}")
+    table.add_row("share of that time waiting for games", f"{figures['wait_share']:.1%}")
     table.add_row("uses of each sample", f"{figures['reuse']:.2f}")
     screen.out().print(table)
 
 
 def _measure(arguments: list[str], processes: int) -> dict[str, Any]:
-    """Run the benchmark and return its figures; raises `Unavailable` with what it said when it fails."""
+    """Run the benchmark and return its figures; raises `Unavailable` with its last lines if it fails."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if processes > 1 else []
     command = [sys.executable, *torchrun, "-m", "trainer.bench", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines()[-3:]
-        raise Unavailable(f"the benchmark ended with {done.returncode}: {' / '.join(said)}")
+        raise Unavailable(f"the benchmark exited with code {done.returncode}: {' / '.join(said)}")
     figures: dict[str, Any] = json_format.loads(done.stdout)
     return figures

@@ -1,4 +1,4 @@
-"""`zerofleet accuracy`: how often a player's moves keep what perfect play makes of a position."""
+"""`zerofleet accuracy`: share of a player's moves that keep the value of the position under perfect play."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, ver
 
 __all__ = ["accuracy"]
 
-BANDS = 7  # rows of the table: so many plies of Connect Four are six
+BANDS = 7  # rows of the table, of six plies each in Connect Four
 SOURCES = ("random", "self-play")
 
 
@@ -53,7 +53,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a player chose in the positions of one source, in each of its ways to play."""
+    """Moves chosen by a player in the positions of one source, for each of its modes."""
 
     source: str
     positions: list[Position]
@@ -64,15 +64,21 @@ class _Asked:
 def accuracy(
     player: Annotated[
         str,
-        typer.Argument(metavar="PLAYER", help="champion, model:N, or an agent such as alpha_beta:5; it may ask a model."),
+        typer.Argument(metavar="PLAYER", help="champion, model:N, or an agent such as alpha_beta:5 or mcts:50,model=champion."),
     ],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
     positions: Annotated[
-        int, typer.Option("--positions", metavar="N", min=1, help="Positions of random games, and as many of its own games.")
+        int,
+        typer.Option(
+            "--positions", metavar="N", min=1, help="Number of positions from random games, and as many from self-play."
+        ),
     ] = 500,
     first_ply: Annotated[
-        int, typer.Option("--first-ply", metavar="K", min=0, help="No positions before; the first ones take longest to solve.")
+        int,
+        typer.Option(
+            "--first-ply", metavar="K", min=0, help="Earliest ply of a position; the first plies take longest to solve."
+        ),
     ] = 0,
     simulations: Simulations = None,
     run_dir: RunDir = None,
@@ -80,10 +86,10 @@ def accuracy(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show by ply in how many positions a player's move keeps the value: won stays won, and drawn stays drawn.
+    """Show by ply how often a player's move keeps the value of the position: won stays won, drawn stays drawn.
 
-    In positions of random games, and of games that the player plays against itself from random openings; a model with its
-    search and without. Positions in which every move keeps the value say nothing; `of those that matter` leaves them out.
+    Positions come from random games and from self-play from random openings. A model plays with its search and without.
+    The columns after `that matter` leave out positions in which every move keeps the value.
     """
     if seed < 0:
         raise typer.BadParameter(f"{seed} is negative", param_hint="--seed")
@@ -108,7 +114,7 @@ def accuracy(
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Asked]]:
-    """Return the player's name and its moves; the inference server of a model is borrowed as long as that takes."""
+    """Return the player's name and moves; a model's inference server is borrowed for the duration."""
     game, seed = request.game, request.seed
     async with AsyncExitStack() as stack:
         modes: dict[str, Chooser]

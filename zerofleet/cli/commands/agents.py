@@ -1,4 +1,4 @@
-"""`zerofleet agents`: the players beside the models, how they are written, and who plays which game."""
+"""`zerofleet agents`: available agents, the forms of their names, and the games each plays."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 __all__ = ["ListedAgent", "agents", "example_of", "listed"]
 
 _EXAMPLES = {"AGENT": "random", "CHOICE": "rock", "N": "1"}
-"""What may stand for a word in capitals of an agent's form; a small number for all others."""
+"""Substitutes for the words in capitals of an agent's form; a small number for all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedAgent:
-    """A kind of agent."""
+    """Kind of agent."""
 
     form: str
-    """How it is written; words in capitals stand for something, brackets may be left out."""
+    """Form of its name; words in capitals are placeholders, parts in brackets are optional."""
     about: str
     plays: bool | None = None
-    """Whether it plays the game that was asked about; None if none was."""
+    """Whether it plays the given game; None without one."""
     refusal: str = ""
-    """Why it does not."""
+    """Reason if it does not."""
 
 
 def agents(
     *,
     game_name: Annotated[
-        str | None, typer.Option("--game", metavar="GAME", help="Only those that play this game.", show_default="all")
+        str | None, typer.Option("--game", metavar="GAME", help="List only agents that play this game.", show_default="all")
     ] = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """List the agents: opponents of known strength for matches, tournaments, ladders and people.
+    """List the agents: opponents of known strength for matches, tournaments, ladders and interactive play.
 
-    Models play beside them as `champion` or `model:N`. An agent may be given options: `NAME:ARGUMENT,OPTION=VALUE`.
+    Models are named `champion` or `model:N`. Agents accept options: `NAME:ARGUMENT,OPTION=VALUE`.
     """
     game = None if game_name is None else chosen_game(game_name, parameters)
     kinds = listed(game)
@@ -53,14 +53,14 @@ def agents(
         screen.emit_json({"game": game_name, "agents": [asdict(kind) for kind in kinds]})
         return
     rows = screen.table("agent")
-    rows.add_column("what it is")
+    rows.add_column("description")
     for kind in kinds:
         if kind.plays is not False:
             rows.add_row(kind.form, kind.about)
     screen.out().print(rows)
     others = [kind.form for kind in kinds if kind.plays is False]
     if others:
-        screen.note(f"{len(others)} more do not play {game_name}; zerofleet agents --game {game_name} --json says why")
+        screen.note(f"{len(others)} more do not play {game_name}; for the reasons: zerofleet agents --game {game_name} --json")
 
 
 def listed(game: Game | None) -> list[ListedAgent]:
@@ -84,4 +84,4 @@ def _listed(form: str, about: str, game: Game | None) -> ListedAgent:
 
 
 def _nobody(batch: LeafBatch, version: ModelVersion) -> Evaluation:
-    raise AssertionError("agents are made here, not asked for moves")
+    raise AssertionError("agents are only constructed here; no position is evaluated")

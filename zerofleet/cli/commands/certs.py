@@ -1,4 +1,4 @@
-"""`zerofleet certs`: a small certificate authority, and who is who for services and people."""
+"""`zerofleet certs`: a small certificate authority, and identities of services and operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["certs"]
 
 
 def certs(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the authority and the certificates lie.")] = Path(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the authority and the certificates.")] = Path(
         "certs"
     ),
     *,
@@ -27,7 +27,7 @@ def certs(
         typer.Option(
             "--identity",
             metavar="NAME",
-            help="Only this one. May be repeated.",
+            help="Issue only this identity. May be repeated.",
             show_default=", ".join((*SERVERS, *CLIENTS)),
         ),
     ] = None,
@@ -36,23 +36,23 @@ def certs(
         typer.Option(
             "--name",
             metavar="IDENTITY=HOST",
-            help="One more name or address under which clients reach a server. May be repeated.",
+            help="Additional host name or address of a server. May be repeated.",
         ),
     ] = None,
-    days: Annotated[int, typer.Option("--days", metavar="N", min=1, max=825, help="How long a certificate holds.")] = 365,
-    renew: Annotated[bool, typer.Option("--renew", help="Make anew what is there, with the names that it has.")] = False,
+    days: Annotated[int, typer.Option("--days", metavar="N", min=1, max=825, help="Validity of a certificate.")] = 365,
+    renew: Annotated[bool, typer.Option("--renew", help="Reissue the existing certificates, with their names.")] = False,
     json: Json = False,
 ) -> None:
-    """Make an authority, and for each service and for the operator a directory with certificate, key and authority.
+    """Create an authority, and a directory with certificate, key and authority for each service and the operator.
 
-    A service is told with ZEROFLEET_TLS_IDENTITY=DIR/NAME and ZEROFLEET_TLS_CA=DIR/NAME/ca.crt. What is there stays as it is,
-    unless it is renewed; services that run take up what was renewed. Whoever has authority/ca.key can pass for anybody: keep it
-    away from the services.
+    Configure a service with ZEROFLEET_TLS_IDENTITY=DIR/NAME and ZEROFLEET_TLS_CA=DIR/NAME/ca.crt.
+    Existing certificates change only with --renew; running services reload them.
+    The holder of authority/ca.key can impersonate any identity: keep it away from the services.
     """
     hosts = _hosts(names)
     authority = Authority(directory)
     if renew and not authority.known():
-        raise ConfigurationError(f"{directory} has no certificates to renew; leave out --renew to make some")
+        raise ConfigurationError(f"{directory} has no certificates to renew; omit --renew to issue them")
     made = [authority.establish()]
     chosen = identities or (authority.known() if renew else [*SERVERS, *CLIENTS])
     for name in dict.fromkeys((*chosen, *hosts)):
@@ -66,7 +66,7 @@ def certs(
 
 
 def _hosts(names: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
-    """Turn `["gatekeeper=a.example"]` into hosts by identity; raises a usage error that names the item that cannot be read."""
+    """Parse `["gatekeeper=a.example"]` into hosts by identity; raises a usage error that names the malformed item."""
     found: dict[str, tuple[str, ...]] = {}
     for item in names or ():
         identity, equals, host = (part.strip() for part in item.partition("="))
@@ -81,8 +81,8 @@ def _said(identity: Identity) -> dict[str, object]:
 
 
 def _show(directory: Path, made: Sequence[Identity]) -> None:
-    rows = screen.table("identity", "is reached as", "holds until", "", title=str(directory))
+    rows = screen.table("identity", "host names", "valid until", "", title=str(directory))
     for one in made:
-        names = ", ".join(one.names) or ("signs the others" if one is made[0] else "only asks")
-        rows.add_row(one.name, names, f"{one.expires:%Y-%m-%d}", "made" if one.made else "was there")
+        names = ", ".join(one.names) or ("(authority)" if one is made[0] else "(client only)")
+        rows.add_row(one.name, names, f"{one.expires:%Y-%m-%d}", "issued" if one.made else "unchanged")
     screen.out().print(rows)

@@ -1,4 +1,4 @@
-"""The checks of `zerofleet doctor`: each looks at one thing and returns a finding; none raises."""
+"""Checks of `zerofleet doctor`: each examines one requirement and returns a finding; none raises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 DISK_NEEDED_BYTES = 2 * GIB  # a long laptop run keeps a few hundred MiB of games and models
 MEMORY_NEEDED_BYTES = 2 * GIB  # four processes, two of them with torch
-SHARED_MEMORY_NEEDED_BYTES = 64 * MIB  # what a container has by default
+SHARED_MEMORY_NEEDED_BYTES = 64 * MIB  # default of a container
 CHILD_TIMEOUT_S = 120.0
 STREAM_TIMEOUT_S = 5.0
 CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
@@ -39,17 +39,17 @@ CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found."""
+    """Result of one check."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
     detail: str
     advice: str = ""
-    """What to do; empty when all is well."""
+    """Remedy; empty if the check passed."""
 
 
 def checks(*, run_dir: Path) -> Sequence[Callable[[], Finding]]:
-    """Return the checks in the order in which they are shown."""
+    """Return the checks in display order."""
     return (
         check_python,
         functools.partial(check_packages, CONSTRAINTS),
@@ -65,15 +65,15 @@ def checks(*, run_dir: Path) -> Sequence[Callable[[], Finding]]:
 
 
 def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Finding:
-    """Python 3.11 or newer, with the GIL's usual build."""
+    """Check for Python 3.11 or newer."""
     text = ".".join(map(str, version))
     if version < (3, 11):
-        return Finding("Python", "fail", text, "install Python 3.11 or newer and set up the environment again: make venv")
+        return Finding("Python", "fail", text, "install Python 3.11 or newer and rebuild the environment: make venv")
     return Finding("Python", "ok", f"{text} in {sys.prefix}")
 
 
 def check_packages(constraints: Path) -> Finding:
-    """Every required package is installed, in the version that was tested with the others."""
+    """Check that every required package is installed in its tested version."""
     wanted = _read_constraints(constraints)
     missing, other = [], []
     for name in _required_packages():
@@ -94,14 +94,14 @@ def check_packages(constraints: Path) -> Finding:
 
 
 def check_kernel_cache() -> Finding:
-    """The rules compile, and the result can be kept on disk for the next process."""
+    """Check that the rules compile and the compiled code can be cached on disk."""
     begun = time.monotonic()
     game = tic_tac_toe.TicTacToe()
     core.reset(game, np.zeros(game.spec().state_size, game.spec().state_dtype), 0)
     cache = getattr(getattr(tic_tac_toe.reset, "_cache", None), "cache_path", None)
     took = f"rules compiled or loaded in {time.monotonic() - begun:.1f} s"
     if cache is None:
-        return Finding("Compiler cache", "warn", "compilation is switched off", "unset NUMBA_DISABLE_JIT")
+        return Finding("Compiler cache", "warn", "compilation is disabled", "unset NUMBA_DISABLE_JIT")
     if not os.access(cache, os.W_OK):
         return Finding(
             "Compiler cache", "warn", f"{cache} is not writable; {took}", "set NUMBA_CACHE_DIR to a writable directory"
@@ -110,7 +110,7 @@ def check_kernel_cache() -> Finding:
 
 
 def check_torch() -> Finding:
-    """torch imports, in a child process because this one does not need it."""
+    """Check that torch imports, in a child process: this one does not need it."""
     code = (
         "import torch; print(torch.__version__, '|', "
         "torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU, CPU only')"
@@ -121,36 +121,36 @@ def check_torch() -> Finding:
         )
     except subprocess.TimeoutExpired:
         return Finding(
-            "torch", "fail", f"did not import within {CHILD_TIMEOUT_S:.0f} s", "try again; if it stays so, make clean venv"
+            "torch", "fail", f"did not import within {CHILD_TIMEOUT_S:.0f} s", "try again; if it still fails, make clean venv"
         )
     if child.returncode != 0:
-        last = child.stderr.strip().rpartition("\n")[2] or f"the child ended with {child.returncode}"
-        return Finding("torch", "fail", last, "install it again: make clean venv")
+        last = child.stderr.strip().rpartition("\n")[2] or f"the child exited with code {child.returncode}"
+        return Finding("torch", "fail", last, "reinstall it: make clean venv")
     version, _, device = child.stdout.strip().partition(" | ")
     return Finding("torch", "ok", f"{version}, {device}")
 
 
 def check_processors() -> Finding:
-    """Two cores at least, so that search and network do not wait for each other."""
+    """Check for at least two cores, so that search and network run in parallel."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if usable < 2:
-        return Finding("Processors", "warn", "1 usable core", "a run works but search and network take turns")
+        return Finding("Processors", "warn", "1 usable core", "a run works, but search and network share the core")
     return Finding("Processors", "ok", f"{usable} usable cores")
 
 
 def check_memory() -> Finding:
-    """Enough free memory for a server, a worker, a trainer and a gatekeeper."""
+    """Check for enough free memory for a server, a worker, a trainer and a gatekeeper."""
     available = psutil.virtual_memory().available
     detail = f"{available / GIB:.1f} GiB available"
     if available < MEMORY_NEEDED_BYTES:
-        return Finding("Memory", "warn", detail, f"a run wants {MEMORY_NEEDED_BYTES / GIB:.0f} GiB; try --preset tiny")
+        return Finding("Memory", "warn", detail, f"a run needs {MEMORY_NEEDED_BYTES / GIB:.0f} GiB; try --preset tiny")
     return Finding("Memory", "ok", detail)
 
 
-def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:  # noqa: S108  (looked at, not written to)
-    """Room in /dev/shm, which torch uses between processes."""
+def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:  # noqa: S108  (read only)
+    """Check for space in /dev/shm, which torch uses between processes."""
     if not path.is_dir():
-        return Finding("Shared memory", "warn", f"{path} does not exist", "training with several processes needs it")
+        return Finding("Shared memory", "warn", f"{path} does not exist", "multi-process training needs it")
     free = shutil.disk_usage(path).free
     if free < SHARED_MEMORY_NEEDED_BYTES:
         return Finding(
@@ -160,32 +160,34 @@ def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:  # noqa: S108
 
 
 def check_disk(directory: Path) -> Finding:
-    """Room where runs lie, and permission to write there."""
+    """Check for space and write permission in the directory of runs."""
     place = directory.absolute()
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
     detail = f"{free / GIB:.1f} GiB free in {place}"
     if not os.access(place, os.W_OK):
-        return Finding("Disk", "fail", f"{place} is not writable", "choose another place with --run-dir")
+        return Finding("Disk", "fail", f"{place} is not writable", "choose another directory with --run-dir")
     if free < DISK_NEEDED_BYTES:
-        return Finding("Disk", "fail", detail, f"free {DISK_NEEDED_BYTES / GIB:.0f} GiB or choose another place with --run-dir")
+        return Finding(
+            "Disk", "fail", detail, f"free {DISK_NEEDED_BYTES / GIB:.0f} GiB or choose another directory with --run-dir"
+        )
     return Finding("Disk", "ok", detail)
 
 
 def check_port() -> Finding:
-    """A TCP port on loopback, for metrics."""
+    """Check for a TCP port on loopback, for metrics."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
-            return Finding("Loopback", "ok", f"could listen on 127.0.0.1:{server.getsockname()[1]}")
+            return Finding("Loopback", "ok", f"listened on 127.0.0.1:{server.getsockname()[1]}")
     except OSError as error:
         return Finding(
-            "Loopback", "fail", f"cannot listen on 127.0.0.1: {error.strerror}", "services report their metrics there"
+            "Loopback", "fail", f"cannot listen on 127.0.0.1: {error.strerror}", "services serve their metrics there"
         )
 
 
 def check_unix_socket() -> Finding:
-    """A unix socket, over which the services of a run talk."""
+    """Check for unix sockets, which connect the services of a run."""
     with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
         path = Path(directory) / "doctor.sock"
         try:
@@ -202,7 +204,7 @@ def check_unix_socket() -> Finding:
 
 
 async def check_stream(url: str) -> Finding:
-    """The configured game stream answers.
+    """Check that the configured game stream answers.
 
     Cancellation: the connection is closed.
     """
@@ -227,7 +229,7 @@ async def _count_waiting(url: str) -> int:
 
 
 def _required_packages() -> list[str]:
-    """Return the names of the packages that the installed distribution requires, extras left out."""
+    """Return the names of the packages required by the installed distribution, without extras."""
     try:
         required = importlib.metadata.requires("zerofleet") or []
     except importlib.metadata.PackageNotFoundError:
@@ -236,7 +238,7 @@ def _required_packages() -> list[str]:
 
 
 def _read_constraints(path: Path) -> dict[str, str]:
-    """Return the pinned versions by canonical package name; none when the file is not there (an installed wheel)."""
+    """Return the pinned versions by canonical package name; empty without the file (an installed wheel)."""
     if not path.is_file():
         return {}
     lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())

@@ -1,4 +1,4 @@
-"""`zerofleet doctor`: does this machine have what Zerofleet needs; each line says what to do when it does not."""
+"""`zerofleet doctor`: checks of this machine against the requirements, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def doctor(
-    run_dir: Annotated[
-        Path, typer.Option("--run-dir", metavar="DIR", help="Where runs are to lie: its disk is checked.")
-    ] = Path("runs"),
+    run_dir: Annotated[Path, typer.Option("--run-dir", metavar="DIR", help="Directory for runs; its disk is checked.")] = Path(
+        "runs"
+    ),
     stream_url: Annotated[
         str | None,
         typer.Option(
-            "--stream-url", metavar="URL", envvar="ZEROFLEET_STREAM_URL", help="Game stream to reach, if not the built-in."
+            "--stream-url", metavar="URL", envvar="ZEROFLEET_STREAM_URL", help="Game stream to check, if not the built-in one."
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Check Python, packages, compiler cache, torch, memory, disk and sockets of this machine.
 
-    The exit code is 0 when nothing failed and 1 otherwise; warnings do not fail.
+    The exit code is 1 if a check failed, otherwise 0; warnings do not count.
     """
     findings = []
     for check in checkup.checks(run_dir=run_dir):
@@ -50,7 +50,9 @@ def doctor(
     if json:
         screen.emit_json({"ok": not failed, "checks": [asdict(finding) for finding in findings]})
     else:
-        screen.out().print(f"\n{failed} failed" if failed else "\nall good", style="bold red" if failed else "bold green")
+        screen.out().print(
+            f"\n{failed} failed" if failed else "\nall checks passed", style="bold red" if failed else "bold green"
+        )
     if failed:
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""`zerofleet evaluate`: what a model thinks of a position, asked through the evaluation service as any client would."""
+"""`zerofleet evaluate`: analysis of a position by a model, through the evaluation service."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ __all__ = ["evaluate"]
 def evaluate(
     game_name: GameName,
     *,
-    moves: Annotated[str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start; none is the start.")] = "",
+    moves: Annotated[
+        str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start position; empty for the start.")
+    ] = "",
     simulations: Annotated[
-        int, typer.Option("--simulations", metavar="N", min=0, help="Simulations of the search; 0 asks the network alone.")
+        int, typer.Option("--simulations", metavar="N", min=0, help="Simulations of the search; 0 uses the network alone.")
     ] = 0,
-    model: Annotated[int, typer.Option("--model", min=0, metavar="VERSION", help="Version to ask; 0 is the champion.")] = 0,
+    model: Annotated[int, typer.Option("--model", min=0, metavar="VERSION", help="Model version; 0 is the champion.")] = 0,
     address: Annotated[
-        str | None, typer.Option("--address", metavar="HOST:PORT", help="Ask this inference server, not that of a run.")
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Inference server to use instead of that of a run.")
     ] = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show each legal move with the network's prior, the visits of the search and its value, best first.
+    """Analyse a position: each legal move with the network's prior, the visits of the search and its value, best first.
 
-    The inference server of a running `zerofleet run` is asked when there is one; otherwise one is started for the question.
+    Uses the inference server of a running `zerofleet run`, or starts one for the analysis.
     """
     game = chosen_game(game_name, parameters)
     actions = read_moves(game, moves, seed)

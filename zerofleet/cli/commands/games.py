@@ -1,4 +1,4 @@
-"""`zerofleet games`: which games there are, and those the trainer has stored, listed or replayed move by move."""
+"""`zerofleet games`: available games, and games stored by the trainer, listed or replayed move by move."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEWEST_DIGITS = 4
 HEX_DIGITS = frozenset("0123456789abcdef")
 
 app = typer.Typer(
-    help="List the games there are, draw a position, list stored games and replay one.",
+    help="List the available games, draw a position, list stored games and replay one.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -41,12 +41,12 @@ app.command("draw")(draw)
 def list_(
     game_name: GameName,
     *,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number of games, newest first.")] = 20,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """List the newest games that the trainer of a run has stored, also while it runs."""
+    """List the newest games stored by the trainer of a run, also while it is running."""
     with GameLog.open(_store(game_name, run_dir, parameters), writer=False) as log:
         rows = [summarise(logged.index, _read(logged)) for logged in _newest(log, limit)]
         total = len(log)
@@ -60,7 +60,7 @@ def list_(
 @app.command("show")
 def show(
     game_name: GameName,
-    uid: Annotated[str, typer.Argument(metavar="UID", help="Uid of a game, or its first digits, at least 4.")],
+    uid: Annotated[str, typer.Argument(metavar="UID", help="Uid of a game, or a prefix of at least 4 digits.")],
     *,
     ply: Annotated[int | None, typer.Option("--ply", metavar="N", min=1, help="Show only this move, counted from 1.")] = None,
     run_dir: RunDir = None,
@@ -82,7 +82,7 @@ def show(
 
 
 def find_game(log: GameLog, text: str) -> LoggedGame:
-    """Return the game whose uid is or begins with `text`; raises `InvalidRequest` unless there is exactly one."""
+    """Return the game whose uid begins with `text`; raises `InvalidRequest` unless there is exactly one."""
     prefix = text.strip().lower()
     if not FEWEST_DIGITS <= len(prefix) <= UID_DIGITS or not set(prefix) <= HEX_DIGITS:
         raise InvalidRequest(f"{text!r} is not a uid: want {FEWEST_DIGITS} to {UID_DIGITS} hex digits, as `games list` shows")
@@ -107,7 +107,7 @@ def _read(logged: LoggedGame) -> ValidatedGame:
 
 
 def _newest(log: GameLog, limit: int) -> Iterator[LoggedGame]:
-    """Yield the newest games, newest first; damaged ones are passed over."""
+    """Yield the newest games, newest first; damaged ones are skipped."""
     index = log.end_index
     while limit and index > log.start_index:
         index -= 1

@@ -1,4 +1,4 @@
-"""`zerofleet ladder`: every champion of a run among classical players, rated together, as a table and a curve."""
+"""`zerofleet ladder`: joint ratings of the champions of a run and classical players, as a table and a curve."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SLOTS = 128  # games at once, as in `zerofleet match`
 
 
 class Axis(StrEnum):
-    """What the curve is drawn over."""
+    """Horizontal axis of the curve."""
 
     VERSION = "version"
     HOURS = "hours"
@@ -52,27 +52,27 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A champion's games against one rung."""
+    """Games of a champion against one rung."""
 
     rung: str
     games: int
     share: float | None
-    """Of the points, a draw counting half; None without games. Its 95 % interval stands beside it."""
+    """Share of the points, a draw counting half; None without games. `share_low` and `share_high` are its 95 % interval."""
     share_low: float | None
     share_high: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A champion on the ladder."""
+    """Champion on the ladder."""
 
     version: int
     promoted_at: str
-    """UTC."""
+    """UTC, ISO 8601."""
     hours: float
-    """From the beginning of the run to its promotion."""
+    """Hours from the start of the run to its promotion."""
     elo: float | None
-    """None before its first game. Its 95 % interval stands beside it."""
+    """None before its first game. `elo_low` and `elo_high` are its 95 % interval."""
     elo_low: float | None
     elo_high: float | None
     games: int
@@ -86,30 +86,34 @@ class Table:
     champions: tuple[Standing, ...]
     """Oldest first."""
     rungs: tuple[Rating, ...]
-    """Weakest first, as they were named."""
+    """In the given order, weakest first."""
 
 
 def ladder(
-    game_name: Annotated[
-        str | None, typer.Argument(metavar="[GAME]", help="Game of the run; may be left out beside --run-dir.")
-    ] = None,
+    game_name: Annotated[str | None, typer.Argument(metavar="[GAME]", help="Game of the run; optional with --run-dir.")] = None,
     *,
     run_dir: RunDir = None,
     rungs: Annotated[
         str | None,
-        typer.Option("--rungs", metavar="A,B,...", help="Classical players, weakest first.", show_default="those of the game"),
+        typer.Option(
+            "--rungs", metavar="A,B,...", help="Classical players, weakest first.", show_default="the rungs of the game"
+        ),
     ] = None,
     games: Annotated[
-        int, typer.Option("--games", metavar="N", min=0, help="Games of each pair; 0 shows what has been played.")
+        int, typer.Option("--games", metavar="N", min=0, help="Games per pair; 0 shows the games already played.")
     ] = 100,
     simulations: Simulations = None,
     every: Annotated[
-        int, typer.Option("--every", metavar="K", min=1, help="Every K-th champion only, the first and the last always.")
+        int, typer.Option("--every", metavar="K", min=1, help="Only every K-th champion, always with the first and the last.")
     ] = 1,
     opening_plies: Annotated[
         int | None,
         typer.Option(
-            "--opening-plies", metavar="K", min=0, help="Random plies of each opening.", show_default="as in the run's gate"
+            "--opening-plies",
+            metavar="K",
+            min=0,
+            help="Random plies of each opening.",
+            show_default="as in the gate of the run",
         ),
     ] = None,
     parameters: Parameters = None,
@@ -117,12 +121,12 @@ def ladder(
     as_json: Json = False,
     csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curve, as .svg or .png.")] = None,
-    over: Annotated[Axis, typer.Option("--over", help="What the curve is drawn over.")] = Axis.VERSION,
+    over: Annotated[Axis, typer.Option("--over", help="Horizontal axis of the curve.")] = Axis.VERSION,
 ) -> None:
-    """Rate every champion of a run against classical players, with `random` at 0, and show how it climbed.
+    """Rate every champion of a run against classical players, with `random` at 0.
 
-    Only what is missing is played: every game is kept in the run directory, so the command may be interrupted, and asked
-    again while the run goes on. Champions meet the rungs and their neighbours in paired openings from every seat.
+    Games are stored in the run directory: the command may be interrupted, and repeated as the run progresses.
+    Champions play the rungs and their neighbours from paired openings, on every seat.
     """
     if plot is not None:
         require_drawable(plot)
@@ -156,7 +160,7 @@ def _run(game_name: str | None, parameters: list[str] | None, run_dir: Path | No
         game = chosen_game(game_name, parameters)
         return game, find_run(game, run_dir)
     if run_dir is None:
-        raise typer.BadParameter("name a game, or the directory of a run with --run-dir", param_hint="GAME")
+        raise typer.BadParameter("give a game, or a run with --run-dir", param_hint="GAME")
     header = read_header(run_dir)
     return make(header.game, **header.parameters), RunPaths(run_dir)
 
@@ -168,16 +172,16 @@ def _rungs(text: str | None, game: Game) -> tuple[str, ...]:
 
 
 def _champions(paths: RunPaths, game: Game) -> list[Champion]:
-    """Return who was champion, each version once, by its first promotion. Raises `ModelNotFound` when nobody was."""
+    """Return the champions in order of their first promotion, each version once. Raises `ModelNotFound` if there is none."""
     model = model_name(game)
     found = {champion.version: champion for champion in reversed(open_run_store(paths).history(model))}
     if not found:
-        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; let the run go on until the first promotion")
+        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; continue the run until the first promotion")
     return sorted(found.values(), key=lambda champion: champion.epoch)
 
 
 async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
-    """Play what is missing, with the run's inference server or one of our own."""
+    """Play the missing games, with a borrowed inference server of the run."""
     missing = sum(missing_games(book, match, plan.groups) for match in plan.matches()) if plan.games else 0
     if not missing:
         return
@@ -201,7 +205,7 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
 
 
 def _table(plan: LadderPlan, book: LadderBook, champions: Sequence[Champion], header: RunHeader) -> Table:
-    """Return the ratings by everything the book has under the plan's conditions, of the players of the plan."""
+    """Return the ratings of the plan's players by all games in the book under the plan's conditions."""
     ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies))
     by_name = {rating.name: rating for rating in ratings}
     reached = [by_name[rung] for rung in plan.rungs if rung in by_name]
@@ -267,8 +271,8 @@ def _show(table: Table, plan: LadderPlan) -> None:
     console = screen.out()
     console.print(rows)
     console.print(
-        f"\nElo above random, {plan.simulations} simulations a move, openings of {plan.opening_plies} random plies; "
-        "the columns are shares of the points against each rung"
+        f"\nElo above random, {plan.simulations} simulations per move, openings of {plan.opening_plies} random plies; "
+        "columns: share of the points against each rung"
     )
 
 
@@ -307,7 +311,7 @@ def _draw(table: Table, game: Game, path: Path, over: Axis) -> None:
         if s.elo is not None and s.elo_low is not None and s.elo_high is not None:
             at = float(s.version) if over is Axis.VERSION else s.hours
             points.append(LadderPoint(at, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
-    label = "model version" if over is Axis.VERSION else "hours since the run began"
+    label = "model version" if over is Axis.VERSION else "hours since the start of the run"
     title = f"{game.spec().name}: champions of a run among classical players"
     ladder_chart(points, table.rungs, title=title, path=path, x_label=label)
-    screen.note(f"the curve is in {path}")
+    screen.note(f"wrote the curve to {path}")

@@ -1,4 +1,4 @@
-"""`zerofleet match`: two players meet in many games, from paired openings, each from every seat."""
+"""`zerofleet match`: match of two players from paired openings, with every seating."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from zerofleet.supervisor.entrants import Entrants, entrants, serving
 __all__ = ["match"]
 
 GAMES = 100
-MOST_GAMES_OF_A_TEST = 20_000  # by far more than a test of a difference worth finding takes
+MOST_GAMES_OF_A_TEST = 20_000  # far more than a test of a relevant difference takes
 
 
 def match(
-    first: Annotated[str, typer.Argument(metavar="A", help="champion, model:N, or an agent: see zerofleet agents.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Whom A meets.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="Player: champion, model:N, or an agent; see zerofleet agents.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Opponent of A.")],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
     games: Annotated[
@@ -44,37 +44,37 @@ def match(
             "--games",
             metavar="N",
             min=1,
-            help="Games, in groups with every seating.",
+            help="Games, rounded up to groups with every seating.",
             show_default=f"{GAMES}; with --sprt at most {MOST_GAMES_OF_A_TEST}",
         ),
     ] = None,
     simulations: Simulations = None,
     opening_plies: Annotated[
-        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each group starts.")
+        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
     ] = 2,
     openings: OpeningFile = None,
     sprt: Annotated[
         str | None,
         typer.Option(
-            "--sprt", metavar="ELO0,ELO1", help="Stop when a sequential test knows: is A stronger by ELO0 or by ELO1?"
+            "--sprt", metavar="ELO0,ELO1", help="Stop when a sequential test decides whether A is ELO0 or ELO1 stronger."
         ),
     ] = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", metavar="P", help="Chance that the test takes ELO1 though it is ELO0.")
+        float, typer.Option("--alpha", metavar="P", help="Probability that the test accepts ELO1 when ELO0 is true.")
     ] = 0.05,
     beta: Annotated[
-        float, typer.Option("--beta", metavar="P", help="Chance that the test takes ELO0 though it is ELO1.")
+        float, typer.Option("--beta", metavar="P", help="Probability that the test accepts ELO0 when ELO1 is true.")
     ] = 0.05,
-    control: Annotated[bool, typer.Option("--control", help="A and B are one player under two names.")] = False,
+    control: Annotated[bool, typer.Option("--control", help="Play A against itself under another name.")] = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Let two players meet and show wins, draws and losses by seat, the share of points with its interval, and Elo.
+    """Play a match between two players: wins, draws and losses by seat, share of points with its interval, and Elo.
 
-    Every opening is played from each seat, with the same deal. Two models, which always play alike, never meet in the same
-    position twice. Of games for more than two, it also says how each did alone against several of the other.
+    Every opening is played with every seating, with the same deal. Deterministic players never repeat an opening.
+    Games of more than two seats also show each player alone against several of the other.
     """
     game = chosen_game(game_name, parameters)
     test = None if sprt is None else _sprt(sprt, alpha, beta)
@@ -88,7 +88,7 @@ def match(
     met = asyncio.run(_play(terms, chosen, budget, rule))
     summary = met.summary()
     if summary.games < most and test is None and not json:
-        supply = f"{openings} holds" if openings else f"{game_name} offers"
+        supply = f"{openings} has" if openings else f"{game_name} has"
         plies = "" if openings else f" of {opening_plies} plies"
         screen.note(f"{summary.games} games: {supply} {summary.openings} different openings{plies}")
     if not json:
@@ -100,7 +100,7 @@ def match(
 
 
 async def _play(terms: MatchTerms, chosen: Entrants, simulations: int, rule: StoppingRule) -> Met:
-    """Borrow an inference server if there is a model among the players, and play."""
+    """Play the match, with a borrowed inference server if a player needs a model."""
     label = f"{terms.players[0].name} against {terms.players[1].name}"
     async with serving(chosen, terms.game) as address:
         with screen.meter(label, terms.max_groups * terms.games_per_group) as meter:
@@ -112,14 +112,14 @@ async def _play(terms: MatchTerms, chosen: Entrants, simulations: int, rule: Sto
 
 
 def _opponents(chosen: Entrants, *, control: bool) -> tuple[Player, Player]:
-    """Return the two players; raises `InvalidRequest` for two different ones under `--control`, or one without it."""
+    """Return the two players; raises `InvalidRequest` for different players with `--control`, or equal ones without it."""
     first, second = chosen.players
     if control and first != second:
-        raise InvalidRequest(f"--control wants one player twice, got {first.name} and {second.name}")
+        raise InvalidRequest(f"--control needs the same player twice, got {first.name} and {second.name}")
     if first == second and not control:
         raise InvalidRequest(
-            f"{first.name} cannot meet itself: the result would say nothing of strength; name two different players, "
-            "or say --control to see how often luck alone decides"
+            f"{first.name} cannot play itself: the result is no evidence of strength; name two different players, "
+            "or add --control to see how often chance alone decides"
         )
     return first, (second.twin() if control else second)
 
@@ -134,7 +134,7 @@ def _remark(board: Scoreboard, rule: StoppingRule) -> str:
 
 
 def _sprt(text: str, alpha: float, beta: float) -> Sprt:
-    """Read `ELO0,ELO1`; raises a usage error, and `ConfigurationError` for an impossible test."""
+    """Parse `ELO0,ELO1`; raises a usage error, and `ConfigurationError` for an impossible test."""
     try:
         elo0, elo1 = (float(part) for part in text.split(","))
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a match is shown on a terminal: by seat, in points and Elo, and what the moves cost."""
+"""Match results on a terminal: by seat, in points and Elo, with the cost of moves."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["show_match"]
 
 
 def show_match(summary: MatchSummary, outcome: MatchOutcome | None = None) -> None:
-    """Print what a match said; `outcome` is that of a sequential test."""
+    """Print the results of a match; `outcome` is that of a sequential test."""
     console = screen.out()
     partial = summary.full_wins + summary.full_losses < summary.wins + summary.losses
     full = (">full wins", ">full losses") if partial else ()
-    rows = screen.table(f"{summary.first} sat", ">games", ">won", ">drawn", ">lost", *full, ">points")
+    rows = screen.table(f"{summary.first} on", ">games", ">won", ">drawn", ">lost", *full, ">points")
     for seat in summary.by_seat:
-        label = f"seat {_listed(seat.seats)}" + (" (begins)" if seat.seats == (1,) else "")
+        label = f"seat {_listed(seat.seats)}" + (" (first to move)" if seat.seats == (1,) else "")
         rows.add_row(label, *_numbers(seat, partial=partial))
     rows.add_row("all", *_numbers(summary, partial=partial), style="bold")
     console.print(rows)
@@ -31,7 +31,7 @@ def show_match(summary: MatchSummary, outcome: MatchOutcome | None = None) -> No
 
 
 def _show_efforts(efforts: Sequence[PlayerEffort]) -> None:
-    rows = screen.table("player", ">moves", ">ms a move", ">nodes a move", ">seconds in all")
+    rows = screen.table("player", ">moves", ">ms per move", ">nodes per move", ">seconds in total")
     for effort in efforts:
         numbers = (f"{effort.moves:,}", f"{effort.ms_per_move:.3g}", f"{effort.nodes_per_move:,.0f}", f"{effort.time_s:.1f}")
         rows.add_row(effort.player, *numbers)

@@ -1,4 +1,4 @@
-"""`zerofleet models`: the versions of a run, what became of each, and who is champion."""
+"""`zerofleet models`: versions of a run, their verdicts and ratings, and the champion."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _LIVE_TIMEOUT_S = 3.0
 _CHANGE_TIMEOUT_S = 120.0
 """An inference server that was just started loads the champion and its predecessor as well."""
 
-Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Version, such as 12.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the history.")]
+Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Model version, such as 12.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in the history.")]
 
 app = typer.Typer(
-    help="List, check, promote and roll back models.",
+    help="List, verify, promote and roll back models.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -47,36 +47,36 @@ app = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A version as `models list` shows it."""
+    """Row of `models list`."""
 
     version: int
     status: str
-    """champion, former champion, what the gatekeeper said of it, or corrupt."""
+    """champion, former champion, the gatekeeper's status, or corrupt."""
     parent_version: int
     train_steps: int
     games_seen: int
     created_at: str
     size_bytes: int
     elo: float | None
-    """Rating; `random` has 0. None when it is not rated, or no gatekeeper is up to ask."""
+    """Rating, with `random` at 0; None for an unrated version, or without a live gatekeeper."""
     note: str
-    """The match against the champion of the time, or what is wrong."""
+    """Match against the champion of its time, or the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A version as a gatekeeper knows it."""
+    """Version as reported by a gatekeeper."""
 
     version: int
     status: str
-    """champion, or what the gatekeeper said of it."""
+    """champion, or the gatekeeper's status."""
     elo: float | None
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a live gatekeeper knows."""
+    """Reply of a live gatekeeper."""
 
     candidates: dict[int, Candidate]
     elo: dict[str, float]
@@ -87,16 +87,16 @@ def list_(
     game_name: GameName,
     *,
     address: Annotated[
-        str | None, typer.Option("--address", metavar="HOST:PORT", help="Ask this gatekeeper, and look at no files.")
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Use this gatekeeper instead of the files of a run.")
     ] = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """List every stored version: what became of it, how long it was trained, its rating.
+    """List every stored version: status, training steps, rating.
 
-    Verdicts and ratings come from the run's gatekeeper while it is up; the champions are known without it. With an address,
-    as of a cluster whose files are elsewhere, a gatekeeper tells what it knows.
+    Verdicts and ratings require the run's gatekeeper to be up; champions are listed without it.
+    --address lists the versions of a remote gatekeeper, without its files.
     """
     if address is not None:
         _list_known(asyncio.run(_known(address, chosen_game(game_name, parameters))), json=json)
@@ -114,14 +114,14 @@ def list_(
         table.add_row(str(row.version), row.status, *numbers, row.created_at, f"{row.size_bytes / 1e6:.2f} MB", row.note)
     screen.out().print(table)
     if said is None:
-        screen.note("the gatekeeper of this run is not up: ratings and the verdicts on other versions are left out")
+        screen.note("the gatekeeper of this run is not running: ratings and verdicts are left out")
 
 
 @app.command("show")
 def show(
     game_name: GameName, version: Version, *, run_dir: RunDir = None, parameters: Parameters = None, json: Json = False
 ) -> None:
-    """Show what a version says of itself, and what became of it."""
+    """Show the manifest of a version, its status and its rating."""
     game, paths = _open(game_name, run_dir, parameters)
     store, model = open_run_store(paths), model_name(game)
     manifest = store.manifest(model, version)
@@ -143,7 +143,7 @@ def show(
 @app.command("verify")
 def verify(
     game_name: GameName,
-    versions: Annotated[list[int] | None, typer.Argument(metavar="[VERSION]...", help="Versions; all of them if none.")] = None,
+    versions: Annotated[list[int] | None, typer.Argument(metavar="[VERSION]...", help="Versions; all by default.")] = None,
     *,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -151,7 +151,7 @@ def verify(
 ) -> None:
     """Check every file of every version against its manifest: hashes, sizes, finite weights, game and encoding.
 
-    The exit code is 1 when a version is corrupt. A corrupt version is never served; remove it to be rid of it.
+    The exit code is 1 if a version is corrupt. A corrupt version is never served; delete it from the model store.
     """
     game, paths = _open(game_name, run_dir, parameters)
     faults = verify_models(paths, game, versions or open_run_store(paths).versions(model_name(game)))
@@ -176,15 +176,15 @@ def promote(
         bool,
         typer.Option(
             "--without-self-test",
-            help="Promote also while no inference server can load the version. The risk: nobody has seen it answer, and a "
-            "champion that cannot be loaded, or plays nonsense, stops the whole run.",
+            help="Promote even if no inference server can load the version. Risk: an untested champion that fails to load, "
+            "or plays nonsense, stops the whole run.",
         ),
     ] = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """Make a version the champion whatever its match said, once it is verified and the inference server has loaded it."""
+    """Promote a version regardless of its match, once it is verified and the inference server has loaded it."""
     game, paths = _open(game_name, run_dir, parameters)
     open_run_store(paths).verify(model_name(game), version, game=game)
     _tell(asyncio.run(_change(paths, game, version, reason, without_self_test=without_self_test)), json=json)
@@ -199,13 +199,13 @@ def rollback(
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """Make the previous champion the champion again."""
+    """Restore the previous champion."""
     game, paths = _open(game_name, run_dir, parameters)
     _tell(asyncio.run(_change(paths, game, None, reason)), json=json)
 
 
 def list_models(paths: RunPaths, game: Game, said: _Said | None = None) -> list[ModelRow]:
-    """Return a row for each stored version, ascending; one whose manifest cannot be read is shown as corrupt."""
+    """Return a row for each stored version, ascending; a version without a readable manifest is corrupt."""
     store, model = open_run_store(paths), model_name(game)
     rows = []
     for version in store.versions(model):
@@ -217,7 +217,7 @@ def list_models(paths: RunPaths, game: Game, said: _Said | None = None) -> list[
 
 
 def verify_models(paths: RunPaths, game: Game, versions: list[int]) -> dict[int, str]:
-    """Return what is wrong with each version, an empty text for nothing. Raises `ModelNotFound`."""
+    """Return the fault of each version, empty if it is sound. Raises `ModelNotFound`."""
     store, model = open_run_store(paths), model_name(game)
     faults = {}
     with screen.meter("verifying", len(versions)) as meter:
@@ -261,7 +261,7 @@ def _row(store: ModelStore, model: str, manifest: Manifest, said: _Said | None) 
 
 
 async def _ask(paths: RunPaths, game: Game) -> _Said | None:
-    """Ask the run's gatekeeper, if one is up and answers."""
+    """Query the run's gatekeeper; None if it is down or does not answer."""
     address = live_address(paths, "gatekeeper")
     if address is None:
         return None
@@ -281,7 +281,7 @@ def _verdict(candidate: Candidate | None) -> str:
 
 
 async def _known(address: str, game: Game) -> list[KnownModel]:
-    """Ask a gatekeeper for the versions it knows, ascending."""
+    """Query a gatekeeper for its versions, ascending."""
     model = model_name(game)
     async with _gatekeeper(address) as gatekeeper:
         candidates, champion = await gatekeeper.models(model)
@@ -310,7 +310,7 @@ def _gatekeeper(address: str, *, timeout_s: float = 10.0) -> GatekeeperClient:
 async def _change(
     paths: RunPaths, game: Game, version: int | None, reason: str, *, without_self_test: bool = False
 ) -> Champion:
-    """Promote a version, or roll back when none is given."""
+    """Promote a version, or roll back if it is None."""
     model = model_name(game)
     async with (
         gatekept(paths, game, self_tests=not without_self_test) as address,

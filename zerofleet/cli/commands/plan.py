@@ -1,4 +1,4 @@
-"""`zerofleet plan`: what a fleet of a size would do, from measured costs."""
+"""`zerofleet plan`: predicted throughput of a fleet, from measured costs."""
 
 from __future__ import annotations
 
@@ -21,29 +21,35 @@ __all__ = ["plan"]
 
 def plan(
     *,
-    gpus: Annotated[int, typer.Option("--gpus", min=1, metavar="N", help="Inference servers, one device each.")] = 1,
-    workers: Annotated[int, typer.Option("--workers", min=1, metavar="M", help="Self-play workers, one core each.")] = 8,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, metavar="N", help="Number of inference servers, one device each.")] = 1,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, metavar="M", help="Number of self-play workers, one core each.")
+    ] = 8,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to learn.")] = "connect_four",
     costs: Annotated[
         Path | None,
-        typer.Option("--costs", metavar="FILE", help="Costs that bench --save wrote.", show_default="a shipped example"),
+        typer.Option("--costs", metavar="FILE", help="Cost file written by bench --save.", show_default="a shipped example"),
     ] = None,
     plies: Annotated[
         float | None,
-        typer.Option("--plies", min=1.0, metavar="N", help="Moves of a game.", show_default="as in the random games measured"),
+        typer.Option("--plies", min=1.0, metavar="N", help="Plies per game.", show_default="as in the random games measured"),
     ] = None,
-    link_gbit: Annotated[float, typer.Option("--link-gbit", min=0.001, help="Network card of each machine, Gbit/s.")] = 10.0,
-    simulated: Annotated[bool, typer.Option("--simulate", help="Check the arithmetic event by event.")] = False,
-    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Simulated time.")] = 60.0,
+    link_gbit: Annotated[
+        float, typer.Option("--link-gbit", min=0.001, help="Network bandwidth of each machine, Gbit/s.")
+    ] = 10.0,
+    simulated: Annotated[bool, typer.Option("--simulate", help="Check the arithmetic by discrete-event simulation.")] = False,
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="With --simulate: simulated seconds.")] = 60.0,
     trainer_away: Annotated[
         float,
-        typer.Option("--trainer-away", min=0.0, metavar="S", help="Simulated: seconds the trainer is away, from the middle."),
+        typer.Option(
+            "--trainer-away", min=0.0, metavar="S", help="With --simulate: length of a trainer outage, from the middle."
+        ),
     ] = 0.0,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Print what a fleet would do and what saturates first; the arithmetic is in docs/scale.md."""
+    """Predict the throughput of a fleet and the part that saturates first; docs/scale.md explains the arithmetic."""
     known = read_costs(costs, game=model_name(chosen_game(game, parameters)))
     chosen = preset(chosen_game(game, parameters), known.preset)
     limits = Limits(link_bytes_per_second=link_gbit * 1e9 / 8)
@@ -73,17 +79,17 @@ def plan(
 def _show(found: Plan, source: str) -> None:
     title = f"{found.game}, preset {found.preset}: {found.gpus} device(s), {found.workers} worker(s)"
     rows = screen.table("figure", ">value", title=title)
-    rows.add_row("evaluations a second", f"{found.evaluations_per_second:,.0f}")
-    rows.add_row("requests a second", f"{found.requests_per_second:,.0f}")
-    rows.add_row("games an hour", f"{found.games_per_hour:,.0f}")
-    rows.add_row("samples a second to the trainer", f"{found.samples_per_second:,.0f}")
+    rows.add_row("evaluations per second", f"{found.evaluations_per_second:,.0f}")
+    rows.add_row("requests per second", f"{found.requests_per_second:,.0f}")
+    rows.add_row("games per hour", f"{found.games_per_hour:,.0f}")
+    rows.add_row("samples per second to the trainer", f"{found.samples_per_second:,.0f}")
     rows.add_row("uses of each sample", f"{found.uses_of_a_sample:.2f}")
     rows.add_row("to / from the inference servers", _pair(found.asked_bytes_per_second, found.answered_bytes_per_second))
     rows.add_row("stream", f"{_size(found.stream_bytes_per_second)}/s")
-    rows.add_row("stream's memory when workers wait", _size(found.stream_memory_bytes))
+    rows.add_row("stream memory when workers wait", _size(found.stream_memory_bytes))
     rows.add_row("search trees of a worker", _size(found.worker_memory_bytes))
-    rows.add_row("trainer's window", _size(found.window_memory_bytes))
-    rows.add_row("disk of the game log", f"{_size(found.disk_bytes_per_day)} a day")
+    rows.add_row("replay window of the trainer", _size(found.window_memory_bytes))
+    rows.add_row("disk of the game log", f"{_size(found.disk_bytes_per_day)} per day")
     rows.add_row("saturates first", found.saturates_first)
     screen.out().print(rows)
     load = screen.table("part", ">used")
@@ -95,14 +101,14 @@ def _show(found: Plan, source: str) -> None:
 
 def _show_simulated(found: Simulated) -> None:
     rows = screen.table("figure", ">value", title=f"simulated for {found.seconds:.0f} s")
-    rows.add_row("evaluations a second", f"{found.evaluations_per_second:,.0f}")
-    rows.add_row("requests a second", f"{found.requests_per_second:,.0f}")
-    rows.add_row("games an hour", f"{found.games_per_second * 3600:,.0f}")
+    rows.add_row("evaluations per second", f"{found.evaluations_per_second:,.0f}")
+    rows.add_row("requests per second", f"{found.requests_per_second:,.0f}")
+    rows.add_row("games per hour", f"{found.games_per_second * 3600:,.0f}")
     rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:,.0f}" for ms in found.latency_ms.values()) + " ms")
     rows.add_row("most games in the stream", f"{found.stream_most_games:,} ({_size(found.stream_most_bytes)})")
     rows.add_row("games in the stream at the end", f"{found.stream_left_games:,}")
-    rows.add_row("a step of the gate's match", f"{found.gate_step_ms:,.0f} ms")
-    rows.add_row("the longest match", f"{found.gate_match_s:,.0f} s")
+    rows.add_row("step of the gate's match", f"{found.gate_step_ms:,.0f} ms")
+    rows.add_row("longest match", f"{found.gate_match_s:,.0f} s")
     screen.out().print(rows)
 
 

@@ -1,4 +1,4 @@
-"""`zerofleet play`: a game at the terminal against a model or a classical agent."""
+"""`zerofleet play`: game at the terminal against a model or a classical agent."""
 
 from __future__ import annotations
 
@@ -35,18 +35,20 @@ def play(
         typer.Option(
             "--opponent",
             metavar="WHO",
-            help="Who has the other seats: champion, model:N, or one of `zerofleet agents`.",
+            help="Player of the other seats: champion, model:N, or one of `zerofleet agents`.",
         ),
     ] = "champion",
-    seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 begins.")] = 1,
+    seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 moves first.")] = 1,
     simulations: Simulations = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of chance and of the opponent's luck.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Seed of chance events and of the opponent's random choices.")
+    ] = None,
 ) -> None:
     """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.
 
-    Type a move, or: undo, hint, moves, help, quit. A model answers from the newest run of the game; the run may be going on.
+    Type a move, or: undo, hint, moves, help, quit. A model comes from the newest run of the game, which may be running.
     """
     game = chosen_game(game_name, parameters)
     require_seat(game_name, game.spec().num_players, seat)
@@ -73,7 +75,7 @@ def _closing(runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
 async def _model(
     stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, simulations: int
 ) -> ModelOpponent:
-    """Find or start a server of the model; it ends with `stack`."""
+    """Find or start a server of the model; `stack` stops it."""
     paths = find_run(game, run_dir)
     version = version_of(name, paths, game)
     screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")

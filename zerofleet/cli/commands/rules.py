@@ -1,4 +1,4 @@
-"""`zerofleet games available` and `zerofleet games draw`: the games there are, and a picture of any position."""
+"""`zerofleet games available` and `zerofleet games draw`: list of games, and drawing of any position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["available", "draw", "require_seat"]
 
 
 def available(*, json: Json = False) -> None:
-    """List the games, each with its parameters as they are unless `--set` says otherwise."""
+    """List the games, each with the default values of its parameters."""
     rows = [_facts(name) for name in games.available()]
     if json:
         screen.emit_json({"games": rows})
@@ -31,23 +31,25 @@ def available(*, json: Json = False) -> None:
         symmetries = str(row["symmetries"] + 1)
         table.add_row(row["game"], str(row["players"]), row["information"], *numbers, planes, symmetries, parameters)
     screen.out().print(table)
-    screen.note("legal, plies: at most; turns: of the board that are the same game; docs/games has a page for each")
+    screen.note("legal, plies: maxima; turns: symmetries of the board; docs/games has a page for each game")
 
 
 def draw(
     game_name: GameName,
     *,
-    moves: Annotated[str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start; none is the start.")] = "",
+    moves: Annotated[
+        str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start position; empty for the start.")
+    ] = "",
     svg_file: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Write the picture as SVG instead of printing it.")
     ] = None,
     seat: Annotated[
-        int | None, typer.Option("--seat", metavar="N", min=1, help="Show what this seat sees; unset shows everything.")
+        int | None, typer.Option("--seat", metavar="N", min=1, help="Show the view of this seat; by default everything.")
     ] = None,
     parameters: Parameters = None,
     seed: Seed = 0,
 ) -> None:
-    """Draw the position after some moves; `--seed` decides the deal of games that have one."""
+    """Draw the position after the given moves; `--seed` selects the deal of games that have one."""
     game = chosen_game(game_name, parameters)
     require_seat(game_name, game.spec().num_players, seat)
     state = games.replay(game, games.read_moves(game, moves, seed), seed)
@@ -55,15 +57,15 @@ def draw(
         screen.out().print(colour_board(game, state, None if seat is None else seat - 1))
         return
     if seat is not None:
-        raise InvalidRequest("a picture as SVG shows everything; leave out --seat, or --svg")
+        raise InvalidRequest("an SVG picture always shows everything; omit --seat or --svg")
     svg_file.write_text(svg.picture(game, state), encoding="utf-8")
     screen.note(f"wrote {svg_file}")
 
 
 def require_seat(game_name: str, players: int, seat: int | None) -> None:
-    """Raise `InvalidRequest` for a seat (counted from 1) that the game has not."""
+    """Raise `InvalidRequest` for a seat (counted from 1) outside the game's."""
     if seat is not None and not 1 <= seat <= players:
-        raise InvalidRequest(f"{game_name} has {players} seats; --seat {seat} is none of them")
+        raise InvalidRequest(f"{game_name} has {players} seats, got --seat {seat}")
 
 
 def _facts(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`zerofleet run`: the whole loop on this machine, from nothing or from where it stopped."""
+"""`zerofleet run`: the complete training loop on this machine, from scratch or resumed."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ def run(
         typer.Option(
             "--preset",
             metavar="|".join(PRESETS),
-            help="Size of network, search and batches.",
+            help="Sizes of network, search and batches.",
             callback=check_preset,
             show_default="that of --config, or laptop",
         ),
     ] = None,
     run_dir: Annotated[
         Path | None,
-        typer.Option("--run-dir", metavar="DIR", help="Where the run lies.", show_default="runs/<game>-<preset>"),
+        typer.Option("--run-dir", metavar="DIR", help="Run directory.", show_default="runs/<game>-<preset>"),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after 90s, 30m or 1h30m.", show_default="until Ctrl-C")
+        str | None,
+        typer.Option("--for", metavar="TIME", help="Stop after a time such as 90s, 30m or 1h30m.", show_default="until Ctrl-C"),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Self-play processes.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Number of self-play processes.")] = 1,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -58,22 +59,22 @@ def run(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Parameter of the game (rows=4), number of the preset (search.simulations=50) or setting of a service "
-            "(trainer.log_level=debug). Wins over the experiment file. May be repeated.",
+            help="Parameter of the game (rows=4), value of the preset (search.simulations=50) or setting of a service "
+            "(trainer.log_level=debug). Overrides the experiment file. May be repeated.",
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Seed of a new run, 0 to 2^63 - 1; one that goes on keeps its own."),
+        typer.Option("--seed", metavar="N", help="Seed of a new run, 0 to 2^63 - 1; a resumed run keeps its own."),
     ] = None,
     save_config: Annotated[
         Path | None,
-        typer.Option("--save-config", metavar="FILE", help="Write the experiment file of this run, with comments, and end."),
+        typer.Option("--save-config", metavar="FILE", help="Write a commented experiment file of this run, and exit."),
     ] = None,
 ) -> None:
-    """Learn a game by self-play: start inference server, gatekeeper, trainer and workers, watch over them, show a page.
+    """Learn a game by self-play: start and supervise inference server, gatekeeper, trainer and workers; show a status page.
 
-    Ctrl-C ends everything in order; a second one ends it at once. The same command goes on where the run stopped.
+    Ctrl-C shuts down in order; a second one stops at once. The same command resumes the run.
     """
     begun = _experiment(config, game_name, preset)
     parameters, overrides = split_settings(settings or ())
@@ -97,22 +98,22 @@ def run(
 
 
 def _experiment(config: Path | None, game: str | None, preset: str | None) -> Experiment:
-    """Return the experiment to begin with: that of the file, with which game and preset must agree, or that of the two."""
+    """Return the experiment of the file, with which game and preset must agree, or else that of game and preset."""
     if config is None:
         if game is None:
             raise ConfigurationError(
-                "GAME is missing; name one, such as connect_four, or an experiment file with --config FILE"
+                "GAME is missing; give one, such as connect_four, or an experiment file with --config FILE"
             )
         return Experiment(game, preset or "laptop")
     filed = read_experiment(config)
     for what, asked, found in (("GAME", game, filed.game), ("--preset", preset, filed.preset)):
         if asked not in {None, found}:
-            raise ConfigurationError(f"{what} is {asked}, but {config} holds {found}; leave {what} out, or change the file")
+            raise ConfigurationError(f"{what} is {asked}, but {config} sets {found}; omit {what}, or change the file")
     return filed
 
 
 def _save(path: Path, request: RunRequest) -> None:
     if path.exists():
-        raise ConfigurationError(f"--save-config {path}: the file exists; name a new one, or remove it first")
+        raise ConfigurationError(f"--save-config {path}: the file exists; choose another name, or remove the file")
     atomic_publish(path, commented(request.experiment))
-    print(f"{path} holds the experiment; run it with: {shlex.join(['zerofleet', 'run', '--config', str(path)])}")
+    print(f"wrote the experiment to {path}; run it with: {shlex.join(['zerofleet', 'run', '--config', str(path)])}")

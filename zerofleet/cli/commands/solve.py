@@ -1,4 +1,4 @@
-"""`zerofleet solve`: what every move of a position is worth under perfect play, and the opening book that knows it at once."""
+"""`zerofleet solve`: score of every move of a position under perfect play, and construction of opening books."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_BOOK = "none"
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What is known of a position."""
+    """Solved position."""
 
     to_move: int | None
     """Seat, from 0; None when the game is over."""
@@ -38,7 +38,7 @@ class Solution:
     scores: Mapping[str, float | None]
     """By column letter in Connect Four, None for a full column; by move in other games."""
     best: tuple[str, ...]
-    """The moves of the highest score."""
+    """Moves with the highest score."""
     nodes: int
     seconds: float
 
@@ -47,35 +47,38 @@ def solve(
     game_name: GameName,
     *,
     moves: Annotated[
-        str, typer.Option("--moves", metavar="M1,M2,...", help="Moves from the start, such as d1,d2 or d,d; none is the start.")
+        str,
+        typer.Option(
+            "--moves", metavar="M1,M2,...", help="Moves from the start position, such as d1,d2 or d,d; empty for the start."
+        ),
     ] = "",
     build: Annotated[
         Path | None, typer.Option("--build-book", metavar="FILE", help="Build an opening book of Connect Four instead.")
     ] = None,
-    plies: Annotated[int, typer.Option("--plies", metavar="N", min=0, help="With --build-book: its depth.")] = 4,
+    plies: Annotated[int, typer.Option("--plies", metavar="N", min=0, help="With --build-book: depth of the book.")] = 4,
     threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=1, max=256, help="With --build-book: searches at once.")
+        int, typer.Option("--threads", metavar="N", min=1, max=256, help="With --build-book: parallel searches.")
     ] = 1,
     table_bits: Annotated[
         int,
-        typer.Option("--table-bits", metavar="B", min=22, max=34, help="Positions remembered: 2^B, 8 bytes each."),
+        typer.Option("--table-bits", metavar="B", min=22, max=34, help="Transposition table of 2^B entries, 8 bytes each."),
     ] = 22,
     book_file: Annotated[
         str | None,
-        typer.Option("--book", metavar="FILE", help="Opening book to use, or `none`.", show_default="that of the package"),
+        typer.Option("--book", metavar="FILE", help="Opening book to use, or `none`.", show_default="the shipped book"),
     ] = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """Show what each legal move is worth if both players play perfectly.
+    """Show the score of each legal move under perfect play by both players.
 
-    In Connect Four a win counts the winner's stones that are left when it comes, the winning one included, so that sooner is
-    more; a loss the same with a minus; a draw 0. Other small games show the score they end with.
+    Connect Four: a win scores the winner's stones left, the winning one included; a loss the negative; a draw 0.
+    Other small games: the final score.
     """
     game = chosen_game(game_name, parameters)
     if build is not None:
         if moves or book_file is not None:
-            raise typer.BadParameter("it takes neither --moves nor --book", param_hint="--build-book")
+            raise typer.BadParameter("cannot be combined with --moves or --book", param_hint="--build-book")
         _build(game, build, plies=plies, threads=threads, table_bits=table_bits, json=json)
         return
     actions = read_moves(game, moves)
@@ -90,7 +93,7 @@ def solve(
 
 def _solve(game: Game, state: State, book_file: str | None, table_bits: int) -> Solution:
     if book_file is not None and not fits(game):
-        raise InvalidRequest(f"--book is for Connect Four on boards of at most 64 bits, not for {game}")
+        raise InvalidRequest(f"--book supports Connect Four on boards of at most 64 bits, not {game}")
     if core.is_over(game, state):
         return Solution(None, None, {}, (), 0, 0.0)
     if not fits(game):
@@ -107,7 +110,7 @@ def _solve(game: Game, state: State, book_file: str | None, table_bits: int) -> 
 
 
 def _solve_small(game: Game, state: State) -> Solution:
-    """Solve a game that is small enough to remember all of it."""
+    """Solve a game small enough for a table of all positions."""
     began = time.perf_counter()
     found = PerfectAgent(game).analyse(state)
     seconds = time.perf_counter() - began
@@ -153,9 +156,9 @@ def _words(score: float) -> str:
 
 def _build(game: Game, path: Path, *, plies: int, threads: int, table_bits: int, json: bool) -> None:
     if not fits(game):
-        raise InvalidRequest(f"books are of Connect Four on boards of at most 64 bits, not of {game}")
+        raise InvalidRequest(f"--build-book supports Connect Four on boards of at most 64 bits, not {game}")
     if not path.absolute().parent.is_dir():
-        raise InvalidRequest(f"{path.absolute().parent} is no directory; the book cannot be written there")
+        raise InvalidRequest(f"{path.absolute().parent} is not a directory; create it, or choose another place for the book")
     began, shown = time.perf_counter(), 0
     with screen.meter(f"positions of {plies} plies") as meter:
 
@@ -173,5 +176,5 @@ def _build(game: Game, path: Path, *, plies: int, threads: int, table_bits: int,
         return
     screen.out().print(
         f"wrote {path}: {built.positions:,} positions of up to {plies} plies, {path.stat().st_size:,} bytes; "
-        f"{built.searched:,} searched ({built.nodes:,} positions looked at, {seconds:.0f} s), {built.resumed:,} known before"
+        f"{built.searched:,} searched ({built.nodes:,} nodes, {seconds:.0f} s), {built.resumed:,} resumed"
     )

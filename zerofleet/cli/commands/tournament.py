@@ -1,4 +1,4 @@
-"""`zerofleet tournament`: everybody against everybody on all cores, with ratings; it goes on where it was stopped."""
+"""`zerofleet tournament`: round-robin tournament on all cores, with ratings; resumable."""
 
 from __future__ import annotations
 
@@ -47,33 +47,36 @@ def tournament(
     ],
     *,
     game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
-    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games of every meeting, in groups.")] = 100,
+    games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games per meeting, rounded up to groups.")] = 100,
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--dir", metavar="DIR", help="Keep results there, and go on with what is there.", show_default="kept nowhere"
+            "--dir", metavar="DIR", help="Directory of results, from which to resume.", show_default="results are not stored"
         ),
     ] = None,
     simulations: Simulations = None,
     opening_plies: Annotated[
-        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies from which each group starts.")
+        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
     ] = 2,
     openings: OpeningFile = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Two players share the seats even where more could sit down.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Seat two players per game even where there are more seats.")] = False,
     workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", min=1, help="Processes that play.", show_default="one for each core")
+        int | None,
+        typer.Option("--workers", metavar="N", min=1, help="Number of playing processes.", show_default="one per core"),
     ] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every duel as a line of CSV.")] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file with a line per duel.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the ratings, as .svg or .png.")] = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Let everybody meet everybody from the same openings, and rate them: Bayesian Elo with 95 % intervals, random being 0.
+    """Play a round-robin tournament from common openings; rate the players: Bayesian Elo, 95 % intervals, random at 0.
 
-    Every opening is played with every seating. In games of more than two, each seat has a player of its own. With --dir a
-    tournament that was stopped, however roughly, goes on when the command is given again.
+    Every opening is played with every seating; in games of more than two players each seat has a different player.
+    With --dir the same command resumes a tournament, also after a crash.
     """
     if plot is not None:
         require_drawable(plot)
@@ -117,7 +120,7 @@ class _Request:
 
 
 async def _play(request: _Request, boards: Sequence[Scoreboard], journal: ResultJournal | None) -> None:
-    """Play what is missing; says how to go on if it is stopped."""
+    """Play the missing games; when cancelled, print how to resume."""
     known = sum(len(board.results()) for board in boards)
     total = sum(len(board.terms.given_openings or ()) * board.terms.games_per_group for board in boards)
     if known == total:
@@ -134,12 +137,12 @@ async def _play(request: _Request, boards: Sequence[Scoreboard], journal: Result
                 await play_tournament(boards, workers, journal=journal, progress=progress)
             except asyncio.CancelledError:
                 if journal is not None:
-                    screen.note(f"stopped; the same command goes on with the results in {journal.path.parent}")
+                    screen.note(f"stopped; the same command resumes from the results in {journal.path.parent}")
                 raise
 
 
 async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> list[Worker]:
-    """Return who plays: this process if it is alone, else as many others as wanted."""
+    """Return the workers: this process if one is enough, otherwise separate processes."""
     game, simulations = request.game, request.terms.simulations
     address = await stack.enter_async_context(serving(request.entrants, game))
     per_group = request.terms.meetings[0].games_per_group

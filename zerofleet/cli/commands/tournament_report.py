@@ -1,4 +1,4 @@
-"""How a tournament is shown on a terminal: the table of ratings, and who took how much from whom."""
+"""Tournament results on a terminal: table of ratings and cross table of points."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from zerofleet.strength.tournaments import PlayerRow, TournamentTable
 
 __all__ = ["show_tournament"]
 
-CELL_COLUMNS = 7  # of the cross table, with the space between two
+CELL_COLUMNS = 7  # width of a cell of the cross table, with the gap
 FEWEST_CELLS = 4
 
 
 def show_tournament(table: TournamentTable) -> None:
-    """Print the players by strength, then the shares of the rows against the columns in parts that fit the terminal."""
+    """Print the ratings, then the cross table in parts that fit the terminal."""
     console = screen.out()
     console.print(_ratings(table))
-    zero = f"{table.anchor} is 0" if table.anchor else "their mean is 0"
+    zero = f"{table.anchor} is 0" if table.anchor else "the mean is 0"
     console.print(f"\nElo: {zero}; low and high: 95 % interval\n", markup=False)
     numbers = [str(row.rank) for row in table.players]
     width = max(len(row.name) for row in table.players) + len(numbers[-1]) + 4
@@ -27,11 +27,11 @@ def show_tournament(table: TournamentTable) -> None:
     for start in range(0, len(table.players), fitting):
         console.print(_shares(table, table.players[start : start + fitting]))
         console.print()
-    console.print("shares of the points, row against column, in a hundred")
+    console.print("points of row against column, in per cent")
 
 
 def _ratings(table: TournamentTable) -> Table:
-    rows = _named(">Elo", ">low", ">high", ">games", ">points", ">ms a move", ">nodes a move")
+    rows = _named(">Elo", ">low", ">high", ">games", ">points", ">ms per move", ">nodes per move")
     for row in table.players:
         interval = ("", "") if row.name == table.anchor else (f"{row.elo_low:+.0f}", f"{row.elo_high:+.0f}")
         cost = (f"{row.ms_per_move:.3g}", f"{row.nodes_per_move:,.0f}")
@@ -50,7 +50,7 @@ def _shares(table: TournamentTable, against: Sequence[PlayerRow]) -> Table:
 
 
 def _named(*columns: str) -> Table:
-    """Return a table that begins with rank and player; a long name is folded rather than cut."""
+    """Return a table that begins with rank and player; a long name is folded, not truncated."""
     rows = screen.table(">")
     rows.add_column("player", overflow="fold", no_wrap=False)
     for column in screen.table(*columns).columns:

@@ -1,4 +1,4 @@
-"""`zerofleet version`: what is installed, for a report or a script."""
+"""`zerofleet version`: installed versions, for a bug report or a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPANIONS = ("torch", "numba", "numpy", "grpcio", "protobuf", "tritonclient", "
 
 
 def version(json: Json = False) -> None:
-    """Print the versions of Zerofleet, Python and the packages that decide how it behaves."""
+    """Print the versions of Zerofleet, Python and the main dependencies."""
     versions = {"zerofleet": metadata.version("zerofleet"), "python": platform.python_version()}
     for name in COMPANIONS:
         try:

@@ -1,4 +1,4 @@
-"""Measured costs of single units, in a file that `zerofleet bench … --save` writes and `zerofleet plan` reads."""
+"""Cost file: measured unit costs, written by `zerofleet bench … --save` and read by `zerofleet plan`."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ _KINDS: tuple[Kind, ...] = ("search", "serve", "train")
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one unit of each part does, for one game and preset."""
+    """Unit costs of each part, for one game and preset."""
 
     game: str
     preset: str
     source: str
-    """Where and when it was measured, for people."""
+    """Machine and date of the measurement, for display."""
     simulations_per_core: float
-    """Simulations a second of the search alone."""
+    """Simulations per second of the search alone."""
     evaluations_per_simulation: float
-    """The other simulations ended in a finished game."""
+    """Below 1: some simulations end in a finished game."""
     memory_per_game: float
     """Resident bytes of a worker for each game it plays."""
     evaluations_per_device: float
-    """Evaluations a second of an inference server, gRPC and batching included."""
+    """Evaluations per second of an inference server, gRPC and batching included."""
     evaluations_per_worker_core: float
-    """Evaluations a second that a worker asks for with one core: search, request and reply."""
+    """Evaluations per second requested by a worker on one core: search, request and reply."""
     bytes_asked: float
-    """Of an evaluation: the tensors of the request."""
+    """Size of the request tensors of an evaluation."""
     bytes_answered: float
-    """Of an evaluation: the tensors of the reply."""
+    """Size of the reply tensors of an evaluation."""
     samples_per_second: float
-    """Samples that a trainer trains on."""
+    """Training throughput of a trainer."""
     batch_size: int
     games_taken_per_second: float
-    """Games that a trainer decodes, validates and encodes on one thread."""
+    """Intake of a trainer: games decoded, validated and encoded on one thread."""
     plies_per_game: float
     bytes_per_record: float
     disk_bytes_per_game: float
     bytes_per_sample: float
-    """Memory of a sample in the trainer's window."""
+    """Memory of a sample in the replay window."""
 
 
 def save_figures(path: Path, kind: Kind, figures: Mapping[str, Any]) -> None:
-    """Write figures with machine and date into a file of costs, beside what other benchmarks put there.
+    """Write figures with machine and date into a cost file; figures of other benchmarks are kept.
 
-    Raises `ConfigurationError` when the file is something else; `OSError` when it cannot be written, and then it is unchanged.
+    Raises `ConfigurationError` if the file is not a cost file; `OSError` if it cannot be written, and leaves it unchanged.
     """
     known = _read(path) if path.exists() else {}
     known[kind] = {"date": datetime.now(UTC).date().isoformat(), "machine": _machine(), "figures": dict(figures)}
@@ -71,9 +71,9 @@ def save_figures(path: Path, kind: Kind, figures: Mapping[str, Any]) -> None:
 
 
 def read_costs(path: Path | None, *, game: str) -> Costs:
-    """Return the costs in a file, or the example's when there is none.
+    """Return the costs of a file, or those of the shipped example if `path` is None.
 
-    Raises `ConfigurationError` when the file is damaged, lacks a measurement, or was measured for something else than `game`.
+    Raises `ConfigurationError` if the file is damaged, lacks a measurement, or is for a game other than `game`.
     """
     example = Path(str(resources.files(__package__) / EXAMPLE))
     chosen = path or example
@@ -129,12 +129,12 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read ({error.strerror}); write it with zerofleet bench … --save") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{path} is not a file of costs; write one with zerofleet bench … --save") from error
+        raise ConfigurationError(f"{path} is not a cost file; write one with zerofleet bench … --save") from error
     return measured
 
 
 def _machine() -> str:
-    """Return processor, number of cores and system, in words."""
+    """Return processor, number of cores and operating system, as text."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, {platform.system()}"

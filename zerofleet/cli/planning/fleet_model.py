@@ -1,7 +1,7 @@
-"""A fleet event by event: workers that search and wait, servers with a queue each, a stream, a trainer, a match at the gate.
+"""Discrete-event simulation of a fleet: workers, servers with a queue each, stream, trainer, and a match at the gate.
 
-The plan's arithmetic knows mean rates only. Here requests queue, games end by chance and the trainer may be away for a while.
-Time is simulated and all luck comes from a seed: the same call gives the same figures.
+The plan's arithmetic covers mean rates only. Here requests queue, games end at random and the trainer may be down for a while.
+Time is simulated and randomness is seeded: the same call gives the same figures.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from zerofleet.presets import Preset
 __all__ = ["Simulated", "simulate"]
 
 _SEND, _ANSWERED = 0, 1
-_GATE = -1  # in the place of a worker's number
+_GATE = -1  # replaces a worker's number
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What happened, after the warm-up of a tenth of the time."""
+    """Results of a simulation, without a warm-up of a tenth of its time."""
 
     seconds: float
     evaluations_per_second: float
     requests_per_second: float
     games_per_second: float
     latency_ms: dict[str, float]
-    """Of requests of workers, from sending to answer."""
+    """Percentiles over workers' requests, from sending to reply."""
     stream_most_games: int
     stream_most_bytes: float
     stream_left_games: int
-    """At the end."""
+    """Games in the stream at the end."""
     gate_step_ms: float
-    """Mean time of a request of the match: the queue of the servers and its own positions."""
+    """Mean latency of a request of the match: server queue and evaluation of its positions."""
     gate_match_s: float
-    """Time of a match of all pairs side by side, if every step takes that long."""
+    """Time of a match of all pairs in parallel, if every step takes `gate_step_ms`."""
 
 
 class Fleet:
-    """The state of a simulated fleet."""
+    """State of a simulated fleet."""
 
     def __init__(
         self, costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: float | None, limits: Limits, seed: int
@@ -54,13 +54,13 @@ class Fleet:
         self._search_s = self._rows / worker_rate(costs)
         self._per_game = evaluations_per_game(costs, chosen, plies)
         self._server_free = [0.0] * gpus
-        self._next_server = self._rng.integers(gpus, size=workers + 1).tolist()  # the gate's is the last
+        self._next_server = self._rng.integers(gpus, size=workers + 1).tolist()  # the last is the gate's
         self._core_free = [0.0] * workers
         self._events: list[tuple[float, int, int, float]] = []  # time, kind, worker, time of the request
         self.answered_at: list[float] = []
         self.waited_s: list[float] = []
         self.gate_s: list[float] = []
-        self.games: list[tuple[float, int]] = []  # time, how many ended
+        self.games: list[tuple[float, int]] = []  # time, number of finished games
         for worker in range(workers):
             for start in self._rng.uniform(0, self._search_s * chosen.selfplay.lanes, chosen.selfplay.lanes):
                 heapq.heappush(self._events, (float(start), _SEND, worker, 0.0))
@@ -69,7 +69,7 @@ class Fleet:
         self.most_backlog = 0.0
 
     def run(self, seconds: float, away: tuple[float, float]) -> None:
-        """Let everything happen that happens in `seconds`; the trainer takes no games from `away[0]` to `away[1]`."""
+        """Process the events of `seconds`; the trainer is down from `away[0]` to `away[1]`."""
         while self._events and self._events[0][0] < seconds:
             now, kind, worker, sent = heapq.heappop(self._events)
             if kind == _SEND:
@@ -104,14 +104,14 @@ class Fleet:
         heapq.heappush(self._events, (ready, _SEND, worker, 0.0))
 
     def _room_at(self, now: float, away: tuple[float, float]) -> float:
-        """Return when the stream will be below the mark at which publishing waits."""
+        """Return the time at which the stream falls below its high-water mark."""
         over = self.backlog - self._limits.high_water
         if over < 0:
             return now
         return (away[1] if away[0] <= now < away[1] else now) + over / self._costs.games_taken_per_second
 
     def _take(self, now: float, away: tuple[float, float]) -> None:
-        """Let the trainer take games up to `now`, unless it was away."""
+        """Remove the games received by the trainer up to `now`, except while it was down."""
         lost = max(0.0, min(now, away[1]) - max(self._taken_until, away[0]))
         free_s = now - self._taken_until - lost
         self.backlog = max(0.0, self.backlog - free_s * self._costs.games_taken_per_second)
@@ -130,7 +130,7 @@ def simulate(
     limits: Limits,
     seed: int = 0,
 ) -> Simulated:
-    """Simulate a fleet for `seconds` and return what happened."""
+    """Simulate a fleet for `seconds` and return the results."""
     fleet = Fleet(costs, chosen, gpus=gpus, workers=workers, plies=plies, limits=limits, seed=seed)
     fleet.run(seconds, trainer_away)
     begins = seconds / 10

@@ -1,4 +1,4 @@
-"""The arithmetic of a fleet: what each part could do, which of them is the first to be full, and what flows then."""
+"""Arithmetic of a fleet: capacity of each part, the first to saturate, and the resulting flows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is not measured here but known of the surroundings."""
+    """Limits that benchmarks do not measure."""
 
     link_bytes_per_second: float = 10e9 / 8
-    """Of an inference server's network card, in each direction."""
+    """Bandwidth of an inference server's network card, per direction."""
     stream_records_per_second: float = 2_500.0
-    """Redis with an append-only file, published one by one."""
+    """Redis with an append-only file, one record per call."""
     high_water: int = 10_000
-    """Games in the stream from which on workers wait."""
+    """Games in the stream at which workers wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a fleet is expected to do."""
+    """Expected load and flows of a fleet."""
 
     game: str
     preset: str
@@ -35,36 +35,36 @@ class Plan:
     workers: int
     saturates_first: str
     load: dict[str, float]
-    """Share of each part's capacity that is used; the first to saturate has 1."""
+    """Used share of each part's capacity; 1 for the first to saturate."""
     evaluations_per_second: float
     requests_per_second: float
     evaluations_per_game: float
     games_per_hour: float
     samples_per_second: float
-    """Samples that arrive at the trainer."""
+    """Rate of arrival at the trainer."""
     uses_of_a_sample: float
-    """Times the trainer uses each; below the preset's bound one trainer is too slow to use it fully."""
+    """Mean uses by the trainer; below the preset's maximum reuse, one trainer is too slow."""
     asked_bytes_per_second: float
-    """To all inference servers together."""
+    """Total to all inference servers."""
     answered_bytes_per_second: float
     stream_bytes_per_second: float
     stream_memory_bytes: float
-    """Records in the stream when it stands at the mark where workers wait."""
+    """Size of the stream at its high-water mark."""
     worker_memory_bytes: float
     """Search trees of one worker."""
     window_memory_bytes: float
-    """The trainer's window at its largest."""
+    """Replay window at its maximum."""
     disk_bytes_per_day: float
 
 
 def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: float | None = None, limits: Limits) -> Plan:
-    """Return what `gpus` devices and `workers` processes of one core each are expected to do.
+    """Return the plan of a fleet of `gpus` devices and `workers` processes of one core each.
 
-    plies    length of a game; by default that of the random games that were measured
+    plies    length of a game; by default that of the random games measured
     """
     evaluations = evaluations_per_game(costs, chosen, plies)
     a_game = costs.bytes_per_record
-    capacity = {  # games a second
+    capacity = {  # games per second
         "workers": workers * worker_rate(costs) / evaluations,
         "inference servers": gpus * costs.evaluations_per_device / evaluations,
         "network of the inference servers": gpus
@@ -101,7 +101,7 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
 
 
 def evaluations_per_game(costs: Costs, chosen: Preset, plies: float | None = None) -> float:
-    """Return how many evaluations a game of self-play asks for, at most: what a kept subtree saves is not counted."""
+    """Return the evaluations per game of self-play; an upper bound, since subtree reuse is ignored."""
     search = chosen.search
     share = search.full_search_share
     simulations = share * search.simulations + (1 - share) * search.fast_simulations
@@ -109,5 +109,5 @@ def evaluations_per_game(costs: Costs, chosen: Preset, plies: float | None = Non
 
 
 def worker_rate(costs: Costs) -> float:
-    """Return the evaluations a second that a worker of one core can ask for."""
+    """Return the evaluations per second that a worker on one core can request."""
     return min(costs.evaluations_per_worker_core, costs.simulations_per_core * costs.evaluations_per_simulation)

@@ -1,1 +1,1 @@
-"""Boards, sessions and opponents of interactive play."""
+"""Interactive play: boards, sessions and opponents."""

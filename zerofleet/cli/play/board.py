@@ -1,4 +1,4 @@
-"""Boards in colour: a game draws itself as plain text, and each player's marks get a colour of their own."""
+"""Coloured boards: the game's plain-text drawing with a colour for each player's marks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PLAYER_STYLES = ("bold yellow", "bold red", "bold cyan", "bold green", "bold mag
 
 
 def colour_board(game: Game, state: State, viewer: int | None = None) -> Text:
-    """Return the picture of a position with each player's marks in their colour and empty points dimmed.
+    """Return the drawing of a position with each player's marks in colour and empty points dimmed.
 
-    What `viewer` sees of it; without one, everything.
+    With `viewer`, the view of that seat; otherwise everything.
     """
     picture = Text()
     for line in drawing(game, state, viewer).splitlines():

@@ -1,4 +1,4 @@
-"""A stored game for people: a line in a list, or move by move with what the search thought."""
+"""Display of a stored game: a row in a list, or move by move with the results of the search."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from zerofleet.contracts.records import ValidatedGame
 
 __all__ = ["WIDE_COLUMNS", "GameRow", "MoveView", "SearchedAction", "list_table", "render_game", "summarise", "view_moves"]
 
-SHOWN_ACTIONS = 8  # of a searched move, the most visited first
-FIRST_MOVES = 8  # in a line of the list
+SHOWN_ACTIONS = 8  # rows per searched move, most visited first
+FIRST_MOVES = 8  # opening moves in a row of the list
 NARROW_UID_DIGITS = 12
-WIDE_COLUMNS = 150  # of a terminal that holds a line of the list
+WIDE_COLUMNS = 150  # terminal width that fits a full row of the list
 
 
 @dataclass(frozen=True, slots=True)
 class GameRow:
-    """A game as `games list` shows it."""
+    """Row of `games list`."""
 
     index: int
     uid: str
@@ -34,11 +34,11 @@ class GameRow:
     ending: str
     """played out, or which player resigned."""
     versions: tuple[int, ...]
-    """Model version of each seat at the start; 0 where no model sat."""
+    """Model version of each seat at the start; 0 for a seat without a model."""
     searched: int
-    """Moves with a search."""
+    """Number of moves with a search."""
     opening: str
-    """The first moves."""
+    """First moves."""
     worker: str
     finished_at: str
     """By the worker's clock."""
@@ -46,19 +46,19 @@ class GameRow:
 
 @dataclass(frozen=True, slots=True)
 class SearchedAction:
-    """What the search made of one legal move."""
+    """Search result of one legal move."""
 
     move: str
     visits: int
     share: float
-    """Of all visits."""
+    """Share of all visits."""
     target: float
-    """What the policy learns."""
+    """Policy target."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveView:
-    """A move of a game; without a search, `actions` is empty and `value` None."""
+    """Move of a game; without a search, `actions` is empty and `value` None."""
 
     ply: int
     player: int
@@ -72,7 +72,7 @@ class MoveView:
 
 
 def summarise(index: int, stored: ValidatedGame) -> GameRow:
-    """Return the line of a game in a list."""
+    """Return the row of a game."""
     record = stored.record
     names = _names(stored)
     return GameRow(
@@ -90,7 +90,7 @@ def summarise(index: int, stored: ValidatedGame) -> GameRow:
 
 
 def list_table(rows: list[GameRow], *, is_narrow: bool = False) -> Table:
-    """Return the rows as a table; a narrow one leaves out the last columns and shortens uids, which `games show` takes so."""
+    """Return the rows as a table; a narrow one omits the last columns and shortens uids to prefixes valid for `games show`."""
     extra = () if is_narrow else ("models", "moves", "worker", "finished")
     table = screen.table(">game", "uid", ">plies", "result", "ending", *extra)
     for row in rows:
@@ -129,7 +129,7 @@ def view_moves(stored: ValidatedGame) -> list[MoveView]:
 
 
 def render_game(stored: ValidatedGame, *, ply: int | None = None) -> Iterator[RenderableType]:
-    """Yield the game as pictures for a terminal: a heading, each move with search and position, the result.
+    """Yield the parts of a game for a terminal: heading, each move with search and position, result.
 
     With `ply` (counted from 1), only that move.
     """
@@ -175,7 +175,7 @@ def _heading(stored: ValidatedGame) -> Text:
     record = stored.record
     models = ", ".join(_seated(record.seat_versions, record.seat_agents))
     text = Text.assemble((f"{record.game} {record.uid}", "bold"), "\n")
-    control = ", control game (nobody may resign)" if record.resignation_control else ""
+    control = ", control game (no resignation)" if record.resignation_control else ""
     text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {_when(record.finished_at_ms)}\n")
     return text
 
@@ -208,13 +208,13 @@ def _result(scores: tuple[float, ...]) -> Text:
 
 
 def _seated(versions: Sequence[int], agents: Sequence[str]) -> list[str]:
-    """Return who sat on each seat, in words."""
+    """Return the player of each seat, as text."""
     names = agents or [""] * len(versions)
     return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
 
 
 def _when(milliseconds: int) -> str:
-    """Return a worker's claim of a time as text; a claim may be anything."""
+    """Return a worker's timestamp as text; the value is not validated."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):

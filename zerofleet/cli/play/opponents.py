@@ -19,7 +19,7 @@ __all__ = ["AgentOpponent", "ModelOpponent"]
 
 
 class ModelOpponent:
-    """A model that searches, or draws from its policy where choices are secret; it also advises the person it plays."""
+    """Model that searches, or samples its policy where choices are secret; also the adviser of its opponent."""
 
     def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
@@ -31,7 +31,7 @@ class ModelOpponent:
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the move the search prefers. Cancellation: nothing is kept."""
+        """Return the best move of the search. Cancellation: nothing is kept."""
         analysis = await self.analyse(moves, seed=seed)
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
@@ -47,7 +47,7 @@ class ModelOpponent:
 
 @dataclass
 class AgentOpponent:
-    """A classical agent; its luck changes from sitting to sitting unless a seed is given."""
+    """Classical agent with its random numbers."""
 
     game: Game
     agent: Agent
@@ -55,10 +55,10 @@ class AgentOpponent:
 
     @property
     def name(self) -> str:
-        """As the agent is written."""
+        """Name of the agent."""
         return self.agent.name
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the agent's move. Cancellation: the agent finishes its thought in the background."""
+        """Return the agent's move. Cancellation: the agent's search finishes in the background."""
         state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
         return (await asyncio.to_thread(self.agent.choose, self.game, state, self.luck)).action

@@ -1,7 +1,7 @@
-"""A game at the terminal: a person in one seat, somebody else in the others.
+"""Game at the terminal: the user on one seat, an opponent on the others.
 
-The person is shown what their seat sees: nobody's hand, and a secret choice of the others only when its round is over. The
-session owns the moves and the conversation; who answers for the other seats, and who gives hints, comes from outside.
+The user sees the view of their seat: no other hand, and a secret choice of the others only after its round. The session owns
+the moves and the dialogue; opponent and adviser are injected.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from zerofleet.search import RootAnalysis
 __all__ = ["Adviser", "Opponent", "Session"]
 
 HINTS = 5
-OUTLOOK_PLIES = 6  # at once on any machine, and far enough to see a double threat
+OUTLOOK_PLIES = 6  # instant on any machine, and deep enough for a double threat
 COMMANDS = {
     "MOVE": "play it",
-    "undo": "take back your last move and the answer to it",
-    "hint": "what the model would play, and why",
+    "undo": "take back your last move and the reply",
+    "hint": "show the best moves with their evaluation",
     "moves": "list the legal moves",
-    "help": "this list",
+    "help": "show this list",
     "quit": "leave the game",
 }
 
 
 class Opponent(Protocol):
-    """Plays the seats that are not the person's."""
+    """Player of the seats that are not the user's."""
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """Display name."""
         ...
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
@@ -52,11 +52,11 @@ class Opponent(Protocol):
 
 
 class Adviser(Protocol):
-    """Says what it thinks of a position."""
+    """Source of analyses for evaluation bar and hints."""
 
     @property
     def title(self) -> str:
-        """Who speaks, such as `champion 7, 100 simulations`."""
+        """Source of the analysis, such as `champion 7, 100 simulations`."""
         ...
 
     async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
@@ -65,7 +65,7 @@ class Adviser(Protocol):
 
 
 class Session:
-    """One sitting. `play` returns when the person leaves."""
+    """Interactive session. `play` returns when the user quits."""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class Session:
         self._runner = runner
         self._console = console
         self._analysis: RootAnalysis | None = None
-        self._told = 0  # plies that the person has been told of
+        self._told = 0  # plies already reported to the user
 
     def play(self, ask: Callable[[str], str]) -> None:
-        """Hold the conversation; `ask` shows a prompt and returns what the person typed, EOFError ends the sitting."""
+        """Run the dialogue; `ask` shows a prompt and returns the typed line, and its EOFError ends the session."""
         self._say("type a move such as " + next(iter(legal_names(self._game, self._state()))) + ", or help")
         self._continue()
         while True:
@@ -105,7 +105,7 @@ class Session:
                 self._obey(typed)
 
     def _obey(self, typed: str) -> None:
-        """Carry out one line; a mistake is explained and changes nothing."""
+        """Execute one line; an error is reported and changes nothing."""
         commands = {"undo": self._undo, "hint": self._hint, "moves": self._list_moves, "help": self._help, "again": self._again}
         command = commands.get(typed.lower())
         if command is not None:
@@ -121,7 +121,7 @@ class Session:
         self._continue()
 
     def _continue(self) -> None:
-        """Let the others move until it is the person's turn or the game is over, then show the position."""
+        """Play the other seats until the user's turn or the end of the game, then show the position."""
         self._analysis = None
         state = self._state()
         while not core.is_over(self._game, state) and core.to_move(self._game, state) != self._seat:
@@ -146,7 +146,7 @@ class Session:
             self._console.print(Text.assemble("you are ", player_name(self._seat)))
 
     def _news(self, state: State) -> list[str]:
-        """Return what the others have played since the person was last told, without what is still secret."""
+        """Return the moves of the others not yet reported, without those still secret."""
         secret = -1 if core.is_over(self._game, state) else core.round_of(self._game, state)
         said = []
         while self._told < len(self.moves):
@@ -162,7 +162,7 @@ class Session:
         return said
 
     def _evaluation_line(self, analysis: RootAnalysis, title: str) -> Text:
-        """Return the evaluation bar from the person's point of view."""
+        """Return the evaluation bar from the user's point of view."""
         value = float(analysis.value[self._seat])
         bar = screen.value_bar(value, style=player_style(self._seat))
         return Text.assemble("you ", player_name(self._seat), " ", bar, (f" {value:+.2f}", "bold"), (f"  {title}", "dim"))
@@ -187,7 +187,7 @@ class Session:
     def _undo(self) -> None:
         mine = [ply for ply in range(len(self.moves)) if core.to_move(self._game, self._state(ply)) == self._seat]
         if not mine:
-            self._say("there is no move of yours to take back", style="red")
+            self._say("you have no move to take back", style="red")
             return
         del self.moves[mine[-1] :]
         self._told = min(self._told, len(self.moves))
@@ -237,10 +237,10 @@ class Session:
 
 
 def outlook(game: Game, state: State) -> str:
-    """Return which moves win or lose within a few plies: the hint for whoever plays without a model."""
+    """Return the moves that win or lose within `OUTLOOK_PLIES`: the hint without a model."""
     spec = game.spec()
     if spec.num_players != 2 or spec.information != "perfect":
-        return "no model is at hand to ask; play against one to get hints"
+        return "hints need a model; play against one to get them"
     searched = search_moves(game, state, OUTLOOK_PLIES)
     kinds = {"wins": searched.values > 0, "open": searched.values == 0, "loses": searched.values < 0}
     names = {kind: [game.action_name(state, int(a)) for a in searched.actions[chosen]] for kind, chosen in kinds.items()}
@@ -249,7 +249,7 @@ def outlook(game: Game, state: State) -> str:
 
 
 def hint_table(game: Game, state: State, analysis: RootAnalysis) -> Table:
-    """Return the best moves of a searched position with what speaks for each."""
+    """Return the best moves of a searched position with prior, visits and value."""
     rows = screen.table("move", ">prior", ">visits", ">value", "")
     for index in analysis.ranking()[:HINTS]:
         visited = analysis.visits[index] > 0

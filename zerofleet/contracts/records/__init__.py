@@ -1,10 +1,10 @@
-"""Game records: what self-play says of a finished game, and whether to believe it.
+"""Game records: encoding of finished games and their validation.
 
     PlayedGame ── encode_record ──► bytes ── decode_record ──► GameRecord ── validate ──► ValidatedGame
 
 A record holds moves and search results, not planes. Validation replays the game with the rules, so a record cannot claim
-a move, a result or a policy that the rules do not allow. Whatever is wrong with a record, the answer is `RecordRejected`
-with one of `REASONS`.
+a move, a result or a policy that the rules do not allow. Every fault of a record raises `RecordRejected` with one of
+`REASONS`.
 """
 
 from zerofleet.contracts.records.codec import SCHEMA, UID_PATTERN, decode_record, encode_record, new_uid

@@ -1,4 +1,4 @@
-"""Game records to bytes and back, and the ids of games."""
+"""Encoding and decoding of game records, and game uids."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from zerofleet.errors import RecordRejected
 __all__ = ["SCHEMA", "UID_PATTERN", "decode_record", "encode_record", "new_uid"]
 
 SCHEMA = 1
-"""Version of the meaning of `GameRecord`; readers refuse others."""
+"""Version of the semantics of `GameRecord`; readers reject others."""
 
 UID_PATTERN = re.compile(r"[0-9a-f]{32}")
 
 
 def new_uid(run_seed: int, worker_id: str, counter: int, nonce: int) -> str:
-    """Return the id of a game: 32 hex digits, unique among all games ever played.
+    """Return a game uid: 32 hex digits, globally unique.
 
-    `counter` numbers the games of one process; `nonce` is drawn at random once a process (64 bits or more), so that a
-    worker that starts again under its old name does not repeat its ids.
+    `counter` numbers the games of one process; `nonce` is drawn at random once per process (64 bits or more), so that a
+    restarted worker with the same name does not repeat its uids.
     """
     text = f"{run_seed}/{worker_id}/{nonce}/{counter}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -35,10 +35,10 @@ def new_uid(run_seed: int, worker_id: str, counter: int, nonce: int) -> str:
 def encode_record(
     played: PlayedGame, *, worker_id: str, uid: str, finished_at_ms: int | None = None, agents: Sequence[str] = ()
 ) -> bytes:
-    """Return the wire form of a finished game; `finished_at_ms` is now, by this machine's clock, unless given.
+    """Return the wire form of a finished game; `finished_at_ms` defaults to this machine's current time.
 
-    A seat played from outside (`EXTERNAL`) is written as version 0. Its moves can be learnt from if `agents` names who sat
-    there, one name a seat, empty for models; a searched move of an agent has version 0 and no root value.
+    A seat played from outside (`EXTERNAL`) is written as version 0. Its moves can be training targets if `agents` names its
+    agent: one name per seat, empty for models. A searched move of an agent has version 0 and no root value.
     """
     record = pb.GameRecord(
         schema=SCHEMA,
@@ -73,9 +73,9 @@ def _encode_move(move: SearchedMove) -> pb.SearchedMove:
 
 
 def decode_record(data: bytes) -> pb.GameRecord:
-    """Return the message in `data`, whose claims are not checked yet: see `validate`.
+    """Return the message in `data`, not yet validated: see `validate`.
 
-    Raises `RecordRejected`: "size" above `MAX_RECORD_BYTES` (before anything is parsed), "format" when it is no message.
+    Raises `RecordRejected`: "size" above `MAX_RECORD_BYTES` (before parsing), "format" for malformed bytes.
     """
     if len(data) > MAX_RECORD_BYTES:
         raise RecordRejected("size", f"record has {len(data)} bytes, at most {MAX_RECORD_BYTES} are accepted")

@@ -1,6 +1,6 @@
-"""Compiled replay: every move of a record against the rules, every searched move against its position.
+"""Compiled replay: checks every move of a record against the rules, every searched move against its position.
 
-Axes: n moves, M searched moves, N listed actions of all searched moves, S state entries, P players, L most legal actions.
+Axes: n moves, M searched moves, N listed actions of all searched moves, S state entries, P players, L maximum legal actions.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT, WOULD_RESIGN
 
 __all__ = ["Claims", "Replayed", "replay"]
 
-MAX_VISITS = (1 << 31) - 1  # of one searched move; sums stay within int32
+MAX_VISITS = (1 << 31) - 1  # total of one searched move; sums stay within int32
 KNOWN_FLAGS = FULL_SEARCH | WOULD_RESIGN
 VALUE_SLACK = 1e-4  # a mean of float32 values may leave [-1, 1] by rounding
 
 
-# What `replay` found: the first of its two results. The second is the ply or the searched row it belongs to.
+# Faults: the first result of `replay`. The second is the ply or the searched row of the fault.
 NO_FAULT = 0
-AFTER_END = 1  # a move in a position that is over
+AFTER_END = 1  # a move after the end of the game
 ILLEGAL_MOVE = 2
-UNFINISHED = 3  # not over after the last move, and nobody resigned
+UNFINISHED = 3  # not over after the last move, without resignation
 OVER_WHEN_RESIGNED = 4
-ROW_ORDER = 5  # plies of searched moves do not ascend, or there is no such ply
-ROW_ACTIONS = 6  # listed actions do not ascend, or one is not legal there
+ROW_ORDER = 5  # plies of searched moves do not ascend or are out of range
+ROW_ACTIONS = 6  # listed actions do not ascend, or one is illegal
 ROW_VISITS = 7  # more than MAX_VISITS
 ROW_NO_VISITS = 8
-ROW_TARGET = 9  # does not sum to one
+ROW_TARGET = 9  # does not sum to 1
 ROW_VALUE = 10  # nan or outside [-1, 1]
-ROW_VERSION = 11  # not a positive number, or not 0 where an agent sat
-ROW_SEAT = 12  # searched by a seat without a model and without an agent
+ROW_VERSION = 11  # not positive on a model's seat, or not 0 on an agent's
+ROW_SEAT = 12  # searched on a seat without model or agent
 ROW_FLAGS = 13  # unknown bits
 
 
 class Claims(NamedTuple):
-    """What a record says, as arrays."""
+    """Contents of a record as arrays, unverified."""
 
     seed: Any  # uint64
     moves: np.ndarray  # int64 [n]
     resigned: bool
     seat_versions: np.ndarray  # int64 [P]
-    seat_has_agent: np.ndarray  # bool [P]; a named agent sat there
+    seat_has_agent: np.ndarray  # bool [P]; True where a named agent played
     ply: np.ndarray  # int64 [M]
     model_version: np.ndarray  # int64 [M]
     flags: np.ndarray  # int64 [M]
@@ -52,23 +52,23 @@ class Claims(NamedTuple):
     actions: np.ndarray  # int64 [N]
     visits: np.ndarray  # int64 [N]
     target: np.ndarray  # int64 [N]
-    has_target: np.ndarray  # bool [M]; where not, the target is the normalised visits
+    has_target: np.ndarray  # bool [M]; where False, the target is the normalised visits
     root_value: np.ndarray  # float32 [M, P]
 
 
 class Replayed(NamedTuple):
-    """What the rules say, written by `replay`."""
+    """Result of replaying with the rules; filled by `replay`."""
 
     states: np.ndarray  # spec.state_dtype [n + 1, S]; row i is the position before move i
-    movers: np.ndarray  # int8 [n + 1]; player to move in it, -1 where the game is over
-    scores: np.ndarray  # float32 [P], when the game is over
+    movers: np.ndarray  # int8 [n + 1]; player to move, -1 where the game is over
+    scores: np.ndarray  # float32 [P], set when the game is over
     policy: np.ndarray  # float32 [N], sums to 1 over each row
     legal: np.ndarray  # int16 [L], workspace
 
 
 @compiled
 def replay(game: Any, claims: Claims, out: Replayed) -> tuple[int, int]:
-    """Play the moves, check the searched rows, fill `out`; return the first fault and where it is."""
+    """Play the moves, check the searched rows, fill `out`; return the first fault and its index."""
     plies = len(claims.moves)
     rows = len(claims.ply)
     row = 0
@@ -88,7 +88,7 @@ def replay(game: Any, claims: Claims, out: Replayed) -> tuple[int, int]:
             row += 1
         out.states[i + 1] = state
         core.play(game, out.states[i + 1], claims.moves[i])
-    if row < rows:  # a row that was never reached: out of range, repeated or not ascending
+    if row < rows:  # an unreached row: out of range, repeated or not ascending
         return ROW_ORDER, row
     last = out.states[plies]
     over = core.is_over(game, last)
@@ -106,7 +106,7 @@ def replay(game: Any, claims: Claims, out: Replayed) -> tuple[int, int]:
 
 @compiled
 def _listed(legal: np.ndarray, count: int, action: int) -> bool:
-    """Return whether `action` is among the first `count` entries of `legal`, which ascend."""
+    """Return whether `action` is among the first `count` entries of the ascending list `legal`."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -149,7 +149,7 @@ def _check_policy(claims: Claims, out: Replayed, row: int, count: int) -> int:
             return ROW_VISITS
     if visits == 0 and not claims.has_target[row]:
         return ROW_NO_VISITS
-    # Rounding each of k entries to a unit moves the sum by k / 2 units at most.
+    # Rounding k entries to units changes the sum by at most k / 2 units.
     if claims.has_target[row] and abs(target - TARGET_UNIT) > max(1, (end - first) // 2):
         return ROW_TARGET
     for j in range(first, end):
@@ -162,7 +162,7 @@ def _check_policy(claims: Claims, out: Replayed, row: int, count: int) -> int:
 
 @compiled
 def _within_unit(values: np.ndarray) -> bool:
-    """Return whether all values are in [-1, 1]; a nan is not."""
+    """Return whether all values are in [-1, 1]; False for NaN."""
     for value in values:  # noqa: SIM110  (numba has no generator in `all`)
         if not abs(value) <= 1.0 + VALUE_SLACK:
             return False

@@ -1,4 +1,4 @@
-"""Made-up finished games, for tests and demonstrations: legal moves, plausible search results, no network."""
+"""Synthetic finished games for tests and demonstrations: legal moves, plausible search results, no network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["random_game"]
 
 
 def random_game(game: Game, seed: int, *, version: int = 1, with_targets: bool = True) -> PlayedGame:
-    """Return a game of uniformly random moves, each with visits (and targets) drawn at random over all legal actions."""
+    """Return a game of uniformly random moves, each with random visits (and targets) over all legal actions."""
     spec = game.spec()
     rng = np.random.default_rng(seed)
     state = np.zeros(spec.state_size, dtype=spec.state_dtype)

@@ -1,7 +1,7 @@
-"""Whether to believe a game record: its header against the registered games, its moves against the rules.
+"""Validation of game records: the header against the registered games, the moves against the rules.
 
-The trainer validates thousands of records a minute beside its training, so everything that runs over moves or actions
-is compiled (`replay`); Python looks only at the header.
+The trainer validates thousands of records per minute while training, so all loops over moves or actions are compiled
+(`replay`); Python checks only the header.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from zerofleet.errors import RecordRejected
 __all__ = ["REASONS", "SearchColumns", "ValidatedGame", "validate"]
 
 REASONS = (
-    "size",  # more bytes than a record may have
-    "format",  # not a message
+    "size",  # exceeds the maximum record size
+    "format",  # malformed message
     "version_skew",  # another schema or rules version
     "uid",
     "worker",
@@ -41,7 +41,7 @@ REASONS = (
     "resignation",
     "search",  # a searched move contradicts its position or itself
 )
-"""Every `reason` that decoding and validation give to `RecordRejected`: the labels they are counted under."""
+"""Every `reason` of a `RecordRejected` from decoding and validation; also the metric labels."""
 
 _AGENT_PATTERN = re.compile(r"[A-Za-z0-9_:.,=+-]{1,200}")
 _WORKER_PATTERN = re.compile(r"[A-Za-z0-9._:/@-]{1,128}")
@@ -51,7 +51,7 @@ _SCORE_SLACK = 1e-6  # scores travel as float32
 
 @dataclass(frozen=True, slots=True)
 class SearchColumns:
-    """The searched moves of a game side by side: M moves, N listed actions in all, P players.
+    """Searched moves of a game as columns: M moves, N listed actions in total, P players.
 
     Row m lists entries `start[m] : start[m + 1]` of `actions`, `visits` and `policy`.
     """
@@ -59,7 +59,7 @@ class SearchColumns:
     ply: np.ndarray  # int32 [M], ascending index into the moves
     model_version: np.ndarray  # int64 [M]; 0 for the move of an agent
     flags: np.ndarray  # uint8 [M], bitwise or of MoveFlag values
-    root_value: np.ndarray  # float32 [M, P], in [-1, 1], seat order; zeros for the move of an agent, which has none
+    root_value: np.ndarray  # float32 [M, P], in [-1, 1], seat order; zeros for the move of an agent
     start: np.ndarray  # int32 [M + 1]
     actions: np.ndarray  # int32 [N], legal and ascending within a row
     visits: np.ndarray  # int32 [N]
@@ -68,21 +68,21 @@ class SearchColumns:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedGame:
-    """A record whose every claim that the rules can check is true. Arrays are read-only; n moves, S state entries."""
+    """Record whose checkable claims all hold. Arrays are read-only; n moves, S state entries."""
 
     record: GameRecord
     game: Game
-    states: np.ndarray  # spec.state_dtype [n + 1, S]; row i is the position before move i, the last one the end
-    movers: np.ndarray  # int8 [n]; the player who made move i
+    states: np.ndarray  # spec.state_dtype [n + 1, S]; row i is the position before move i, the last row the final position
+    movers: np.ndarray  # int8 [n]; player of move i
     scores: np.ndarray  # float32 [P], seat order
     search: SearchColumns
 
 
 def validate(record: GameRecord) -> ValidatedGame:
-    """Check every claim of a record that can be checked without its models; raises `RecordRejected` (see `REASONS`).
+    """Check every claim of a record that needs no model; raises `RecordRejected` (see `REASONS`).
 
-    Which model versions are acceptable, and whether the uid was seen before, is for the caller to decide. The clock in
-    the record is a claim that is not used.
+    The caller decides which model versions are acceptable and whether the uid is a duplicate. The timestamp of the record
+    is unverifiable and unused.
     """
     reject = functools.partial(_reject, record)
     _check_header(record, reject)
@@ -148,7 +148,7 @@ def _find_game(record: GameRecord, reject: _Reject) -> tuple[Game, GameSpec]:
 
 @functools.lru_cache(maxsize=64)
 def _make(name: str, parameters: tuple[tuple[str, str], ...]) -> tuple[Game, GameSpec, dict[str, str]]:
-    """Build a game once, with its facts and its parameters as an encoder writes them."""
+    """Return a game, its spec and its parameters as an encoder writes them; cached."""
     game = games.make(name, **dict(parameters))
     return game, game.spec(), {key: str(value) for key, value in game._asdict().items()}
 
@@ -163,30 +163,28 @@ def _check_seats(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
         reject("seats", f"seat versions {list(record.seat_versions)}: a version is below 2^63")
     _check_agents(record, spec, reject)
     if record.resigned_seat > spec.num_players:
-        reject("resignation", f"seat {record.resigned_seat} resigned, there are {spec.num_players} (counted from 1)")
+        reject("resignation", f"seat {record.resigned_seat} resigned, there are {spec.num_players} seats (counted from 1)")
     if record.resigned_seat and record.resignation_control:
-        reject("resignation", "resigned in a control game, where nobody may resign")
+        reject("resignation", "resigned in a control game, which forbids resignation")
 
 
 def _check_agents(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
-    """Check that agents are named for every seat or for none, and only where no model sat."""
+    """Check that agents are named for every seat or for none, and only on seats without a model."""
     agents = record.seat_agents
     if not agents:
         return
     if len(agents) != spec.num_players:
-        reject(
-            "seats", f"{len(agents)} names of agents, {record.game} has {spec.num_players} players (empty where a model sat)"
-        )
+        reject("seats", f"{len(agents)} agent names, {record.game} has {spec.num_players} players (empty for a model's seat)")
     for seat, (agent, version) in enumerate(zip(agents, record.seat_versions, strict=True)):
         if agent and version:
-            reject("seats", f"seat {seat} names the agent {agent[:64]!r} and model version {version}; it can be one only")
+            reject("seats", f"seat {seat} names the agent {agent[:64]!r} and model version {version}; want one of them")
         if agent and not _AGENT_PATTERN.fullmatch(agent):
             reject("seats", f"the agent of seat {seat} must match {_AGENT_PATTERN.pattern}")
 
 
 def _check_counts(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
     if len(record.moves) > spec.max_plies:
-        reject("moves", f"{len(record.moves)} moves, {record.game} ends after {spec.max_plies} at the latest")
+        reject("moves", f"{len(record.moves)} moves, {record.game} has at most {spec.max_plies}")
     if len(record.searched) > len(record.moves):
         reject("search", f"{len(record.searched)} searched moves in a game of {len(record.moves)} moves")
 
@@ -199,7 +197,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
     target: list[int] = []
     values: list[float] = []
     for move in record.searched:
-        # Slices of a protobuf field copy at C speed; iterating over one does not.
+        # Slicing a protobuf field copies at C speed; iterating does not.
         actions += move.actions[:]
         visits += move.visits[:]
         weights = move.target[:]
@@ -244,29 +242,29 @@ def _workspace(plies: int, entries: int, spec: GameSpec) -> Replayed:
 
 def _check_result(record: GameRecord, out: Replayed, reject: _Reject) -> None:
     claimed = record.scores[:]
-    if not all(abs(score) <= 1.0 + _SCORE_SLACK for score in claimed):  # a nan fails
+    if not all(abs(score) <= 1.0 + _SCORE_SLACK for score in claimed):  # NaN fails
         reject("result", f"scores {claimed} are not all in [-1, 1]")
     if not record.resigned_seat:
         actual = out.scores.tolist()
         if any(abs(said - is_) > _SCORE_SLACK for said, is_ in zip(claimed, actual, strict=True)):
-            reject("result", f"claims scores {claimed}, the board says {actual}")
+            reject("result", f"claimed scores {claimed}, the rules give {actual}")
         return
     seat = record.resigned_seat - 1
     if seat != out.movers[-1]:
         reject("resignation", f"seat {seat} resigned when seat {out.movers[-1]} was to move")
     sole_opponent = claimed[1 - seat] if len(claimed) == 2 else 1.0
     if claimed[seat] != -1.0 or sole_opponent != 1.0:
-        reject("resignation", f"seat {seat} resigned, yet the scores are {claimed}; its own must be -1, a sole opponent's 1")
+        reject("resignation", f"seat {seat} resigned, yet the scores are {claimed}; want -1 for it and 1 for a sole opponent")
 
 
 def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, reject: _Reject) -> NoReturn:
-    """Turn what the compiled replay found into words."""
+    """Reject a record with a message for the fault of the compiled replay."""
     if fault == faults.AFTER_END:
         reject("moves", f"move {where} (action {claims.moves[where]}) comes after the end of the game")
     if fault == faults.ILLEGAL_MOVE:
-        reject("moves", f"move {where} is action {claims.moves[where]}, which is not legal there; {_legal(game, out, where)}")
+        reject("moves", f"move {where} is action {claims.moves[where]}, which is illegal; {_legal(game, out, where)}")
     if fault == faults.UNFINISHED:
-        reject("moves", f"the game is not over after {where} moves, and nobody resigned")
+        reject("moves", f"the game is not over after {where} moves, and no player resigned")
     if fault == faults.OVER_WHEN_RESIGNED:
         reject("resignation", f"a resignation after move {where}, when the game was over")
     ply = int(claims.ply[where])
@@ -278,8 +276,8 @@ def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, 
         faults.ROW_NO_VISITS: "no visits and no target",
         faults.ROW_TARGET: f"target sums to {claims.target[entries].sum()}, want {TARGET_UNIT} up to rounding",
         faults.ROW_VERSION: "model version is 0 or above 2^63 - 1, want a positive number, or 0 on the seat of a named agent",
-        faults.ROW_SEAT: f"ply {ply} was searched by a seat without a model (version 0) and without a named agent",
-        faults.ROW_FLAGS: f"flags {claims.flags[where]}, this reader knows bits {faults.KNOWN_FLAGS}",
+        faults.ROW_SEAT: f"ply {ply} was searched on a seat without a model (version 0) or a named agent",
+        faults.ROW_FLAGS: f"flags {claims.flags[where]}, want a subset of bits {faults.KNOWN_FLAGS}",
         faults.ROW_VALUE: f"root value {claims.root_value[where].tolist()} is not within [-1, 1]",
     }[fault]
     reject("search", f"searched move {where}: {text[:500]}")

@@ -75,22 +75,22 @@ class GatekeeperServicer:
     """Missing associated documentation comment in .proto file."""
 
     def SubmitCandidate(self, request, context):
-        """Offers a published version for promotion. Idempotent by version: a repeated call returns the present status.
+        """Submits a published version for promotion. Idempotent by version: a repeated call returns the current status.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetChampion(self, request, context):
-        """NOT_FOUND while no version was ever promoted.
+        """NOT_FOUND before the first promotion.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchChampion(self, request, context):
-        """Sends the present champion at once (when there is one) and every later one; never ends by itself. A slow reader may
-        miss one that was replaced before it could be sent.
+        """Sends the current champion at once (if any) and every later one, without end. A slow reader may miss a champion that
+        was replaced before it could be sent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -103,15 +103,15 @@ class GatekeeperServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Promote(self, request, context):
-        """Makes a verified version the champion whatever its results, once an inference server has loaded it and compared its
-        answers with the golden positions.
+        """Promotes a verified version regardless of its results, once an inference server has loaded it and passed its golden
+        positions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Rollback(self, request, context):
-        """Makes the previous champion the champion again.
+        """Restores the previous champion.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,1 +1,1 @@
-"""Who may call what: tokens with roles, the interceptor that asks for them, and the limits of every gRPC server."""
+"""Access control of the gRPC servers: tokens with roles, their interceptor, TLS and limits."""

@@ -1,4 +1,4 @@
-"""Secrets on their way from settings to clients and servers."""
+"""Credentials of clients and servers, from settings and environment variables."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ CA_VARIABLE, IDENTITY_VARIABLE = "ZEROFLEET_TLS_CA", "ZEROFLEET_TLS_IDENTITY"
 
 
 def plain(secret: SecretStr | None) -> str | None:
-    """Return the text of a secret, None for one that is not set or empty."""
+    """Return the text of a secret, None if unset or empty."""
     return (secret.get_secret_value() or None) if secret else None
 
 
 def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without tokens, for a service that this process keeps to itself."""
+    """Return an environment without tokens, for a service private to this process."""
     secret = {f"{TOKEN_VARIABLE}{plural}{file}" for plural in ("", "S") for file in ("", "_FILE")}
     return {name: value for name, value in environment.items() if name not in secret}
 
 
 def token_table(tokens: SecretStr | None) -> TokenTable:
-    """Return the tokens of a server; empty when the setting is not made."""
+    """Return the tokens of a server; empty if unset."""
     text = plain(tokens)
     return TokenTable({}) if text is None else TokenTable.parse(text)
 
 
 def require_tokens(tokens: SecretStr | None) -> SecretStr | None:
-    """Validate a setting of tokens; raises `ValueError` naming the line, never the token."""
+    """Validate a setting with tokens; raises `ValueError` with the line number, never the token."""
     try:
         token_table(tokens)
     except ConfigurationError as error:
@@ -54,9 +54,9 @@ def require_tokens(tokens: SecretStr | None) -> SecretStr | None:
 
 
 def client_token(environment: Mapping[str, str] | None = None, *, variable: str = TOKEN_VARIABLE) -> str | None:
-    """Return the token that commands present, from `ZEROFLEET_TOKEN_FILE` or else `ZEROFLEET_TOKEN`; None without one.
+    """Return the token of commands, from `ZEROFLEET_TOKEN_FILE` or else `ZEROFLEET_TOKEN`; None without one.
 
-    `variable` names another secret that is given in the same two ways.
+    `variable` names another secret with the same two variables.
 
     Raises `ConfigurationError` for a file that cannot be read.
     """
@@ -70,7 +70,7 @@ def client_token(environment: Mapping[str, str] | None = None, *, variable: str 
 
 
 def client_tls(environment: Mapping[str, str] | None = None) -> Tls:
-    """Return how commands secure their connections, from `ZEROFLEET_TLS_CA` and `ZEROFLEET_TLS_IDENTITY`."""
+    """Return the TLS settings of commands, from `ZEROFLEET_TLS_CA` and `ZEROFLEET_TLS_IDENTITY`."""
     variables = os.environ if environment is None else environment
     ca, identity = variables.get(CA_VARIABLE), variables.get(IDENTITY_VARIABLE)
     return Tls(Path(ca) if ca else None, Path(identity) if identity else None)

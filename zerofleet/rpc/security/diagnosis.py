@@ -1,6 +1,6 @@
-"""Why a TLS connection does not come about, in words: grpc says of most reasons only that the socket was closed.
+"""Diagnosis of failed TLS connections: for most causes grpc reports only a closed socket.
 
-Asked after a call has failed, by knocking at the server once more with Python's own TLS.
+After a failed call, a probe connects to the server once more with Python's own TLS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPEAKS_PLAIN = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST",
 
 
 def host_and_port(target: str) -> tuple[str, int] | None:
-    """Return host and port of a target such as `host:port`, `dns:///name:port`, `ipv6:[::1]:5`; None if it has none."""
+    """Return host and port of a target such as `host:port`, `dns:///name:port`, `ipv6:[::1]:5`; None without them."""
     if is_unix(target):
         return None
     address = target.rpartition("/")[2]
@@ -30,9 +30,9 @@ def host_and_port(target: str) -> tuple[str, int] | None:
 
 
 async def why_unreachable(target: str, tls: Tls, *, known_as: str | None = None) -> str | None:
-    """Return what is wrong between this client's TLS and the server's, None if that is not what is wrong.
+    """Return the mismatch between the client's TLS and the server's, None if TLS is not the cause.
 
-    `known_as` is the target whose name the server goes by, when `target` is one address behind that name.
+    `known_as` is the target with the server's name, when `target` is one address behind that name.
 
     Cancellation: the connection is closed.
     """
@@ -43,16 +43,16 @@ async def why_unreachable(target: str, tls: Tls, *, known_as: str | None = None)
         async with asyncio.timeout(KNOCK_TIMEOUT_S):
             return await (_why_not_encrypted(*place, name, tls) if tls else _why_not_plain(*place))
     except (OSError, TimeoutError):
-        return None  # nobody is there, or nobody answers: not for reasons of TLS
+        return None  # no server, or no reply: not a TLS problem
 
 
 async def _why_not_plain(host: str, port: int) -> str | None:
     anything = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE  # nothing is sent, nothing is believed
+    anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE  # nothing is sent or trusted
     anything.set_alpn_protocols(["h2"])
     with contextlib.suppress(ssl.SSLError):
         await _knock(host, port, anything, host)
-        return "it speaks TLS and this client does not: set tls_ca (ZEROFLEET_TLS_CA)"
+        return "the server requires TLS and this client does not use it: set tls_ca (ZEROFLEET_TLS_CA)"
     return None
 
 
@@ -76,33 +76,33 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 async def _knock(host: str, port: int, context: ssl.SSLContext, name: str) -> bool:
-    """Return whether the server says something after the handshake, as gRPC servers do; it may refuse the client only then."""
+    """Return whether the server sends data after the handshake, as gRPC servers do; it may reject the client only then."""
     reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
     try:
         return bool(await reader.read(1))
     except ConnectionError:
         return False
     finally:
-        writer.transport.abort()  # gRPC servers do not answer a farewell, and asyncio would wait for one
+        writer.transport.abort()  # gRPC servers do not answer close_notify, and asyncio would wait for it
 
 
 def _distrusted(message: str, host: str, tls: Tls) -> str:
     text = message.lower()
     if "expired" in text:
-        return "its certificate has expired: renew it where the server runs"
+        return "the server's certificate has expired: renew it on the server"
     if "mismatch" in text or "not valid for" in text:
-        return f"its certificate does not name {host}: use a name that it has, or make one with --name (zerofleet certs)"
+        return f"the server's certificate does not name {host}: use a name in it, or make one with --name (zerofleet certs)"
     trusted = "the public authorities" if tls.ca is None else str(tls.ca)
-    return f"its certificate is not from an authority in {trusted} ({message})"
+    return f"the server's certificate is not from an authority in {trusted} ({message})"
 
 
 def _refused(reason: str, tls: Tls) -> str:
     if reason in _SPEAKS_PLAIN:
-        return "it does not speak TLS: set its tls_identity, or leave out tls_ca and tls_identity here"
+        return "the server does not use TLS: set its tls_identity, or leave out tls_ca and tls_identity here"
     if tls.identity is None:
-        return f"it wants a certificate of this client: set tls_identity ({reason})"
+        return f"the server requires a client certificate: set tls_identity ({reason})"
     try:
         tls.load()
     except ConfigurationError as error:
-        return f"it does not accept this client's certificate: {error}"
-    return f"it does not accept the certificate {tls.certificate} ({reason}): its tls_ca must have the authority"
+        return f"the server rejects this client's certificate: {error}"
+    return f"the server rejects the certificate {tls.certificate} ({reason}): its tls_ca must contain the authority"

@@ -1,4 +1,4 @@
-"""The guard of a gRPC server: it asks each call for a token whose role may make it."""
+"""Authorisation of a gRPC server: each call needs a token whose role may make it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NOT_FROM_ELSEWHERE = (
     grpc.StatusCode.UNAUTHENTICATED,
     "models and champion are changed from the server's own machine alone while no token is configured",
 )
-_SHAPES = {False: "unary", True: "stream"}  # as grpc names the handlers of one message and of many
+_SHAPES = {False: "unary", True: "stream"}  # grpc's names for handlers of one message and of many
 
 
 class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Lets a call pass when its token has a role that may make it.
+    """Admits a call if the role of its token may make it.
 
-    tokens        the tokens with their roles
-    admin_token   one more operator's token; with it alone only the operator's calls ask for one
-    on_refused    called for every call that is turned away
+    tokens        tokens with their roles
+    admin_token   additional operator token; with it alone, only operator calls require a token
+    on_refused    called for every refused call
 
-    Without any token the operator's calls are taken from this machine alone, all others from everywhere.
+    Without any token, operator calls are accepted only from this machine, all others from anywhere.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
         self._on_refused = on_refused
 
     async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Wrap the handler of one call; called by grpc."""
+        """Wrap the handler of a call; called by grpc."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         wanted = roles_of(method) if self._tokens or method in ADMIN_METHODS else None
         if handler is None or wanted is None:
@@ -55,9 +55,9 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
         return self._guarded(handler, wanted)
 
     def _guarded(self, handler: Any, wanted: frozenset[Role]) -> Any:
-        """Return the handler behind a look at the call itself.
+        """Return the handler behind a check of each call.
 
-        Who calls is known only when it runs, and the handler must not let another caller pass if somebody kept it for later.
+        The caller is known only when the handler runs, and a cached handler must not admit another caller.
         """
         kind = f"{_SHAPES[handler.request_streaming]}_{_SHAPES[handler.response_streaming]}"
         behaviour = getattr(handler, kind)
@@ -80,8 +80,8 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
     def _turned_away(self, handler: Any, refusal: Refusal) -> Any:
         """Return a handler that refuses at once.
 
-        It takes a stream of requests, whatever the call is: grpc begins such a handler without waiting for the body, so that a
-        stranger who never sends one holds no call open.
+        It takes a stream of requests, whatever the shape of the call: grpc starts such a handler without waiting for the
+        body, so that an unauthorised client that never sends one cannot hold a call open.
         """
         self._on_refused()
 
@@ -106,22 +106,22 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
             await context.abort(*refusal)
 
     def _refusal(self, metadata: Any, wanted: frozenset[Role]) -> Refusal | None:
-        """Return why the caller may not, None when it may."""
+        """Return the refusal for a caller, None if it is authorised."""
         given = [value for key, value in metadata or () if key == TOKEN_HEADER]
         if not given:
             return grpc.StatusCode.UNAUTHENTICATED, f"this call needs a token in the metadata {TOKEN_HEADER}"
         presented = given[0].encode() if isinstance(given[0], str) else given[0]
         role = self._admin.role(presented) or self._tokens.role(presented)
         if role is None:
-            return grpc.StatusCode.UNAUTHENTICATED, f"the token in {TOKEN_HEADER} is not the right one"
+            return grpc.StatusCode.UNAUTHENTICATED, f"the token in {TOKEN_HEADER} is not valid"
         if role not in wanted:
             may = ", ".join(sorted(wanted))
-            return grpc.StatusCode.PERMISSION_DENIED, f"a token of the role {role} may not make this call; it is for {may}"
+            return grpc.StatusCode.PERMISSION_DENIED, f"a token of the role {role} may not make this call; want {may}"
         return None
 
 
 def is_local(peer: str) -> bool:
-    """Return whether a peer as grpc names it (`unix:`, `ipv4:1.2.3.4:5`, `ipv6:%5B::1%5D:5`) is this machine."""
+    """Return whether a peer in grpc's notation (`unix:`, `ipv4:1.2.3.4:5`, `ipv6:%5B::1%5D:5`) is this machine."""
     kind, _, rest = peer.partition(":")
     if kind == "unix":
         return True

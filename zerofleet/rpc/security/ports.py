@@ -1,4 +1,4 @@
-"""The one way in which servers of this project listen: TLS on the network as the settings say, plain on unix sockets."""
+"""Ports of all servers: TLS on the network according to the settings, plain text on unix sockets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ROOT = 0
 
 
 def bind(server: grpc.aio.Server, address: str, tls: Tls = PLAIN) -> str:
-    """Let a server listen at `host:port` or `unix:/path`; return the address as clients use it, with the real port.
+    """Bind a server to `host:port` or `unix:/path`; return the address for clients, with the actual port.
 
-    Raises `ConfigurationError` when the address is taken, the directory of a socket is another user's, or the files of
-    `tls` cannot be used.
+    Raises `ConfigurationError` when the address is in use, the directory of a socket belongs to another user, or the files
+    of `tls` cannot be used.
     """
     if is_unix(address):
         _prepare_socket(Path(address.removeprefix("unix:").removeprefix("//")))
@@ -30,15 +30,15 @@ def bind(server: grpc.aio.Server, address: str, tls: Tls = PLAIN) -> str:
     try:
         port = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
-        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port taken? set another --address") from error
+        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port in use? set another --address") from error
     return address if is_unix(address) else f"{address.rpartition(':')[0]}:{port}"
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:
-    """Return credentials that look at the files before each handshake."""
+    """Return credentials that recheck the files before each handshake."""
     if tls.identity is None:
         raise ConfigurationError(
-            "tls_ca without tls_identity: a server needs a certificate of its own; make one with zerofleet certs"
+            "tls_ca without tls_identity: a server needs its own certificate; make one with zerofleet certs"
         )
     files = RenewedMaterial(tls)
 
@@ -47,7 +47,7 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
 
     return grpc.dynamic_ssl_server_credentials(
         _configuration(files.material),
-        renewed,  # type: ignore[arg-type] # None: nothing new; the stubs do not know
+        renewed,  # type: ignore[arg-type] # None: nothing new; missing in the stubs
         require_client_authentication=tls.ca is not None,
     )
 
@@ -58,11 +58,11 @@ def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
 
 
 def _prepare_socket(path: Path) -> None:
-    """Make the directory of a unix socket, and refuse a path on which somebody answers: grpc would take it over."""
+    """Create the directory of a unix socket; reject a path on which a server listens: grpc would take it over."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=_SOCKET_DIRECTORY_MODE)
     if (owner := path.parent.stat().st_uid) not in {os.geteuid(), _ROOT}:
         raise ConfigurationError(
-            f"{path.parent} belongs to user {owner}, who could take the place of this server; set another --address"
+            f"{path.parent} belongs to user {owner}, who could impersonate this server; set another --address"
         )
     with closing(socket.socket(socket.AF_UNIX)) as probe:
         if probe.connect_ex(str(path)) == 0:

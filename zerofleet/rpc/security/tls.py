@@ -1,14 +1,13 @@
-"""TLS of a process by two settings: whom it trusts, and who it is.
+"""TLS of a process, from two settings: trusted authorities and own certificate.
 
-                                a server                               a client
-    neither                     plain                                  plain
-    tls_identity                encrypted, asks for no certificate     encrypted, public authorities trusted, shows who it is
-    tls_ca                      refused: it has no certificate         encrypted, shows no certificate
-    tls_ca and tls_identity     encrypted, each client shows one       encrypted, shows who it is
+                                server                                 client
+    neither                     plain text                             plain text
+    tls_identity                encrypted, no client certificates      encrypted, trusts public authorities, presents its own
+    tls_ca                      refused: no certificate                encrypted, presents no certificate
+    tls_ca and tls_identity     encrypted, requires client ones        encrypted, presents its own
 
-Nothing ever falls back to plain. Unix sockets stay plain whatever the settings say: the file system is their guard. Files that
-were renewed on disk are taken up without a restart; what cannot be used is passed over with a warning, and what held before
-goes on to hold.
+There is no fallback to plain text. Unix sockets are always plain: file permissions protect them. Files renewed on disk are
+loaded without a restart; invalid ones are ignored with a warning, and the previous ones stay in use.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Signature = tuple[tuple[int, ...] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What grpc wants to know, as PEM."""
+    """Key material for grpc, as PEM."""
 
     roots: bytes | None
     chain: bytes | None
@@ -43,26 +42,26 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Where a process finds whom it trusts and who it is. False when it has neither."""
+    """Paths of trusted authorities and own certificate. False when both are unset."""
 
     ca: Path | None = None
-    """Certificates of the authorities it trusts."""
+    """Certificates of the trusted authorities."""
     identity: Path | None = None
-    """A directory with `tls.crt` and `tls.key`, or a certificate with its key beside it as `.key`."""
+    """Directory with `tls.crt` and `tls.key`, or certificate file with its key beside it as `.key`."""
 
     def __bool__(self) -> bool:
         return self.ca is not None or self.identity is not None
 
     @property
     def certificate(self) -> Path | None:
-        """The file of the own certificate, followed by those of authorities between it and a trusted one."""
+        """File with the own certificate, followed by intermediate ones."""
         if self.identity is None:
             return None
         return self.identity / CERTIFICATE if self.identity.is_dir() else self.identity
 
     @property
     def key(self) -> Path | None:
-        """The file of the private key."""
+        """File with the private key."""
         if self.identity is None:
             return None
         return self.identity / KEY if self.identity.is_dir() else self.identity.with_suffix(".key")
@@ -70,8 +69,8 @@ class Tls:
     def load(self) -> Material:
         """Return the content of the files.
 
-        Raises `ConfigurationError` for one that cannot be read or is none, a key that others may read or that is another
-        certificate's, and a certificate that has expired.
+        Raises `ConfigurationError` for an unreadable or invalid file, a key that others may read or that does not match the
+        certificate, and an expired certificate.
         """
         roots = None if self.ca is None else _read(self.ca, "tls_ca")
         if roots is not None and self.ca is not None:
@@ -83,7 +82,7 @@ class Tls:
         return Material(roots, chain, key)
 
     def signature(self) -> Signature:
-        """Return what changes when a file is written, exchanged or given other rights."""
+        """Return a value that changes when a file is written, replaced or given other permissions."""
         return tuple(_signature(path) for path in (self.ca, self.certificate, self.key) if path is not None)
 
 
@@ -92,7 +91,7 @@ PLAIN = Tls()
 
 
 class RenewedMaterial:
-    """The content of the files as it is now. Raises as `Tls.load` when it is made, and never again."""
+    """Current content of the files. Raises as `Tls.load` on creation only."""
 
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
@@ -100,9 +99,9 @@ class RenewedMaterial:
         self.material = tls.load()
 
     def look_again(self) -> bool:
-        """Read files that have changed; returns whether there is new material.
+        """Reload changed files; return whether there is new material.
 
-        A key and a certificate that do not fit yet, since only one of them has been written, are read when they change again.
+        A key and certificate that do not match yet, because only one of them has been written, are reread at their next change.
         """
         if (signature := self._tls.signature()) in {self._signature, self._refused}:
             return False
@@ -110,7 +109,7 @@ class RenewedMaterial:
             material = self._tls.load()
         except ConfigurationError as error:
             log.warning("tls.not_renewed", reason=str(error))
-            self._refused = signature  # said once
+            self._refused = signature  # warn once
             return False
         self._signature = signature
         changed, self.material = material != self.material, material
@@ -137,17 +136,17 @@ def _read(path: Path, setting: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         what = "a file of certificates (PEM)" if setting == "tls_ca" else f"a directory with {CERTIFICATE} and {KEY}"
-        raise ConfigurationError(f"{setting}: {path} cannot be read: {error.strerror}; name {what}") from error
+        raise ConfigurationError(f"{setting}: {path} cannot be read: {error.strerror}; want {what}") from error
 
 
 def _read_key(path: Path) -> bytes:
-    """Return a private key, and refuse one that anybody on the machine may read or exchange."""
+    """Return a private key; reject one that other users may read or replace."""
     content = _read(path, "tls_identity")
     mode = path.stat().st_mode
     if mode & (stat.S_IRWXO | stat.S_IWGRP):
         raise ConfigurationError(
-            f"the private key {path} has mode {stat.S_IMODE(mode):04o} and is open to others;"
-            f" chmod 600 {path} (0440 in a volume of Kubernetes), and renew it if this machine has other users"
+            f"the private key {path} has mode {stat.S_IMODE(mode):04o} and is accessible to others;"
+            f" chmod 600 {path} (0440 in a Kubernetes volume), and renew it if this machine has other users"
         )
     return content
 
@@ -158,11 +157,11 @@ def _require_certificates(pem: bytes, path: Path) -> None:
     try:
         x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        raise ConfigurationError(f"{path} holds no certificates in PEM: {error}") from None
+        raise ConfigurationError(f"{path} holds no PEM certificates: {error}") from None
 
 
 def _require_identity(chain: bytes, key: bytes, certificate_path: Path, key_path: Path) -> None:
-    """Raise `ConfigurationError` unless the key is the certificate's and the certificate holds now."""
+    """Raise `ConfigurationError` unless the key matches the certificate and the certificate is currently valid."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
@@ -171,9 +170,9 @@ def _require_identity(chain: bytes, key: bytes, certificate_path: Path, key_path
     try:
         public_key = load_pem_private_key(key, password=None).public_key()
     except (ValueError, TypeError):
-        raise ConfigurationError(f"{key_path} holds no private key in PEM without a password") from None
+        raise ConfigurationError(f"{key_path} holds no unencrypted PEM private key") from None
     if public_key != certificate.public_key():
-        raise ConfigurationError(f"the private key {key_path} is not that of the certificate {certificate_path}")
+        raise ConfigurationError(f"the private key {key_path} does not match the certificate {certificate_path}")
     now, ends = datetime.now(UTC), certificate.not_valid_after_utc
     if now > ends:
         raise ConfigurationError(f"the certificate {certificate_path} expired on {ends:%Y-%m-%d %H:%M} UTC; renew it")

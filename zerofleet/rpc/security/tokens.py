@@ -1,12 +1,12 @@
-"""Tokens and roles: what each role may call, and which role a presented token has.
+"""Tokens and roles: the methods each role may call, and the role of a presented token.
 
-A server is given its tokens as text, one a line (`ZEROFLEET_TOKENS_FILE=/run/secrets/tokens`):
+A server reads its tokens as text, one per line (`ZEROFLEET_TOKENS_FILE=/run/secrets/tokens`):
 
-    # role: token; a role may have several, so that one can be replaced without a gap
+    # role: token; a role may have several, for rotation without a gap
     worker: 5c0f...
     operator: 91be...
 
-`PERMISSIONS` is the one table of who may call what; `SECURITY.md` shows the same.
+`PERMISSIONS` is the only table of permissions; `SECURITY.md` shows the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zerofleet.errors import ConfigurationError
 
 __all__ = ["ADMIN_METHODS", "OPEN_SERVICES", "PERMISSIONS", "TOKEN_HEADERS", "Role", "TokenTable", "roles_of", "token_metadata"]
 
-# Our servers read the first. Triton, started with --grpc-restricted-protocol=...:x-zerofleet-token=SECRET, the second.
+# Zerofleet servers read the first; Triton, started with --grpc-restricted-protocol=...:x-zerofleet-token=SECRET, the second.
 TOKEN_HEADERS = ("x-zerofleet-token", "triton-grpc-protocol-x-zerofleet-token")
 
 SHORTEST_TOKEN = 16  # characters
@@ -29,7 +29,7 @@ LONGEST_TOKEN = 512
 
 
 class Role(StrEnum):
-    """What the holder of a token is."""
+    """Role of a token's holder."""
 
     WORKER = "worker"
     TRAINER = "trainer"
@@ -63,27 +63,27 @@ PERMISSIONS: Mapping[str, frozenset[Role]] = {
     f"{_GATEKEEPER}Promote": _OPERATOR,
     f"{_GATEKEEPER}Rollback": _OPERATOR,
 }
-"""Method and the roles that may call it, once a server has tokens."""
+"""Roles that may call each method, once a server has tokens."""
 
 ADMIN_METHODS = frozenset(method for method, roles in PERMISSIONS.items() if roles == _OPERATOR)
-"""Methods that a server without any token takes from its own machine alone."""
+"""Methods that a server without tokens accepts only from its own machine."""
 
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
-"""Services that ask for no token: probes have none, and reflection is off unless a setting turns it on."""
+"""Services without a token: probes have none, and reflection is off unless a setting enables it."""
 
 
 def roles_of(method: str) -> frozenset[Role] | None:
-    """Return who may call a method, None for everybody; what is not in the table is the operator's."""
+    """Return the roles that may call a method, None for all callers; unlisted methods are the operator's."""
     return None if method.startswith(OPEN_SERVICES) else PERMISSIONS.get(method, _OPERATOR)
 
 
 def token_metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the metadata in which a client presents its token."""
+    """Return the metadata with a client's token."""
     return tuple((header, token) for header in TOKEN_HEADERS) if token else ()
 
 
 class TokenTable:
-    """The tokens a server knows, kept as hashes. Empty: nobody has a role."""
+    """Tokens of a server, stored as hashes. Empty: no caller has a role."""
 
     def __init__(self, roles: Mapping[str, Role]) -> None:
         self._digests = [(_digest(token.encode()), role) for token, role in roles.items()]
@@ -93,7 +93,7 @@ class TokenTable:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the table of lines `role: token`; raises `ConfigurationError` naming the line, never the token."""
+        """Parse lines `role: token`; raises `ConfigurationError` with the line number, never the token."""
         roles: dict[str, Role] = {}
         for number, line in enumerate(text.splitlines(), start=1):
             if not line.strip() or line.lstrip().startswith("#"):
@@ -101,14 +101,14 @@ class TokenTable:
             name, _, token = (part.strip() for part in line.partition(":"))
             if name not in set(Role):
                 raise ConfigurationError(
-                    f"line {number} of the tokens names no role; write one of {', '.join(Role)}, a colon, a token"
+                    f"line {number} of the tokens has no valid role; write one of {', '.join(Role)}, a colon, a token"
                 )
             if not (
                 SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
             ):
                 raise ConfigurationError(
                     f"line {number} of the tokens has a token of {len(token)} characters for {name};"
-                    f" wanted {SHORTEST_TOKEN} to {LONGEST_TOKEN} of printable ASCII, such as `openssl rand -hex 24` makes"
+                    f" want {SHORTEST_TOKEN} to {LONGEST_TOKEN} of printable ASCII, as made by `openssl rand -hex 24`"
                 )
             if token in roles:
                 raise ConfigurationError(
@@ -116,11 +116,11 @@ class TokenTable:
                 )
             roles[token] = Role(name)
         if not roles:
-            raise ConfigurationError("the tokens have no line `role: token`; leave the setting out to ask for none")
+            raise ConfigurationError("the tokens have no line `role: token`; omit the setting to require none")
         return cls(roles)
 
     def role(self, presented: bytes) -> Role | None:
-        """Return the role of a token, None for an unknown one; takes as long whichever it is."""
+        """Return the role of a token, None for an unknown one; in constant time."""
         given, found = _digest(presented), None
         for digest, role in self._digests:
             if hmac.compare_digest(given, digest):

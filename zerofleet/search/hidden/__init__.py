@@ -1,1 +1,1 @@
-"""Search of games with hidden information: determinisation, prediction and the worlds a player holds possible."""
+"""Search of games with hidden information: determinisation, prediction, and worlds consistent with a player's view."""

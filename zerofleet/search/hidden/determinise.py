@@ -1,15 +1,15 @@
-"""Information-set search: every simulation in another world that the searcher cannot rule out.
+"""Information-set search: each simulation samples a world consistent with the searcher's view.
 
-    root, what the searcher sees ──> a deal of the hidden cards, drawn anew for each simulation
+    root, the searcher's view ──> a new determinisation of the hidden cards for each simulation
       │ the searcher's action, by PUCT
       ▼
-    the opponents move in that world: each is asked from their own view, and an action is drawn from their policy
+    the opponents move in that world: the network evaluates their own views, and actions are sampled from its policy
       ▼
-    the searcher's turn again: the child of that edge with just this view, or a new one, which the network evaluates
+    the searcher's next turn: the child of that edge with this view, or a new one, which the network evaluates
 
-One tree for all worlds, so a decision is the same wherever the searcher cannot tell worlds apart, and nobody plans with cards
-they do not see. Source: Cowling, Powley and Whitehouse 2012, "Information Set Monte Carlo Tree Search", single observer.
-Their availability counts are the visits of a node here, since the view decides which actions are legal
+One tree covers all worlds, so worlds that the searcher cannot distinguish share a decision, and no player plans with hidden
+cards. Source: Cowling, Powley and Whitehouse 2012, "Information Set Monte Carlo Tree Search", single observer. Its
+availability counts equal the visits of a node here, since the view determines the legal actions
 (`docs/decisions/0008-search-with-hidden-information.md`).
 
 A slot waits for one row at a time: an opponent's policy, or the evaluation of a new node.
@@ -37,7 +37,7 @@ __all__ = ["absorb", "advance"]
 
 @lean
 def _draw(policy: np.ndarray, count: int, word: np.ndarray) -> int:
-    """Return an index below `count` drawn in proportion to `policy` (float32 [L]); evenly where it is all zeros."""
+    """Return an index below `count` sampled in proportion to `policy` (float32 [L]); uniformly if it is all zeros."""
     total = 0.0
     for i in range(count):
         total += policy[i]
@@ -56,7 +56,7 @@ def _draw(policy: np.ndarray, count: int, word: np.ndarray) -> int:
 
 @lean
 def _begin_search(tree: Tree, slot: Any, cursor: Any) -> None:
-    """Say which model plays which seat. A seat without a model is taken to play as the searcher's does."""
+    """Set the models of the seats. A seat without a model is simulated with the searcher's."""
     for seat in range(cursor.models.shape[0]):
         version = slot.versions[seat]
         cursor.models[seat] = slot.version if version == EXTERNAL else version
@@ -65,7 +65,7 @@ def _begin_search(tree: Tree, slot: Any, cursor: Any) -> None:
 
 @lean
 def _back_up_end(game: Any, tree: Tree, cursor: Any, state: np.ndarray, scores: np.ndarray) -> None:
-    """Count a simulation that ended with the game. The end is no node: other worlds end otherwise."""
+    """Back up a simulation that reached the end of the game, which is no node: other worlds end differently."""
     core.scores(game, state, scores)
     edge = tree.edges[cursor.edge]
     edge.visits += 1
@@ -78,7 +78,7 @@ def _back_up_end(game: Any, tree: Tree, cursor: Any, state: np.ndarray, scores: 
 def _node_of_view(
     game: Any, tree: Tree, slot: Any, cursor: Any, siblings: np.ndarray, view: tuple[np.ndarray, np.ndarray]
 ) -> int:
-    """Return the node below the cursor's edge for a view (planes, state), made and not yet evaluated if there was none."""
+    """Return the node below the cursor's edge for a view (planes, state), or a new one, not yet evaluated."""
     packed, state = view
     count = core.legal_actions(game, state, tree.legal)
     key = view_key(packed, tree.legal, count)
@@ -98,7 +98,7 @@ def _node_of_view(
 
 @lean
 def _follow(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Worlds], row: int) -> bool:
-    """Go on with slot g's simulation until it needs the network (true) or has ended with the game (false)."""
+    """Continue slot g's simulation until it needs the network (true) or the game ends (false)."""
     rows, worlds = batch
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
     tree = tree_of(arena, g)
@@ -127,7 +127,7 @@ def _follow(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: 
 
 @lean
 def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, settings: CompiledSettings, worlds: Worlds) -> None:
-    """Draw a world, and play the searcher's first action in it."""
+    """Sample a world and play the searcher's first action in it."""
     slot, cursor, state = arena.slots[g], worlds.cursors[g], worlds.states[g]
     seed = draw_seed(tree.word)
     core.determinise(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
@@ -143,7 +143,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
     slot, cursor = arena.slots[g], worlds.cursors[g]
     tree = tree_of(arena, g)
     root = tree.nodes[ROOT]
-    if slot.pending:  # the answer has come
+    if slot.pending:  # its row is evaluated
         slot.pending = 0
         if tree.pending_nodes[0] == OPPONENT:
             core.play(game, worlds.states[g], wide(cursor.choice))
@@ -166,9 +166,9 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
 
 @lean
 def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Worlds]) -> int:
-    """Run every searching slot until it waits for the network; return how many rows the batch has.
+    """Run every searching slot until it waits for the network; return the number of rows of the batch.
 
-    Slots that waited must have been answered by `absorb`.
+    Requires `absorb` for all pending rows.
     """
     used = wide(0)
     for g in range(arena.slots.shape[0]):
@@ -183,11 +183,11 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
 
 @lean
 def absorb(arena: Arena, batch: tuple[Rows, Worlds], used: int, policy: np.ndarray, value: np.ndarray) -> None:
-    """Give every waiting slot its answer: policy float32 [R, L], value float32 [R, P], player to move first."""
+    """Write the evaluations to the pending slots: policy float32 [R, L], value float32 [R, P], player to move first."""
     rows, worlds = batch
     for g in range(arena.slots.shape[0]):
         if arena.slots[g].status != SEARCHING or arena.slots[g].pending == 0:
-            continue  # an abandoned game may still bear the mark of its last row
+            continue  # an abandoned game may still have `pending` set
         row, index = arena.pending_rows[g, 0], wide(arena.pending_nodes[g, 0])
         if index != OPPONENT:
             evaluate(tree_of(arena, g), index, policy[row], value[row])

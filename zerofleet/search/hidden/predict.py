@@ -1,15 +1,15 @@
-"""Search with foreseen opponents: the network says what they will play, and the tree takes it at its word.
+"""Search with predicted opponents: the tree uses the network's point prediction of their actions.
 
-    node, what the searcher sees ──> the network: policy, value, and the likelihood of each action to be an opponent's
-      │ once a node: the likeliest plays the searcher cannot rule out, no two alike (`games.core.foresee`)
+    node, the searcher's view ──> the network: policy, value, and the likelihood of each action for the opponents
+      │ once per node: the likeliest distinct plays consistent with the searcher's view (`games.core.foresee`)
       ▼
-    child of an action: the round is played with these plays (`games.core.play_foreseen`), and it is the searcher's turn again
+    child of an action: the round is played with these plays (`games.core.play_foreseen`); the searcher is to move again
 
-All children of a node share its forecast: a point prediction, no chance. Every node is the same player's decision, so
-values are that player's on every level and none is inverted. Source: the search of a Take 6! player in "Comparing the
-viability of AlphaZero in games with perfect, imperfect, and no information".
+All children of a node share its prediction, without chance nodes. Every node is a decision of the same player, so values are
+that player's at every level and are never negated. Source: the search of a Take 6! player in "Comparing the viability of
+AlphaZero in games with perfect, imperfect, and no information".
 
-The true hands stay out of it: the tree stands on one deal drawn from what the searcher sees.
+The true hands are not used: the tree is built on one determinisation of the searcher's view.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["absorb", "advance"]
 
 @lean
 def _new_child(game: Any, arena: Arena, g: int, worlds: Worlds, index: int, e: int) -> int:
-    """Return the node made by following an edge of node `index` for the first time."""
+    """Return a new node for an edge of node `index` followed for the first time."""
     tree, slot = tree_of(arena, g), arena.slots[g]
     state = tree.states[slot.nodes]
-    copy(worlds.states[g] if index == ROOT else tree.states[index], state)  # what the tree has of the root is the truth
+    copy(worlds.states[g] if index == ROOT else tree.states[index], state)  # the tree's root state is the true one
     core.play_foreseen(game, state, wide(tree.edges[e].action), worlds.plays[g, index])
     child = add_node(game, tree, slot, index, e)
     tree.edges[e].child = child
@@ -45,7 +45,7 @@ def _new_child(game: Any, arena: Arena, g: int, worlds: Worlds, index: int, e: i
 
 @lean
 def _descend(game: Any, settings: CompiledSettings, arena: Arena, g: int, worlds: Worlds) -> int:
-    """Follow the search from the root to a node that is not expanded, made if need be; return its index."""
+    """Descend from the root to a node that is not expanded, created if necessary; return its index."""
     tree, slot = tree_of(arena, g), arena.slots[g]
     nodes, edges = tree.nodes, tree.edges
     index = wide(ROOT)
@@ -65,7 +65,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
     tree = tree_of(arena, g)
     root = tree.nodes[ROOT]
     viewer = wide(root.to_move)
-    if slot.pending:  # the answer has come
+    if slot.pending:  # its row is evaluated
         slot.pending = 0
         leaf = wide(tree.pending_nodes[0])
         likelihood = worlds.likelihood[tree.pending_rows[0]]
@@ -91,12 +91,12 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
 
 @lean
 def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Worlds]) -> int:
-    """Run every searching slot until it waits for the network; return how many rows the batch has.
+    """Run every searching slot until it waits for the network; return the number of rows of the batch.
 
-    Slots that waited must have been answered by `absorb`, and their predictions stand in `worlds.likelihood`.
+    Requires `absorb` for all pending rows, with their predictions in `worlds.likelihood`.
     """
-    # The loop of `determinise.advance` once more: compiled code that takes a function as argument is keyed by the function's
-    # address, so every process would compile the whole search anew instead of loading it from the disk cache.
+    # Duplicates the loop of `determinise.advance`: numba keys code with a function argument by the function's address, so
+    # every process would recompile the whole search instead of loading it from the disk cache.
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
@@ -110,7 +110,7 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
 
 @lean
 def absorb(arena: Arena, batch: tuple[Rows, Worlds], used: int, policy: np.ndarray, value: np.ndarray) -> None:
-    """Give every waiting slot its evaluation: policy float32 [R, L], value float32 [R, P], player to move first."""
+    """Write the evaluations to the pending slots: policy float32 [R, L], value float32 [R, P], player to move first."""
     for g in range(arena.slots.shape[0]):
         if arena.slots[g].status == SEARCHING and arena.slots[g].pending:
             row, index = arena.pending_rows[g, 0], wide(arena.pending_nodes[g, 0])

@@ -1,10 +1,10 @@
-"""What a search with hidden information keeps besides its trees, and how it asks the network.
+"""Memory and evaluation requests of a search with hidden information.
 
-The tree of a slot then holds the decisions of one player only, the searcher (`viewer`): a node is what that player sees, an
-edge one of their actions. Between two of their decisions the others move in a *world*, a position that may be the true one as
-far as the searcher knows. `determinise` and `predict` beside this module are the two sources of worlds.
+The tree of a slot then holds the decisions of one player only, the searcher (`viewer`): a node is that player's view, an edge
+one of their actions. Between two of their decisions the opponents move in a *world*, a position consistent with the searcher's
+view. The sources of worlds are `zerofleet.search.hidden.determinise` and `zerofleet.search.hidden.predict`.
 
-Axes: G slots, N nodes a tree, S state entries, P players, A actions, R rows of a batch.
+Axes: G slots, N nodes per tree, S state entries, P players, A actions, R rows of a batch.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from zerofleet.search.tree import Tree
 
 __all__ = ["OPPONENT", "Worlds", "allocate_worlds", "ask", "draw_seed", "view_key"]
 
-OPPONENT = -1  # stands for the node of a pending row that is no node of the tree: an opponent's choice
+OPPONENT = -1  # node index of a pending row for an opponent's choice, which has no node
 
 
 class Worlds(NamedTuple):
-    """Memory of the two modes; what a mode does not use has no entries."""
+    """Memory of the two modes; arrays that a mode does not use are empty."""
 
-    states: np.ndarray  # spec.state_dtype [G, S], the world of the simulation under way, or the one the tree is built on
+    states: np.ndarray  # spec.state_dtype [G, S], world of the current simulation, or of the whole tree (predict)
     cursors: np.ndarray  # cursor_dtype [G]
     siblings: np.ndarray  # int32 [G, N], next node below the same edge, NO_NODE at the end (determinise)
-    plays: np.ndarray  # int16 [G, N, P - 1], the opponents' plays that a node foresees (predict)
-    likelihood: np.ndarray  # float32 [R, A], the network's prediction of opponents' actions (predict)
+    plays: np.ndarray  # int16 [G, N, P - 1], predicted plays of the opponents (predict)
+    likelihood: np.ndarray  # float32 [R, A], predicted likelihood of the opponents' actions (predict)
 
 
 def cursor_dtype(players: int) -> np.dtype[Any]:
-    """Return the record of where a simulation stands."""
+    """Return the record of a simulation's progress."""
     return np.dtype(
         [
             ("node", np.int32),  # the searcher's last decision in this simulation
-            ("edge", np.int32),  # what they did there
-            ("choice", np.int16),  # what an opponent does, once the network has answered
-            ("models", np.int64, (players,)),  # model version that plays each seat in this search
+            ("edge", np.int32),  # edge of their action there
+            ("choice", np.int16),  # action of an opponent, sampled from its policy
+            ("models", np.int64, (players,)),  # model version by seat in this search
         ],
         align=True,
     )
 
 
 def allocate_worlds(game: Game, settings: SearchSettings, slots: int) -> Worlds:
-    """Return arrays for `slots` games; untouched pages cost no memory."""
+    """Allocate arrays for `slots` games; untouched pages cost no memory."""
     spec = game.spec()
     nodes, others = settings.node_capacity, spec.num_players - 1
     predicts = settings.information == "predict"
@@ -65,9 +65,9 @@ def allocate_worlds(game: Game, settings: SearchSettings, slots: int) -> Worlds:
 
 @lean
 def ask(game: Any, state: np.ndarray, tree: Tree, slot: Any, rows: Rows, row: int) -> None:
-    """Let a slot wait for a row of the batch that shows `state` to the player to move there.
+    """Write a row of the batch with the view of the player to move in `state`, and make the slot pending on it.
 
-    Whom the row asks (`rows.versions`) and what for (`tree.pending_nodes`) is the caller's to say.
+    The caller sets the row's model (`rows.versions`) and its node (`tree.pending_nodes`).
     """
     core.encode(game, state, core.to_move(game, state), rows.states[row])
     count = core.legal_actions(game, state, tree.legal)
@@ -80,15 +80,15 @@ def ask(game: Any, state: np.ndarray, tree: Tree, slot: Any, rows: Rows, row: in
 
 @lean
 def draw_seed(word: np.ndarray) -> int:
-    """Return the seed of a deal, in [0, 2^63)."""
+    """Return the seed of a determinisation, in [0, 2^63)."""
     return np.int64(next_u64(word) >> np.uint64(1))  # type: ignore[return-value]
 
 
 @lean
 def view_key(packed: np.ndarray, legal: np.ndarray, count: int) -> np.uint64:
-    """Return a 64-bit key of what a player to move knows: planes (uint8 [packed_bytes]) and `count` legal actions.
+    """Hash the view of the player to move to 64 bits: planes (uint8 [packed_bytes]) and `count` legal actions.
 
-    Nothing else may tell two nodes apart. `games.core.key` would not do: it may know the hidden cards.
+    The key must not depend on anything else; `games.core.key` may cover hidden cards.
     """
     mixed = mix64(np.uint64(count + 1))
     word = np.uint64(0)

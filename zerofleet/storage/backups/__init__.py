@@ -1,4 +1,4 @@
-"""Backups of a run directory: taken while the run goes on, verified by hash, restored whole or not at all."""
+"""Backups of a run directory: taken while the run is active, verified by hash, restored atomically."""
 
 from zerofleet.storage.backups.contents import BackupContents, list_backups, verify_backup
 from zerofleet.storage.backups.restore import restore_backup

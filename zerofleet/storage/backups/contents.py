@@ -1,8 +1,8 @@
-"""What a backup is: a directory with the files of a run, and last of all the list of them.
+"""Contents of a backup: the files of a run and, written last, their list.
 
 <backups>/20261121T131440123Z/backup.json    every file with size and sha256; written when all others are on disk
 <backups>/20261121T131440123Z/files/...      the files under their names in the run directory
-<backups>/.20261121T131440123Z.tmp/          a backup in the making, or what a killed one has left; nobody reads it
+<backups>/.20261121T131440123Z.tmp/          unfinished backup, in progress or left by a killed process; never read
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NAME = re.compile(r"\d{8}T\d{9}Z")
 
 @dataclass(frozen=True, slots=True)
 class BackupContents:
-    """The list of what a backup holds."""
+    """List of the files of a backup."""
 
     created_at_ms: int
-    """When the first file was read, in milliseconds since 1970."""
+    """Start of the backup, in milliseconds since 1970."""
     source: str
-    """The run directory it was taken of."""
+    """Run directory that was backed up."""
     files: dict[str, StoredFile]
-    """By path in the run directory, with slashes."""
+    """Files by path in the run directory, with slashes."""
     schema: int = SCHEMA
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files."""
         return sum(file.size for file in self.files.values())
 
 
@@ -49,18 +49,18 @@ def list_backups(directory: Path) -> list[Path]:
 
 
 def read_contents(backup: Path) -> BackupContents:
-    """Read the list of a backup. Raises `RunDirectoryError` when it is none, is damaged, or names files outside of a run."""
+    """Read the list of a backup. Raises `RunDirectoryError` if it is missing, damaged or names files outside a run."""
     path = backup / CONTENTS_FILE
     try:
         contents = parse(BackupContents, path.read_bytes(), where=str(path), schemas=[SCHEMA])
     except OSError as error:
-        raise RunDirectoryError(f"{backup} is no complete backup ({error}); name one that has a {CONTENTS_FILE}") from error
+        raise RunDirectoryError(f"{backup} is not a complete backup ({error}); name one that has a {CONTENTS_FILE}") from error
     except (CorruptModel, VersionSkew) as error:
         raise RunDirectoryError(f"{error}; take another backup") from error
     for name in contents.files:
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or not place.parts:
-            raise RunDirectoryError(f"{path} names {name!r}, which is no file of a run; it was not written by Zerofleet")
+            raise RunDirectoryError(f"{path} names {name!r}, which is not a file of a run; it was not written by Zerofleet")
     return contents
 
 
@@ -74,5 +74,5 @@ def verify_backup(backup: Path) -> BackupContents:
         except OSError as error:
             raise RunDirectoryError(f"{path} cannot be read: {error}; take another backup") from error
         if found != stored:
-            raise RunDirectoryError(f"{path} is not what was backed up (its sha256 differs); take another backup")
+            raise RunDirectoryError(f"{path} has changed since the backup (its sha256 differs); take another backup")
     return contents

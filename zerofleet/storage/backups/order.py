@@ -1,8 +1,8 @@
-"""Which files of a run are copied, and in which order.
+"""Selection and order of the files in a backup.
 
-A run goes on while it is copied, so a file that names another is copied before it: what it names is then there when its
-turn comes. A game that leaves the stream for the replay store is found in the first, the second, or both (and counted once
-by its uid); a checkpoint finds its games, the journal its versions, and the champion pointer its model.
+The run is active during the copy, so a file that refers to another is copied before it: the referenced file then exists
+when it is copied. A game that moves from the stream to the replay store is found in one or both (and counted once by its
+uid); every checkpoint has its games, the journal its versions, and the champion pointer its model.
 
     run.json, games.db, ...  >  gatekeeper/  >  others  >  replay/checkpoints  >  replay/*.index  >  replay/*.games
     >  models: history  >  champion  >  versions  >  lease and numbers given out
@@ -17,14 +17,14 @@ from zerofleet.storage.files import TEMPORARY_SUFFIX
 
 __all__ = ["files_of_run", "versions_of_run"]
 
-# Of this moment and this machine, or made anew: no part of a backup. `lost+found` is the file system's own.
+# Transient, local to the machine, or recreated: not part of a backup. `lost+found` belongs to the file system.
 _SKIPPED = {"lock", "logs", "model_cache", "services", "sockets", "lost+found"}
 _SKIPPED_SUFFIXES = (TEMPORARY_SUFFIX, ".lock", "-wal", "-shm", "-journal")
 _BEFORE_VERSIONS = ("champion_history.jsonl", "champion.json", "config.pbtxt")
 
 
 def files_of_run(root: Path) -> Iterator[Path]:
-    """Yield the files in the order in which they are to be copied, without those of model versions."""
+    """Yield the files in copy order, except those of model versions."""
     entries = [entry for entry in sorted(root.iterdir()) if not _is_skipped(entry)]
     yield from (entry for entry in entries if entry.is_file())
     folders = [entry for entry in entries if entry.is_dir() and entry.name not in {"gatekeeper", "replay", "models"}]
@@ -36,7 +36,7 @@ def files_of_run(root: Path) -> Iterator[Path]:
 
 
 def versions_of_run(root: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield each model's directory of a version with its files, then the model's other files, with no directory."""
+    """Yield each version directory with its files, then each model directory with the model's other files."""
     for model in _models(root):
         for version in sorted((path for path in model.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name)):
             yield version, list(_below(version))
@@ -50,9 +50,9 @@ def _models(root: Path) -> list[Path]:
 
 
 def _replay(replay: Path) -> Iterator[Path]:
-    """Yield the newest checkpoint, then the index of every closed file of games, then the games.
+    """Yield the newest checkpoint, then the index of every closed games file, then the games.
 
-    An index is written when its file is complete, so a file whose index was seen is complete when it is copied.
+    An index is written when its file is complete, so a file with a copied index is copied complete.
     """
     checkpoints = replay / "checkpoints"
     for checkpoint in sorted(checkpoints.iterdir())[-1:] if checkpoints.is_dir() else []:

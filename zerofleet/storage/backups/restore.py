@@ -1,8 +1,8 @@
-"""Puts a backup back into an empty place, whole or not at all.
+"""Atomic restore of a backup into an empty directory.
 
-Files are first copied beside their place and compared with their hashes; only when all are there and on disk do they take
-their names. A restore that was killed is gone on with by the same command. Folders of the place may be mounted volumes:
-each gets its own `.restore.tmp`, so files only ever move within one file system.
+Files are first copied to a staging directory and verified; they are renamed into place only when all are durable. The same
+command resumes a killed restore. Folders of the target may be mounted volumes: each has its own `.restore.tmp`, so files
+are only renamed within one file system.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_direc
 __all__ = ["restore_backup"]
 
 STAGING = f".restore{TEMPORARY_SUFFIX}"
-_COMPLETE = "complete"  # in the staging directory of the root: which backup lies ready there
+_COMPLETE = "complete"  # in the staging directory of the root: identifies the backup that is fully staged
 _NOT_OURS = {STAGING, "lost+found"}
 
 
 def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> BackupContents:
-    """Make `root` the run that was backed up, or just its folders `parts`; returns what was restored.
+    """Restore a backup to `root`, or only its folders `parts`; return the restored contents.
 
-    `root`, or those folders, must be empty, or hold empty folders alone. Raises `RunDirectoryError` when they are not, or when
-    a file of the backup is not what it was (then nothing has been put in place); `Unavailable` when the disk refuses.
+    `root`, or those folders, must be empty or hold only empty folders. Raises `RunDirectoryError` when they are not, or when
+    a file of the backup has changed (then nothing is put in place); `Unavailable` on a disk error.
     """
     contents = _choose(read_contents(backup), parts)
     mark = describe_file(backup / CONTENTS_FILE).sha256
@@ -45,29 +45,29 @@ def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> Ba
             crash_point("restore_staged")
         _put_in_place(root, places)
     except OSError as error:
-        raise Unavailable(f"restoring {backup} to {root} failed: {error}; the same command goes on with it") from error
+        raise Unavailable(f"restoring {backup} to {root} failed: {error}; run the same command again to resume") from error
     return contents
 
 
 def _place(name: str) -> str:
-    """Return the top-level folder a file belongs to, empty for one that lies in the root itself."""
+    """Return the top-level folder of a file, empty for one in the root itself."""
     parts = PurePosixPath(name).parts
     return parts[0] if len(parts) > 1 else ""
 
 
 def _lies_ready(root: Path, mark: str) -> bool:
-    """Return whether this backup was staged completely by a restore that did not come to its end."""
+    """Return whether an interrupted restore has staged this backup completely."""
     try:
         staged = (root / STAGING / _COMPLETE).read_text().strip()
     except FileNotFoundError:
         return False
     if staged != mark:
-        raise RunDirectoryError(f"{root} is being restored from another backup; go on with that one, or empty the directory")
+        raise RunDirectoryError(f"{root} is being restored from another backup; resume with that one, or empty the directory")
     return True
 
 
 def _choose(contents: BackupContents, parts: Sequence[str]) -> BackupContents:
-    """Return the list without what lies in other folders than `parts`, where they are named."""
+    """Return the contents restricted to the folders `parts`, if any are named."""
     known = {_place(name) for name in contents.files}
     if unknown := set(parts) - known:
         raise RunDirectoryError(f"the backup has no part {', '.join(unknown)}; it has {', '.join(sorted(known - {''}))}")
@@ -75,20 +75,20 @@ def _choose(contents: BackupContents, parts: Sequence[str]) -> BackupContents:
 
 
 def _require_empty(root: Path, places: Sequence[str], *, everything: bool) -> None:
-    """Raise unless the root holds nothing but empty folders, and what an unfinished restore has left."""
+    """Raise unless the root holds only empty folders; remove the remains of an unfinished restore."""
     for entry in root.iterdir():
         if not everything and entry.name not in places:
             continue
         inside = [each for each in entry.iterdir() if each.name not in _NOT_OURS] if entry.is_dir() else [entry]
         if entry.name not in _NOT_OURS and inside:
-            raise RunDirectoryError(f"{root} is not empty ({inside[0]} is there); restore into an empty directory")
+            raise RunDirectoryError(f"{root} is not empty (it has {inside[0]}); restore into an empty directory")
     for folder in ("", *places):
         if (root / folder / STAGING).is_dir():
             shutil.rmtree(root / folder / STAGING)
 
 
 def _stage(backup: Path, root: Path, contents: BackupContents, places: Iterable[str]) -> None:
-    """Copy every file beside its place and compare it with its hash."""
+    """Copy every file to staging and verify its hash."""
     for folder in ("", *places):
         (root / folder / STAGING).mkdir(parents=True, exist_ok=True)
     for name, stored in contents.files.items():
@@ -97,9 +97,9 @@ def _stage(backup: Path, root: Path, contents: BackupContents, places: Iterable[
         target.parent.mkdir(parents=True, exist_ok=True)
         source = backup / FILES / name
         if source.is_symlink() or not source.is_file():
-            raise RunDirectoryError(f"{source} is missing or no plain file; this backup is damaged, take another")
+            raise RunDirectoryError(f"{source} is missing or not a regular file; this backup is damaged, use another")
         if copy_file(source, target) != stored:
-            raise RunDirectoryError(f"{source} is not what was backed up (its sha256 differs); take another backup")
+            raise RunDirectoryError(f"{source} has changed since the backup (its sha256 differs); use another backup")
         crash_point("restore_after_file")
     for folder in ("", *places):
         sync_tree(root / folder / STAGING)
@@ -107,12 +107,12 @@ def _stage(backup: Path, root: Path, contents: BackupContents, places: Iterable[
 
 
 def _put_in_place(root: Path, places: Iterable[str]) -> None:
-    """Give what is staged its names; the root last, as its mark says that something is left to do."""
+    """Move the staged files into place; the root last, as its mark shows that the restore is incomplete."""
     for folder in [place for place in places if place] + [""]:
         staging = root / folder / STAGING
         for entry in sorted(staging.iterdir()) if staging.is_dir() else ():
             if folder or entry.name != _COMPLETE:
-                os.replace(entry, root / folder / entry.name)  # noqa: PTH105 - over nothing
+                os.replace(entry, root / folder / entry.name)  # noqa: PTH105 - replaces nothing
                 crash_point("restore_moved")
         sync_directory(root / folder)
         if staging.is_dir():

@@ -1,8 +1,8 @@
-"""Takes a backup of a run that goes on.
+"""Backup of an active run.
 
-What is copied is what a restored run needs, in an order in which nothing it names is missing (`order`). Files that only
-grow are copied to the length they have when their turn comes, a SQLite file by SQLite itself. A backup is visible when it
-is complete and on disk; a killed one leaves a directory ending in `.tmp`, which the next one removes.
+Copies the files that a restored run needs, in an order without dangling references (`order`). Append-only files are copied
+up to their current length, SQLite files by SQLite's backup API. A backup becomes visible when it is complete and durable; a
+killed one leaves a directory ending in `.tmp`, which the next one removes.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_direc
 __all__ = ["copy_file", "save_backup", "sync_tree"]
 
 _CHUNK_BYTES = 1 << 20
-_LINES = {".jsonl", ".csv"}  # only whole lines of these count
+_LINES = {".jsonl", ".csv"}  # copied up to the last whole line
 
 
 def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
-    """Copy the run in `root` into a new backup in `directory` and return its path; then leave the newest `keep`, 0 for all.
+    """Back up the run in `root` to a new directory in `directory` and return its path; keep the newest `keep`, 0 for all.
 
-    `root` may be a part of a run, such as the trainer's volume alone. Raises `RunDirectoryError` when there is nothing of a
-    run in it, `Unavailable` when another backup is being taken there, the disk refuses, or a file went away under the copy:
-    then nothing is visible, and it may be tried again.
+    `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
+    `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
+    becomes visible, and the call may be repeated.
     """
     if not root.is_dir():
-        raise RunDirectoryError(f"{root} is no directory; name a run directory")
+        raise RunDirectoryError(f"{root} is not a directory; name a run directory")
     if directory.resolve().is_relative_to(root.resolve()):
-        raise RunDirectoryError(f"{directory} lies in {root}, so a backup would hold the ones before it; name a place outside")
+        raise RunDirectoryError(
+            f"{directory} is inside {root}, so a backup would include earlier ones; name a directory outside"
+        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with _alone(directory):
@@ -51,7 +53,7 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
             for old in list_backups(directory)[: -keep or None] if keep else ():
                 _remove(old)
     except (OSError, sqlite3.Error) as error:
-        raise Unavailable(f"the backup of {root} failed: {error}; nothing is left of it, try again") from error
+        raise Unavailable(f"the backup of {root} failed: {error}; nothing was kept, try again") from error
     return backup
 
 
@@ -63,7 +65,7 @@ def _take(root: Path, directory: Path) -> Path:
     try:
         files = _copy_run(root, staging / FILES)
         if not files:
-            raise RunDirectoryError(f"{root} holds nothing of a run; name a run directory or one composed of its parts")
+            raise RunDirectoryError(f"{root} holds no files of a run; name a run directory or one composed of its parts")
         contents = BackupContents(int(now.timestamp() * 1000), str(root.resolve()), files)
         sync_tree(staging)
         atomic_publish(staging / CONTENTS_FILE, to_json(asdict(contents), indent=1) + b"\n")
@@ -77,7 +79,7 @@ def _take(root: Path, directory: Path) -> Path:
 
 
 def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
-    """Copy every file in order and return what was copied."""
+    """Copy every file in order and return the copied files."""
     copied: dict[str, StoredFile] = {}
 
     def copy(path: Path) -> None:
@@ -89,7 +91,7 @@ def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
         try:
             copy(path)
         except FileNotFoundError:
-            # A file of games may be dropped when its index is there: that is all a restored run asks of it.
+            # A games file may be dropped once its index exists: a restored run needs only the index.
             if path.suffix != ".games" or path.with_suffix(".index").relative_to(root).as_posix() not in copied:
                 raise
     for version, files in versions_of_run(root):
@@ -99,7 +101,7 @@ def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
         except FileNotFoundError:
             if not version.name.isdecimal():
                 raise
-            # It was pruned meanwhile, so nothing that was copied before names it.
+            # Pruned meanwhile, so no file copied earlier refers to it.
             for name in [name for name in copied if (root / name).is_relative_to(version)]:
                 del copied[name]
             shutil.rmtree(target / version.relative_to(root), ignore_errors=True)
@@ -117,7 +119,7 @@ def _copy_one(source: Path, target: Path) -> StoredFile:
 
 
 def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> StoredFile:
-    """Copy a file to the length it has now, or to its last whole line; return what the copy holds."""
+    """Copy a file up to its current length, or its last whole line; return hash and size of the copy."""
     digest = hashlib.sha256()
     with source.open("rb") as original, target.open("xb") as copy:
         left = os.fstat(original.fileno()).st_size
@@ -133,7 +135,7 @@ def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> Store
 
 
 def _end_of_lines(descriptor: int, size: int) -> int:
-    """Return how many of the first `size` bytes are whole lines."""
+    """Return the length of the whole lines in the first `size` bytes."""
     end = size
     while end > 0:
         begin = max(0, end - _CHUNK_BYTES)
@@ -152,10 +154,10 @@ def sync_tree(root: Path) -> None:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Hold the right to write in a directory of backups, and sweep away what a killed process has left there."""
+    """Lock a directory of backups for writing, and remove unfinished backups of killed processes."""
     with (directory / ".lock").open("ab") as lock:
         if not try_lock(lock):
-            raise Unavailable(f"another backup is being taken in {directory}; wait for it to end")
+            raise Unavailable(f"another backup is in progress in {directory}; wait for it to finish")
         for left in directory.glob(f".*{TEMPORARY_SUFFIX}"):
             shutil.rmtree(left)
         yield
@@ -164,5 +166,5 @@ def _alone(directory: Path) -> Iterator[None]:
 def _remove(backup: Path) -> None:
     doomed = backup.with_name(f".{backup.name}{TEMPORARY_SUFFIX}")
     backup.rename(doomed)
-    with suppress(OSError):  # the next one sweeps
+    with suppress(OSError):  # the next backup removes it
         shutil.rmtree(doomed)

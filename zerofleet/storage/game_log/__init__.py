@@ -1,11 +1,11 @@
-"""Game log: the accepted games of a run on disk, appended once, never changed, found by number or by uid.
+"""Game log: accepted games of a run on disk, append-only and immutable, found by number or uid.
 
     log = GameLog.open(run / "replay", writer=True)
     log.append([(uid, payload), ...])          # durable when it returns
     for logged in log.scan(start_index=1000):  # LoggedGame(index, uid, payload)
         ...
 
-The trainer writes; its replay window, the command line and anyone else read at the same time, each in its own process.
+The trainer writes; any number of other processes, such as the command line, may read concurrently.
 """
 
 from zerofleet.storage.game_log.format import LoggedGame

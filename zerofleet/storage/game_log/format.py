@@ -1,11 +1,11 @@
-"""The bytes of a game log: files of entries with checksums, and the index written beside a file once it is full.
+"""Format of a game log: files of entries with checksums, and an index written beside each full file.
 
     00000003.games   "ZFGAMES1" first_index | entry | entry | ...
     entry            "\\xf5ZGe" length index uid crc32 | payload          little-endian, crc over all but itself and the magic
     00000003.index   "ZFINDEX1" first_index count crc32 | offsets | uids
 
-A crash can only tear the end of the last file, as an entry counts when it is whole. Damage further inside (a bad disk)
-is told from a torn end by the whole entries behind it: each entry carries its own number, so the lost ones are known.
+A crash can only tear the end of the last file: an entry counts once it is whole. Damage further inside (a bad disk) differs
+from a torn end by the whole entries behind it: each entry has its own number, so the lost ones are known.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ INDEX_MAGIC = b"ZFINDEX1"
 ENTRY_MAGIC = b"\xf5ZGe"
 UID_DTYPE = np.dtype("S16")
 LOST = 0
-"""Offset of an entry that a bad disk took; no entry begins there."""
+"""Offset that marks an entry lost to a bad disk; no entry starts there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedGame:
-    """A game as it stands in the log."""
+    """Game as stored in the log."""
 
     index: int  # 0 for the first game of the log
     uid: str
@@ -45,7 +45,7 @@ class LoggedGame:
 
 
 class Entry(NamedTuple):
-    """Where an entry stands in its file."""
+    """Location of an entry in its file."""
 
     number: int
     uid: bytes  # 16
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 def pack_header(first_index: int) -> bytes:
-    """Return the first bytes of a file whose first entry will be `first_index`."""
+    """Return the header of a file whose first entry is `first_index`."""
     return HEADER.pack(SEGMENT_MAGIC, first_index)
 
 
@@ -78,7 +78,7 @@ def _checksum(index: int, uid: bytes, payload: bytes) -> int:
 
 
 def unpack_entry(path: Path, index: int, data: bytes) -> LoggedGame:
-    """Return the game in the bytes of entry `index`; raises `RecordRejected("checksum")` when the disk changed them."""
+    """Return the game in the bytes of entry `index`; raises `RecordRejected("checksum")` if they are damaged."""
     if len(data) >= ENTRY.size:
         magic, length, stored, uid, crc = ENTRY.unpack_from(data)
         payload = data[ENTRY.size : ENTRY.size + length]
@@ -89,10 +89,10 @@ def unpack_entry(path: Path, index: int, data: bytes) -> LoggedGame:
 
 
 def walk(data: bytes, *, offset: int, next_index: int) -> Iterator[Entry]:
-    """Yield the whole entries of `data` from `offset` on, in order, passing over damage between them.
+    """Yield the whole entries of `data` from `offset` on, in order, skipping damage between them.
 
-    `next_index` is the lowest number the next entry may have. Bytes behind the last entry yielded are a torn end, or
-    an entry that is being written.
+    `next_index` is the lowest valid number of the next entry. Bytes after the last entry yielded are a torn end or an entry
+    being written.
     """
     while offset >= 0:
         entry = _whole_entry(data, offset, next_index)
@@ -117,11 +117,11 @@ def _whole_entry(data: bytes, offset: int, next_index: int) -> Entry | None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The index of a full file: n entries, lost ones included."""
+    """Index of a full file: n entries, lost ones included."""
 
     first_index: int
-    offsets: np.ndarray  # uint64 [n]; LOST where an entry is gone
-    uids: np.ndarray  # S16 [n]; zeros where an entry is gone
+    offsets: np.ndarray  # uint64 [n]; LOST for lost entries
+    uids: np.ndarray  # S16 [n]; zeros for lost entries
 
     def save(self, path: Path) -> None:
         """Publish the table as `path`."""
@@ -131,7 +131,7 @@ class Table:
 
     @classmethod
     def load(cls, path: Path) -> Table | None:
-        """Return the table stored at `path`, or None when there is none that can be believed."""
+        """Return the table stored at `path`, None if it is absent or damaged."""
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -144,7 +144,7 @@ class Table:
             return None
         if not count:
             return cls(int(first_index), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=UID_DTYPE))
-        # Mapped, not held in memory: the kernel may drop the pages.
+        # Memory-mapped: the kernel may evict the pages.
         offsets = np.memmap(path, dtype=np.uint64, mode="r", offset=INDEX.size, shape=(count,))
         uids = np.memmap(path, dtype=UID_DTYPE, mode="r", offset=INDEX.size + 8 * count, shape=(count,))
         return cls(int(first_index), offsets, uids)

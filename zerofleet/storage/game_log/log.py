@@ -1,4 +1,4 @@
-"""The log as a whole: one writer, any number of readers, files that follow each other."""
+"""Game log as a sequence of files, with one writer and any number of readers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from zerofleet.storage.game_log.uids import UidIndex
 __all__ = ["SEGMENT_BYTES", "GameLog"]
 
 SEGMENT_BYTES = 64 << 20
-"""A file that has reached this size is closed: some 50,000 Connect Four games."""
+"""Size at which a file is closed: some 50,000 Connect Four games."""
 
 log = structlog.get_logger(__name__)
 
 
 class GameLog:
-    """Accepted games in the order of their arrival, numbered from 0. Open with `GameLog.open`; close it when done.
+    """Accepted games in order of arrival, numbered from 0. Open with `GameLog.open` and close after use.
 
-    One thread appends; other threads may read through the same object meanwhile. An entry that the disk damaged is
-    passed over by `scan` and refused by `get`.
+    One thread appends; other threads may read through the same object concurrently. Damaged entries are skipped by `scan`
+    and rejected by `get`.
     """
 
     def __init__(self, directory: Path, *, lock: int | None, segment_bytes: int) -> None:
         self._directory = directory
-        self._lock = lock  # descriptor that holds the writer's lock; None for a reader
+        self._lock = lock  # descriptor of the writer's lock; None for a reader
         self._segment_bytes = segment_bytes
         self._segments: list[Segment] = []
         self._uids = UidIndex()
@@ -46,10 +46,10 @@ class GameLog:
 
     @classmethod
     def open(cls, directory: Path, *, writer: bool, segment_bytes: int = SEGMENT_BYTES) -> Self:
-        """Open the log in `directory`; a writer makes it if need be, and cuts off what a crash left half-written.
+        """Open the log in `directory`; a writer creates it if absent and truncates a torn end.
 
-        Raises `RunDirectoryError` when another process writes it, when it is foreign or of another version, when a file
-        in the middle is gone, or when there is none to read.
+        Raises `RunDirectoryError` when another process is the writer, when the log is foreign or of another version, when a
+        file in the middle is missing, or when a reader finds no log.
         """
         if writer:
             directory.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class GameLog:
         return found
 
     def close(self) -> None:
-        """Close every file; a writer gives up its lock. Closing twice is harmless."""
+        """Close every file and release the writer's lock; idempotent."""
         for segment in self._segments:
             segment.close()
         self._segments = []
@@ -99,12 +99,14 @@ class GameLog:
         self._uids.seal(np.concatenate(uids), np.concatenate(numbers))
 
     def _open_segment(self, path: Path, table: Table | None = None) -> Segment:
-        """Open the next file and take in its games."""
+        """Open the next file and index its games."""
         expected = self.end_index
         segment = Segment.open(path, expected, writable=self._lock is not None, table=table)
         if self._segments and segment.first_index != expected:
             segment.close()
-            raise RunDirectoryError(f"{path} begins with game {segment.first_index}, want {expected}: a file before it is gone")
+            raise RunDirectoryError(
+                f"{path} begins with game {segment.first_index}, want {expected}: an earlier file is missing"
+            )
         self._segments.append(segment)
         self._take_in(segment)
         return segment
@@ -116,7 +118,7 @@ class GameLog:
         return len(found)
 
     def _repair(self) -> None:
-        """Cut a torn end off, and finish what a crash between two files left undone."""
+        """Truncate a torn end, and complete the switch between two files if a crash interrupted it."""
         for segment in self._segments[:-1]:
             if not segment.full:
                 segment.seal()
@@ -124,11 +126,11 @@ class GameLog:
             log.warning("game_log.torn_end", path=str(self._segments[-1].path), cut_bytes=cut_bytes)
 
     def refresh(self) -> int:
-        """Take in what the writer has added since; return how many games are new. For readers."""
+        """Index games that the writer has added since; return their number. For readers."""
         with self._guard:
             new = self._take_in(self._segments[-1]) if self._segments else 0
             for path in self._paths()[len(self._segments) :]:
-                # A next file exists, so the one before it is full; its last games may have come since the look above.
+                # A next file exists, so the one before it is full; its last games may have arrived since the read above.
                 new += self._take_in(self._segments[-1]) if self._segments else 0
                 new += len(self._open_segment(path).offsets)
             return new
@@ -136,10 +138,10 @@ class GameLog:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def append(self, entries: Sequence[tuple[str, bytes]]) -> int:
-        """Store games, (uid, payload) each, in order; return how many were new. A uid that is there already is passed over.
+        """Store games, (uid, payload) each, in order; return the number of new ones. Duplicate uids are skipped.
 
-        When this returns they are on disk. Raises `OSError` (disk full): then none of them is stored. After a failed
-        sync the state of the disk is unknown and every further append raises `RunDirectoryError`: close and open again.
+        The games are durable on return. Raises `OSError` (disk full): then none is stored. After a failed sync the state of
+        the disk is unknown and every further append raises `RunDirectoryError`: close and reopen.
         """
         with self._guard:
             self._require_writer()
@@ -153,7 +155,7 @@ class GameLog:
             return len(fresh)
 
     def _segment_for_writing(self) -> Segment:
-        """Return the last file, or a new one when that is full."""
+        """Return the last file, or a new one if that is full."""
         number = 0
         if self._segments:
             last = self._segments[-1]
@@ -168,9 +170,9 @@ class GameLog:
         return self._segments[-1]
 
     def drop_before(self, index: int) -> int:
-        """Delete full files whose games all have numbers below `index`; return the first number still readable.
+        """Delete full files whose games are all below `index`; return the first number still readable.
 
-        Their uids stay known, so a late duplicate of a dropped game is still recognised.
+        Their uids are kept, so a late duplicate of a dropped game is still recognised.
         """
         with self._guard:
             self._require_writer()
@@ -188,7 +190,7 @@ class GameLog:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Games ever stored, dropped ones included, damaged ones not."""
+        """Number of games ever stored, including dropped, excluding damaged ones."""
         return len(self._uids)
 
     def __contains__(self, uid: str) -> bool:
@@ -201,12 +203,12 @@ class GameLog:
 
     @property
     def end_index(self) -> int:
-        """Number the next game will have."""
+        """Number of the next game."""
         return self._segments[-1].next_index if self._segments else 0
 
     @property
     def damaged(self) -> int:
-        """Games that are known to be lost to the disk."""
+        """Number of games lost to disk damage."""
         return self.end_index - (self._segments[0].first_index if self._segments else 0) - len(self)
 
     def find_index(self, uid: str) -> int | None:
@@ -217,21 +219,21 @@ class GameLog:
         return self._uids.find(raw)
 
     def find(self, uid: str) -> LoggedGame | None:
-        """Return the game with that uid, or None; raises as `find_index` and `get` do."""
+        """Return the game with this uid, or None; raises as `find_index` and `get`."""
         index = self.find_index(uid)
         return None if index is None else self.get(index)
 
     def get(self, index: int) -> LoggedGame:
         """Return a game by number.
 
-        Raises `IndexError` when there is none (yet, or any more), `RecordRejected("checksum")` when it is damaged.
+        Raises `IndexError` if it does not exist (yet, or any more), `RecordRejected("checksum")` if it is damaged.
         """
         if not self.start_index <= index < self.end_index:
             raise IndexError(f"game {index} is not in the log, which holds {self.start_index} to {self.end_index - 1}")
         return self._segments[bisect_right(self._segments, index, key=lambda part: part.first_index) - 1].get(index)
 
     def scan(self, start_index: int = 0) -> Iterator[LoggedGame]:
-        """Yield the games from number `start_index` on, in order, to the end as it is when the end is reached."""
+        """Yield the games from `start_index` on, in order, including those appended meanwhile."""
         index = max(start_index, self.start_index)
         while index < self.end_index:
             try:
@@ -246,7 +248,7 @@ class GameLog:
 
 
 def _take_lock(directory: Path) -> int:
-    """Return an open descriptor that holds the writer's lock; the kernel frees it when the process ends, however it ends."""
+    """Return an open descriptor with the writer's lock; the kernel releases it when the process ends."""
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not try_lock(descriptor):
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""One open file of a game log: where its entries begin, reading them, adding to them durably."""
+"""Open file of a game log: offsets of its entries, reads and durable appends."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Segment"]
 
 
 class Segment:
-    """A file of a game log. A full one has its entries in a stored table; the last one grows.
+    """File of a game log. A full file has a stored table; the last file grows.
 
-    `offsets` and `uids` hold one element an entry, counted from `first_index`; a lost entry is `LOST` and zeros. A file
-    that grows has them in 24 bytes a game.
+    `offsets` and `uids` hold one element per entry, counted from `first_index`; a lost entry is `LOST` and zeros. For a
+    growing file they take 24 bytes per game.
     """
 
     def __init__(self, path: Path, first_index: int, descriptor: int | None, table: Table | None) -> None:
         self.path = path
         self.first_index = first_index
-        self.descriptor = descriptor  # None when the file was dropped and only its table is left
-        self.end = layout.HEADER.size  # bytes known to hold whole entries; of a file that grows
+        self.descriptor = descriptor  # None if the file was dropped and only its table is left
+        self.end = layout.HEADER.size  # size of the known whole entries, in a growing file
         self.broken = False
         self.full = table is not None
         self.offsets: np.ndarray | array[int] = array("Q") if table is None else table.offsets
@@ -37,7 +37,7 @@ class Segment:
 
     @classmethod
     def create(cls, path: Path, first_index: int) -> Segment:
-        """Make a new, empty file, durably."""
+        """Create a new, empty file, durably."""
         with path.open("xb") as file:
             file.write(layout.pack_header(first_index))
             file.flush()
@@ -47,16 +47,16 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path, expected_index: int, *, writable: bool, table: Table | None) -> Segment:
-        """Open a file, whose entries are known from `table` or will be by `read_tail`.
+        """Open a file with its entries from `table`, or later from `read_tail`.
 
-        `expected_index` stands in for a header that was not written in full. Raises `RunDirectoryError` when the file is
-        foreign, or gone and nothing is known of it.
+        `expected_index` replaces an incomplete header. Raises `RunDirectoryError` when the file is foreign, or missing
+        without a table.
         """
         try:
             descriptor = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
         except FileNotFoundError:
             if table is None:
-                raise RunDirectoryError(f"{path} is gone or its index is damaged; which games it held cannot be told") from None
+                raise RunDirectoryError(f"{path} is missing or its index is damaged; its games cannot be identified") from None
             return cls(path, table.first_index, None, table)
         header = os.pread(descriptor, layout.HEADER.size, 0)
         try:
@@ -67,18 +67,18 @@ class Segment:
         return cls(path, first_index, descriptor, table)
 
     def close(self) -> None:
-        """Close the file; closing twice is harmless."""
+        """Close the file; idempotent."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
 
     @property
     def next_index(self) -> int:
-        """Number of the game after the last one here."""
+        """Number of the game after the last one in this file."""
         return self.first_index + len(self.offsets)
 
     def read_tail(self) -> list[tuple[bytes, int]]:
-        """Take in the whole entries that are not known yet; return (uid, number) of each."""
+        """Index whole entries not seen yet; return (uid, number) of each."""
         if self.full or self.descriptor is None:
             return []
         data, base = _read_from(self.descriptor, self.end), self.end
@@ -96,7 +96,7 @@ class Segment:
         self.offsets.extend([LOST] * lost + [offset])
 
     def append(self, games: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add games, (uid, payload) each; on disk when it returns, or not there at all (`OSError`)."""
+        """Append games, (uid, payload) each, durably; on `OSError` none is stored."""
         blobs = [layout.pack_entry(self.next_index + i, uid, payload) for i, (uid, payload) in enumerate(games)]
         self._write(b"".join(blobs))
         for (uid, _), blob in zip(games, blobs, strict=True):
@@ -107,7 +107,7 @@ class Segment:
     def _write(self, blob: bytes) -> None:
         assert self.descriptor is not None  # noqa: S101  (the last file is never dropped)
         if self.broken:
-            raise RunDirectoryError(f"an earlier write to {self.path} failed half-way; close the log and open it again")
+            raise RunDirectoryError(f"an earlier write to {self.path} failed midway; close and reopen the log")
         written = 0
         try:
             while written < len(blob):
@@ -118,13 +118,13 @@ class Segment:
             self.broken = False
             raise
         crash_point("game_log_after_write_before_sync")
-        self.broken = True  # a sync that failed once may claim success the next time, with the data gone
+        self.broken = True  # after a failed sync, the next may report success although the data are lost
         os.fsync(self.descriptor)
         self.broken = False
         crash_point("game_log_after_sync")
 
     def seal(self) -> None:
-        """Store the table of a full file, and let the kernel hold it instead of this process."""
+        """Store the table of a full file and memory-map it."""
         uids = np.frombuffer(bytes(self.uids), dtype=layout.UID_DTYPE)
         table = Table(self.first_index, np.array(self.offsets, dtype=np.uint64), uids)
         path = self.path.with_suffix(".index")
@@ -133,7 +133,7 @@ class Segment:
         self.offsets, self.uids, self.full = stored.offsets, stored.uids, True
 
     def repair(self) -> int:
-        """Cut off what stands behind the last whole entry, complete a torn header; return how many bytes were cut."""
+        """Truncate after the last whole entry and complete a torn header; return the number of bytes cut."""
         assert self.descriptor is not None  # noqa: S101  (the last file is never dropped)
         size = os.fstat(self.descriptor).st_size
         if size < layout.HEADER.size:
@@ -143,7 +143,7 @@ class Segment:
         return max(size - self.end, 0)
 
     def get(self, number: int) -> LoggedGame:
-        """Return a game of this file; raises `RecordRejected("checksum")` when the disk changed it."""
+        """Return a game of this file; raises `RecordRejected("checksum")` if it is damaged."""
         assert self.descriptor is not None  # noqa: S101  (the log refuses numbers of dropped files)
         place = number - self.first_index
         offset = int(self.offsets[place])
@@ -158,7 +158,7 @@ class Segment:
 
 
 def _read_from(descriptor: int, offset: int) -> bytes:
-    """Return the bytes of a file from `offset` to its present end."""
+    """Return the bytes of a file from `offset` to its current end."""
     parts = []
     while chunk := os.pread(descriptor, 1 << 24, offset):
         parts.append(chunk)

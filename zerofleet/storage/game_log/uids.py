@@ -1,7 +1,7 @@
-"""Which games a log holds: uid to number, in 24 bytes a game.
+"""Index from uid to game number, in 24 bytes per game.
 
-A dictionary would take about 200 bytes a game, 2 GB for ten million. Only the latest few thousand games stand in one; all
-others stand in sorted arrays, each more than twice as long as the next, so a game is moved a few times at most.
+A dictionary would take about 200 bytes per game, 2 GB for ten million. Only the latest few thousand games are in one; all
+others are in sorted arrays, each more than twice as long as the next, so a game is moved only a few times.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _Run = tuple[np.ndarray, np.ndarray]  # keys S16 [n], sorted, and the number of 
 
 
 class UidIndex:
-    """A growing map from uid (16 bytes) to the number of a game."""
+    """Growing map from uid (16 bytes) to game number."""
 
     def __init__(self) -> None:
-        # One object, so that a reader in another thread sees each game in its old place or in its new one.
+        # Replaced as one object, so that a reader in another thread finds each game in its old or new place.
         self._runs: tuple[_Run, ...] = ()
         self._recent: dict[bytes, int] = {}
 
@@ -29,7 +29,7 @@ class UidIndex:
         return sum(len(keys) for keys, _ in self._runs) + len(self._recent)
 
     def add(self, uid: bytes, number: int) -> None:
-        """Note one game."""
+        """Add one game."""
         self._recent[uid] = number
         if len(self._recent) >= RECENT_GAMES:
             self.seal()
@@ -42,13 +42,13 @@ class UidIndex:
         key = np.bytes_(uid)
         for keys, numbers in self._runs:
             at = int(np.searchsorted(keys, key))
-            # numpy drops zero bytes at the end of an element when it hands one out.
+            # numpy strips trailing zero bytes of an element.
             if at < len(keys) and keys[at].ljust(16, b"\0") == uid:
                 return int(numbers[at])
         return None
 
     def seal(self, uids: np.ndarray | None = None, numbers: np.ndarray | None = None) -> None:
-        """Move the games added one by one to sorted arrays, together with `uids` S16 [n] and `numbers` int64 [n]."""
+        """Move recent games to sorted arrays, together with `uids` S16 [n] and `numbers` int64 [n]."""
         keys = np.array(list(self._recent), dtype=UID_DTYPE)
         values = np.array(list(self._recent.values()), dtype=np.int64)
         if uids is not None and numbers is not None:

@@ -1,4 +1,4 @@
-"""Model store: versions of models, and the pointer to the champion, in a directory or in an object store.
+"""Model store: versions of models and the champion pointer, in a directory or an object store.
 
 store = open_model_store("run/models")
 store = open_model_store("s3://bucket/prefix", cache=Path("run/model_cache"))    # needs the extra `s3`

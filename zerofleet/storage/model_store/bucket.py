@@ -1,9 +1,9 @@
-"""A bucket of an S3 object store: whole objects, read, listed, and written on a condition.
+"""Bucket of an S3 object store: read, list and conditionally write whole objects.
 
-The conditions carry the promises of the model store: `create` writes only where nothing is, `replace` only over the content
-that was read. A server that takes such a request and heeds no condition would break them in silence, so
-`require_conditions` tries both before the first write. A request that the library repeats after a lost answer may meet its
-own first attempt; each write is signed with a token, by which it knows itself.
+The model store relies on the conditions: `create` writes only a new object, `replace` only over the content that was read.
+A server that ignores conditions would break it silently, so `require_conditions` tests both before the first write. A
+request that the library retries after a lost reply may meet its own first attempt; each write carries a token so that a
+retry recognises its first attempt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zerofleet.storage.model_store.location import SCHEME, split_url
 __all__ = ["Bucket", "ChangedMeanwhileError", "Content", "Listed"]
 
 CONNECT_TIMEOUT_S = 5
-READ_TIMEOUT_S = 30  # between two reads of an answer, not for the whole of it
+READ_TIMEOUT_S = 30  # between two reads of a reply, not for all of it
 ATTEMPTS = 4  # botocore waits up to 1, 2, 4 s between them, with jitter
 _CHUNK_BYTES = 1 << 20
 _WRITER = "zerofleet-writer"
@@ -49,12 +49,12 @@ _NO_ANSWER = (
 
 
 class ChangedMeanwhileError(Exception):
-    """The object is not what the writer took it for: somebody else was quicker."""
+    """The object differs from the expected one: another writer was faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object as it was read."""
+    """Object as read."""
 
     data: bytes
     etag: str
@@ -62,7 +62,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object as a listing shows it."""
+    """Object as listed."""
 
     key: str  # without the prefix of the store
     etag: str
@@ -71,7 +71,7 @@ class Listed:
 
 
 class Bucket:
-    """The objects below a prefix. Keys are relative to it. Every method raises `Unavailable` or `ConfigurationError`."""
+    """Objects below a prefix, with keys relative to it. Every method may raise `Unavailable` or `ConfigurationError`."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -79,13 +79,13 @@ class Bucket:
         self._prefix = f"{prefix}/" if prefix else ""
         self._heeds_conditions = False
         try:
-            session = boto3.session.Session()  # not boto3's own, which keeps the credentials it first found
+            session = boto3.session.Session()  # not boto3's default session, which caches the first credentials found
             self._client: Any = session.client("s3", region_name=_region(), config=_config())
         except (exceptions.BotoCoreError, ValueError) as error:
             raise ConfigurationError(f"cannot open {url}: {error}; check the AWS_ variables") from error
 
     def listing(self, prefix: str) -> list[Listed]:
-        """Return every object whose key begins so, by key."""
+        """Return every object whose key has this prefix, sorted by key."""
         with self._requests(f"list {prefix}"):
             return [
                 Listed(one["Key"].removeprefix(self._prefix), one["ETag"], one["Size"], one["LastModified"].timestamp())
@@ -94,13 +94,13 @@ class Bucket:
             ]
 
     def folders(self) -> list[str]:
-        """Return the first parts of all keys that have more than one."""
+        """Return the first components of all keys with more than one."""
         with self._requests("list"):
             found = [one["Prefix"] for page in self._pages("", Delimiter="/") for one in page.get("CommonPrefixes", ())]
         return [name.removeprefix(self._prefix).rstrip("/") for name in found]
 
     def read(self, key: str, *, max_bytes: int) -> Content | None:
-        """Return an object, None when there is none; at most one byte more than `max_bytes` of it."""
+        """Return an object, None if absent; at most `max_bytes` + 1 bytes of it."""
         with self._requests(f"read {key}"):
             try:
                 answer = self._client.get_object(**self._names(key))
@@ -112,7 +112,7 @@ class Bucket:
                 return Content(body.read(max_bytes + 1), answer["ETag"])
 
     def download(self, listed: Listed, path: Path) -> None:
-        """Write to `path` the object as it was listed. Raises `ChangedMeanwhileError`, `OSError` when the disk refuses."""
+        """Write a listed object to `path`. Raises `ChangedMeanwhileError`, and `OSError` on a disk error."""
         with self._requests(f"read {listed.key}"):
             try:
                 answer = self._client.get_object(**self._names(listed.key), IfMatch=listed.etag)
@@ -125,27 +125,27 @@ class Bucket:
                     out.write(chunk)
 
     def write(self, key: str, content: bytes | Path) -> None:
-        """Write an object, whatever was there."""
+        """Write an object unconditionally."""
         self._put(key, content)
 
     def create(self, key: str, content: bytes) -> str:
-        """Write an object where there is none, and return its tag; raises `ChangedMeanwhileError` where there is one."""
+        """Write a new object and return its tag; raises `ChangedMeanwhileError` if it exists."""
         return self._put(key, content, IfNoneMatch="*")
 
     def replace(self, key: str, content: bytes, former: Content | None) -> str:
-        """Write an object over `former`, None for nothing, and return its tag.
+        """Replace the object `former`, None for no object, and return the new tag.
 
-        Raises `ChangedMeanwhileError` when that is not what is there.
+        Raises `ChangedMeanwhileError` when the stored object is another.
         """
         return self.create(key, content) if former is None else self._put(key, content, IfMatch=former.etag)
 
     def remove(self, key: str) -> None:
-        """Remove an object; one that is not there is removed already."""
+        """Remove an object; idempotent."""
         with self._requests(f"remove {key}"):
             self._client.delete_object(**self._names(key))
 
     def require_conditions(self, key: str) -> None:
-        """Raise `ConfigurationError` unless the server refuses writes whose condition does not hold; tried once, on `key`."""
+        """Raise `ConfigurationError` unless the server rejects writes with a false condition; tested once, on `key`."""
         if self._heeds_conditions:
             return
         with suppress(ChangedMeanwhileError):
@@ -156,8 +156,8 @@ class Bucket:
             except ChangedMeanwhileError:
                 continue
             raise ConfigurationError(
-                f"the server of {self.url} does not heed If-None-Match and If-Match when it writes, so two gatekeepers could"
-                " both promote; use one that does (Amazon S3, MinIO, Ceph of 2024 or later) or a directory"
+                f"the server of {self.url} ignores If-None-Match and If-Match on writes, so two gatekeepers could"
+                " both promote; use one that honours them (Amazon S3, MinIO, Ceph of 2024 or later) or a directory"
             )
         self._heeds_conditions = True
 
@@ -176,7 +176,7 @@ class Bucket:
                     raise
                 there = self._head(key)
                 if there is not None and there["Metadata"].get(_WRITER) == token:
-                    return str(there["ETag"])  # the first attempt had arrived, only its answer was lost
+                    return str(there["ETag"])  # the first attempt succeeded, only its reply was lost
                 raise ChangedMeanwhileError(key) from error
 
     def _head(self, key: str) -> dict[str, Any] | None:
@@ -198,15 +198,15 @@ class Bucket:
 
     @contextmanager
     def _requests(self, action: str) -> Iterator[None]:
-        """Turn what the library raises into errors of ours; neither names a secret."""
+        """Convert the library's exceptions to domain errors; neither contains a secret."""
         try:
             yield
         except exceptions.ClientError as error:
             raise self._refused(error, action) from error
         except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
             raise ConfigurationError(
-                f"cannot {action} in {self.url}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role"
-                " is given to the machine"
+                f"cannot {action} in {self.url}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where the"
+                " machine has a role"
             ) from error
         except _NO_ANSWER as error:
             raise Unavailable(
@@ -218,16 +218,18 @@ class Bucket:
 
     def _refused(self, error: exceptions.ClientError, action: str) -> Exception:
         code = _code(error)
-        said = f"cannot {action} in {self.url}: {_server()} says {code}"
+        said = f"cannot {action} in {self.url}: {_server()} returned {code}"
         if code == "NoSuchBucket":
-            return ConfigurationError(f"{said}; create the bucket {self._bucket}, or name another than {SCHEME}{self._bucket}")
+            return ConfigurationError(f"{said}; create the bucket {self._bucket}, or use another than {SCHEME}{self._bucket}")
         if code in _REFUSED_CREDENTIALS:
             return ConfigurationError(
-                f"{said}; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, what the key may do, and the clock"
+                f"{said}; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, the rights of the key and the clock"
             )
         if code in {"NotImplemented", "501", "MethodNotAllowed", "405"}:
-            return ConfigurationError(f"{said}; the server lacks something the model store needs: see docs/object_store.md")
-        return Unavailable(f"{said} ({error.response.get('Error', {}).get('Message', 'no more')}); try again")
+            return ConfigurationError(
+                f"{said}; the server lacks a feature that the model store needs: see docs/object_store.md"
+            )
+        return Unavailable(f"{said} ({error.response.get('Error', {}).get('Message', 'no details')}); try again")
 
 
 def _code(error: exceptions.ClientError) -> str:
@@ -235,17 +237,17 @@ def _code(error: exceptions.ClientError) -> str:
 
 
 def _endpoint() -> str:
-    """The server as botocore finds it; these variables belong to its own standard and not to our settings."""
+    """Return the endpoint as botocore finds it; these are standard AWS variables, not settings of Zerofleet."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def _region() -> str | None:
-    """AWS_REGION is what containers on Amazon's machines have; botocore itself knows the other name alone."""
+    """Return the region; containers on AWS set AWS_REGION, but botocore reads only AWS_DEFAULT_REGION."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ("us-east-1" if _endpoint() else None)
 
 
 def _server() -> str:
-    """Name the server without whatever else the URL holds."""
+    """Return the server's address without the other parts of the URL."""
     parts = urlsplit(_endpoint())
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}" if parts.hostname else "Amazon S3"
 
@@ -255,10 +257,10 @@ def _config() -> Config:
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        # Newer checksums are unknown to many servers; the manifest holds a sha256 of every file.
+        # Many servers lack the newer checksums; the manifest holds a sha256 of every file.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
-        # Servers other than Amazon's have no name for each bucket.
+        # Servers other than Amazon's have no host name per bucket.
         s3={"addressing_style": "path"} if _endpoint() else {},
         user_agent_extra="zerofleet",
         max_pool_connections=16,

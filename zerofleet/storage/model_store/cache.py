@@ -1,8 +1,8 @@
-"""Local copies of versions that lie in an object store: complete, bounded, shared by processes.
+"""Local cache of versions in an object store: complete copies, bounded size, shared by processes.
 
-A copy is filled under a temporary name and renamed when it has been checked, so what has its name is whole. Its name tells
-which content it is, so a copy never grows old. The copies used longest ago go when all together exceed the bound, but none
-that was used within the last minutes: somebody may be loading it.
+A copy is filled under a temporary name, checked and renamed, so a named copy is complete. Its name contains a hash of its
+content, so a copy is never stale. Least recently used copies are evicted when the total exceeds the bound, except those
+used within the last minutes, which may be being loaded.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _ATTEMPTS = 3
 
 
 class ModelCache:
-    """A directory of copies, of `max_bytes` together."""
+    """Directory of copies with a total of at most `max_bytes`."""
 
     def __init__(self, root: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.root = root
         self._max_bytes = max_bytes
 
     def directory(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """Return the copy of that name, made by `fill` when there is none; what `fill` raises leaves nothing behind.
+        """Return the copy with this name, creating it with `fill` if absent; an exception of `fill` leaves nothing behind.
 
-        Raises `Unavailable` when the disk refuses, `ConfigurationError` when the cache belongs to another user.
+        Raises `Unavailable` on a disk error, `ConfigurationError` when the cache belongs to another user.
         """
         found = self.root / name
         try:
             self._open()
             for _ in range(_ATTEMPTS):
-                with suppress(FileNotFoundError):  # not there, or another process prunes it this moment
+                with suppress(FileNotFoundError):  # absent, or being pruned by another process
                     os.utime(found)
                     return found
                 self._make(found, fill)
                 self._prune(keep=found)
         except OSError as error:
             raise Unavailable(
-                f"cannot keep a copy of a model in {self.root}: {error}; make room or set another cache"
+                f"cannot store a copy of a model in {self.root}: {error}; free space or set another cache"
             ) from error
         return found
 
@@ -76,13 +76,13 @@ class ModelCache:
             try:
                 staging.rename(found)
             except OSError:
-                if not found.is_dir():  # else another process was quicker, with the same content
+                if not found.is_dir():  # else another process was faster, with the same content
                     raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
     def _prune(self, *, keep: Path) -> None:
-        """Remove copies until the rest fits, and what died half-way long ago."""
+        """Evict copies until the rest fits, and remove unfinished ones abandoned long ago."""
         now_s, copies = time.time(), []
         for entry in self.root.iterdir():
             with suppress(FileNotFoundError, NotADirectoryError):

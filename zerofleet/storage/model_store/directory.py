@@ -1,14 +1,14 @@
-"""Model store in a directory: versions are directories that appear whole, beside the pointer to the champion.
+"""Model store in a directory: versions are directories that appear atomically, beside the champion pointer.
 
-    <root>/<model>/config.pbtxt               for Triton: the store is a model repository as it stands
+    <root>/<model>/config.pbtxt               for Triton: the store is a valid model repository
     <root>/<model>/<version>/                 model.pt, weights.safetensors, model.py, manifest.json
     <root>/<model>/champion.json              written by the gatekeeper alone
     <root>/<model>/champion_history.jsonl     every champion so far
-    <root>/<model>/.last_version              the highest number ever given out
-    <root>/<model>/.<version>.tmp             a version in the making; readers pass over it
+    <root>/<model>/.last_version              highest version number ever allocated
+    <root>/<model>/.<version>.tmp             unfinished version, ignored by readers
 
-A version is published by rename after its files are on disk, so what can be listed is complete. Numbers grow and are never
-given twice, not even after a version was deleted or a publisher died.
+A version is published by rename after its files are on disk, so a listed version is complete. Numbers grow and are never
+reused, even after a version was deleted or a publisher died.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FAULTS_OF_A_VERSION = {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, er
 
 @dataclass(frozen=True, slots=True)
 class DirectoryStore:
-    """A directory of models; see `ModelStore`. Instances hold no state."""
+    """Directory of models; see `ModelStore`. Instances are stateless."""
 
     root: Path
     max_file_bytes: int = base.MAX_FILE_BYTES
@@ -151,7 +151,7 @@ class DirectoryStore:
 
     @contextmanager
     def _reading(self, model: str, version: int) -> Iterator[None]:
-        """Turn `OSError` into `CorruptModel` where this version alone cannot be read, else into `Unavailable`."""
+        """Convert `OSError` to `CorruptModel` if only this version is unreadable, else to `Unavailable`."""
         try:
             yield
         except OSError as error:
@@ -160,7 +160,7 @@ class DirectoryStore:
                 raise CorruptModel(
                     f"{where} cannot be read ({error}); correct its permissions or publish the model again"
                 ) from error
-            raise Unavailable(f"cannot read {where}: {error}; is the disk well? try again") from error
+            raise Unavailable(f"cannot read {where}: {error}; check the disk and try again") from error
 
     def _read_manifest(self, model: str, version: int) -> tuple[Manifest, str]:
         with self._reading(model, version):
@@ -189,7 +189,7 @@ class DirectoryStore:
 
     @contextmanager
     def _staging(self, model: str) -> Iterator[tuple[int, Path]]:
-        """Give out the next number and a directory to fill, held by a lock so that nobody sweeps it away."""
+        """Allocate the next number and a staging directory, locked so that no other process removes it."""
         home = self._model_directory(model)
         home.mkdir(parents=True, exist_ok=True)
         with self._lock(model, "publish"):
@@ -209,7 +209,7 @@ class DirectoryStore:
             os.close(descriptor)
 
     def _write(self, staging: Path, files: Mapping[str, bytes | Path], manifest: Manifest, config: str | None) -> int:
-        """Fill `staging` durably, then make it visible under its number."""
+        """Fill `staging` durably, then publish it under its number."""
         for name, content in files.items():
             with (staging / name).open("xb") as out:
                 _copy(content, out)
@@ -234,11 +234,11 @@ class DirectoryStore:
 
     @staticmethod
     def _sweep(home: Path) -> None:
-        """Remove what dead publishers left: unfinished versions that no living process holds locked."""
+        """Remove unfinished versions of dead publishers, which no process holds locked."""
         for staging in home.glob(f".*{TEMPORARY_SUFFIX}"):
             try:
                 descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
-            except (FileNotFoundError, NotADirectoryError):  # a living publisher has given it its number meanwhile
+            except (FileNotFoundError, NotADirectoryError):  # published by a live process meanwhile
                 continue
             try:
                 if try_lock(descriptor):
@@ -248,13 +248,13 @@ class DirectoryStore:
 
     @contextmanager
     def _lock(self, model: str, purpose: str) -> Iterator[None]:
-        """Hold a lock between processes; it ends with its holder, however that one ends."""
+        """Hold an inter-process lock; the kernel releases it if the holder dies."""
         with (self._model_directory(model) / f".{purpose}.lock").open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def _history_lines(self, model: str) -> list[bytes]:
-        """Return the complete lines of the history; a crash may have left a part of one at its end."""
+        """Return the complete lines of the history; a crash may have left a partial last line."""
         try:
             text = (self._model_directory(model) / "champion_history.jsonl").read_bytes()
         except FileNotFoundError:
@@ -262,7 +262,7 @@ class DirectoryStore:
         return whole_lines(text).splitlines()
 
     def _repair_history(self, model: str) -> None:
-        """Write the history as it should be, when a crash cut a line short or left the pointer ahead of it."""
+        """Rewrite the history if a crash truncated a line or left the pointer ahead of it."""
         path = self._model_directory(model) / "champion_history.jsonl"
         wanted = b"".join(to_json(champion, indent=None) for champion in self.history(model))
         if wanted != (path.read_bytes() if path.exists() else b""):

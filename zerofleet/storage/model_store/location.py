@@ -1,4 +1,4 @@
-"""Where a model store is: a directory, or `s3://bucket/prefix` in an object store."""
+"""Location of a model store: a directory, or `s3://bucket/prefix` in an object store."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zerofleet.errors import ConfigurationError
 __all__ = ["SCHEME", "StoreLocation", "StoreSetting", "parse_location", "split_url"]
 
 SCHEME = "s3://"
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # Amazon's rules; others are not laxer
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # Amazon's rules; others are at least as strict
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 _NO_URL = re.compile(r"(?!s3://)[A-Za-z][A-Za-z0-9+.-]*://")
 
 StoreLocation: TypeAlias = Path | str
-"""A `Path`, or a text that begins with `s3://`."""
+"""`Path`, or a string that begins with `s3://`."""
 
 
 def parse_location(text: str | Path) -> StoreLocation:
-    """Return what a setting means. Raises `ConfigurationError` for a URL that cannot be used."""
+    """Parse a location. Raises `ConfigurationError` for an invalid URL."""
     if isinstance(text, Path):
         return text
     if text.startswith(SCHEME):
@@ -36,7 +36,7 @@ def parse_location(text: str | Path) -> StoreLocation:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Return bucket and prefix, which may be empty and has no slash at its ends. Raises `ConfigurationError`."""
+    """Return bucket and prefix; the prefix may be empty and has no slash at its ends. Raises `ConfigurationError`."""
     bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
     prefix = prefix.rstrip("/")
     if not _BUCKET.fullmatch(bucket):
@@ -59,4 +59,4 @@ def _validate(value: Any) -> Any:
 
 
 StoreSetting = Annotated[Path | str, BeforeValidator(_validate)]
-"""The type of a setting that names a model store."""
+"""Type of a setting with the location of a model store."""

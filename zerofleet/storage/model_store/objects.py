@@ -1,15 +1,15 @@
 """Model store in an object store: the manifest is written last, the champion by a conditional write.
 
-    <prefix>/<model>/config.pbtxt               for Triton: the prefix is a model repository as it stands
+    <prefix>/<model>/config.pbtxt               for Triton: the prefix is a valid model repository
     <prefix>/<model>/<version>/                 model.pt, weights.safetensors, model.py, and manifest.json when complete
     <prefix>/<model>/champion.json              written by the gatekeeper alone, over the pointer that it has read
     <prefix>/<model>/champion_history.jsonl     every champion so far
-    <prefix>/<model>/.last_version              the highest number ever given out
-    <prefix>/<model>/.conditions                shows that the server heeds conditions
+    <prefix>/<model>/.last_version              highest version number ever allocated
+    <prefix>/<model>/.conditions                probe for the server's support of conditional writes
 
-A version is there when its manifest is. There are no locks: a number is taken, and a pointer replaced, on the condition
-that it still is what was read, and of two who try the same the server lets one. Files are copied to a local cache, checked
-and loaded from there.
+A version exists once its manifest does. There are no locks: a number is allocated and the pointer replaced by
+compare-and-swap, so that one of two concurrent writers succeeds. Files are copied to a local cache, checked and loaded from
+there.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from zerofleet.storage.model_store.cache import ModelCache
 __all__ = ["ObjectStore"]
 
 UPLOAD_LIMIT_S = 3_600.0
-"""Longest time between the first file of a version and its manifest; a publisher that takes longer gives up."""
+"""Maximum time between the first file of a version and its manifest; a slower publisher gives up."""
 ABANDONED_S = 86_400.0
-"""Age at which files without a manifest are removed: their publisher is long dead."""
+"""Age at which files without a manifest are removed, as their publisher must be dead."""
 _MAX_POINTER_BYTES = 1 << 20
 _MAX_HISTORY_BYTES = 64 << 20
 _NUMBER_ATTEMPTS = 50
@@ -78,7 +78,7 @@ class ObjectStore:
         return sorted(_manifests(self._objects(model)))
 
     def directory(self, model: str, version: int) -> Path:
-        """See `ModelStore`. A new copy has been checked; one of an earlier time was, and `verify` does it again.
+        """See `ModelStore`. Copies are checked when they are made; `verify` checks them again.
 
         Also raises `CorruptModel`, `VersionSkew` and `Unavailable`.
         """
@@ -109,7 +109,7 @@ class ObjectStore:
         try:
             try:
                 model_checks.check_files(copy, manifest, max_bytes=self._max_file_bytes)
-            except CorruptModel:  # the copy was damaged here, or the version has changed there
+            except CorruptModel:  # the local copy was damaged, or the stored version has changed
                 self._cache.discard(copy)
                 model_checks.check_files(self.directory(model, version), manifest, max_bytes=self._max_file_bytes)
         except OSError as error:
@@ -124,7 +124,7 @@ class ObjectStore:
         try:
             stored = {name: _describe(content) for name, content in sorted(files.items())}
         except OSError as error:
-            raise Unavailable(f"cannot read what is to be stored of {model}: {error}; nothing was changed") from error
+            raise Unavailable(f"cannot read the files to store for {model}: {error}; nothing was changed") from error
         found = self._objects(model)
         if (same := self._same_weights(model, stored, found)) is not None:
             return same
@@ -139,12 +139,12 @@ class ObjectStore:
             self._bucket.write(f"{model}/config.pbtxt", config.encode())
         crash_point("store_after_files_before_manifest")
         if time.monotonic() - began_s > UPLOAD_LIMIT_S:
-            raise Unavailable(f"version {version} of {model} took too long to store in {self.location}; it is left out")
+            raise Unavailable(f"version {version} of {model} took too long to store in {self.location}; it was not published")
         complete = to_json(replace(manifest, model=model, version=version, files=stored))
         try:
             self._bucket.create(f"{model}/{version}/{MANIFEST_FILE}", complete)
         except ChangedMeanwhileError as error:
-            raise Unavailable(f"version {version} of {model} is there already; was .last_version removed? try again") from error
+            raise Unavailable(f"version {version} of {model} already exists; was .last_version removed? try again") from error
         crash_point("store_after_manifest")
         return version
 
@@ -164,11 +164,11 @@ class ObjectStore:
 
     def history(self, model: str) -> list[Champion]:
         """See `ModelStore`."""
-        present = self.champion(model)  # read first: whatever came before it has its line
+        present = self.champion(model)  # read first: every earlier champion has its line
         return base.with_present(self._history(model)[0], present)
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
-        """See `ModelStore`. Of two writers who read the same pointer the server lets one; the other gets `StaleEpoch`."""
+        """See `ModelStore`. Of two writers that read the same pointer one succeeds; the other raises `StaleEpoch`."""
         self.verify(model, version)
         self._bucket.require_conditions(f"{model}/.conditions")
         present, former = self._pointer(model)
@@ -185,7 +185,7 @@ class ObjectStore:
                 f"champion of {model} was replaced while epoch {epoch} was written: another holder leads"
             ) from error
         crash_point("store_after_champion_before_history")
-        with suppress(StaleEpoch):  # a successor has been here, and has added this champion's line before its own
+        with suppress(StaleEpoch):  # a successor has already added this champion's line before its own
             self._write_history(model, [*complete, champion], history)
         return champion
 
@@ -193,7 +193,7 @@ class ObjectStore:
         return self._bucket.listing(f"{require_model_name(model)}/")
 
     def _version_objects(self, model: str, version: int) -> list[Listed]:
-        """Return the objects of a version; raises `ModelNotFound` when its manifest is not among them."""
+        """Return the objects of a version; raises `ModelNotFound` without a manifest among them."""
         prefix = f"{require_model_name(model)}/{version}/"
         listed = self._bucket.listing(prefix) if is_version(str(version)) else []
         if not any(one.key == prefix + MANIFEST_FILE for one in listed):
@@ -212,7 +212,7 @@ class ObjectStore:
         return base.read_manifest(found.data, model, version, where=where), hashlib.sha256(found.data).hexdigest()
 
     def _download(self, model: str, version: int, listed: Sequence[Listed], directory: Path) -> None:
-        """Copy the objects of a version and check them; what arrived damaged is fetched once more."""
+        """Copy the objects of a version and check them; damaged copies are fetched once more."""
         where = f"{self.location}/{model}/{version}"
         manifest = self.manifest(model, version)
         prefix = f"{model}/{version}/"
@@ -230,7 +230,7 @@ class ObjectStore:
                     self._bucket.download(one, path)
                 model_checks.check_files(directory, manifest, max_bytes=self._max_file_bytes)
             except ChangedMeanwhileError as error:
-                raise Unavailable(f"{where} changes while it is read; try again") from error
+                raise Unavailable(f"{where} changed while it was read; try again") from error
             except CorruptModel as error:
                 if last:
                     raise type(error)(f"{where} is corrupt: {error}".replace(str(directory), where)) from error
@@ -257,7 +257,7 @@ class ObjectStore:
         return self._weights[known]
 
     def _sweep(self, found: Sequence[Listed]) -> None:
-        """Remove what dead publishers and cut-off deletions left: old files of versions without a manifest."""
+        """Remove the remains of dead publishers and interrupted deletions: old files of versions without a manifest."""
         complete, now_s = set(_manifests(found)), time.time()
         for one in found:
             version = _version(one)
@@ -265,7 +265,7 @@ class ObjectStore:
                 self._bucket.remove(one.key)
 
     def _take_number(self, model: str, found: Sequence[Listed]) -> int:
-        """Give out the next number, to one publisher only."""
+        """Allocate the next version number, to one publisher only."""
         highest = max((_version(one) for one in found), default=0)
         key = f"{model}/.last_version"
         backoff = Backoff(_NUMBER_PAUSE_S, _NUMBER_PAUSE_S, rng=self._rng, least_share=0.0)
@@ -279,7 +279,7 @@ class ObjectStore:
                 time.sleep(backoff.next_s())
                 continue
             return number
-        raise Unavailable(f"too many publishers of {model} at once in {self.location}; nothing was changed, try again")
+        raise Unavailable(f"too many concurrent publishers of {model} in {self.location}; nothing was changed, try again")
 
     def _pointer(self, model: str) -> tuple[Champion | None, Content | None]:
         key = f"{require_model_name(model)}/champion.json"
@@ -293,18 +293,18 @@ class ObjectStore:
         return [parse(Champion, line, where=f"{self.location}/{key}") for line in lines], found
 
     def _write_history(self, model: str, history: Sequence[Champion], former: Content | None) -> Content:
-        """Write the history over the one that was read; raises `StaleEpoch` when another gatekeeper has written it."""
+        """Replace the history that was read; raises `StaleEpoch` when another gatekeeper has written it."""
         key = f"{model}/champion_history.jsonl"
         text = b"".join(to_json(champion, indent=None) for champion in history)
         try:
             etag = self._bucket.replace(key, text, former)
         except ChangedMeanwhileError as error:
-            raise StaleEpoch(f"the history of {model}'s champions was written by another holder, who leads") from error
+            raise StaleEpoch(f"the history of {model}'s champions was written by another holder: it leads") from error
         return Content(text, etag)
 
 
 def _version(listed: Listed) -> int:
-    """Return the version that an object is a file of, 0 for none."""
+    """Return the version of an object, 0 for none."""
     parts = listed.key.split("/")
     return int(parts[1]) if len(parts) > 2 and is_version(parts[1]) else 0
 

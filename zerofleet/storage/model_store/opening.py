@@ -18,10 +18,10 @@ __all__ = ["open_model_store"]
 def open_model_store(
     location: StoreLocation, *, cache: Path | None = None, cache_bytes: int = DEFAULT_CACHE_BYTES
 ) -> ModelStore:
-    """Return the store in a directory, or the one at `s3://bucket/prefix`; nothing is read or written yet.
+    """Return the store in a directory or at `s3://bucket/prefix`, without any access yet.
 
-    `cache` is the directory for local copies of an object store's models, a temporary one of this user by default. Raises
-    `ConfigurationError` for a URL that cannot be used, or when the extra `s3` is not installed.
+    `cache` is the directory for local copies of an object store's models, by default a temporary one of this user. Raises
+    `ConfigurationError` for an invalid URL, or when the extra `s3` is not installed.
     """
     place = parse_location(location)
     if isinstance(place, Path):

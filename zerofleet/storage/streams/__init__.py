@@ -1,9 +1,9 @@
-"""Game streams: finished games on their way from the workers to the trainer, at least once each.
+"""Game streams: finished games from the workers to the trainer, delivered at least once.
 
     stream = open_stream("sqlite:///run/games.db", name="games")
     stream = open_stream("rediss://worker@redis:6379/0?password_file=/run/secrets/redis&high_water=5000", name="games")
 
-`GameStream` in `base` is the contract; SQLite, Redis and a fake in memory keep it, held to it by one test suite.
+`GameStream` in `base` is the contract; one test suite verifies SQLite, Redis and an in-memory fake against it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
 def open_stream(url: str, *, name: str) -> GameStream:
-    """Return the stream `name` of the store at `url`, whose query may hold any field of `StreamSettings`.
+    """Return the stream `name` of the store at `url`, whose query may set any field of `StreamSettings`.
 
     `sqlite:///relative/file.db`, `sqlite:////absolute/file.db`, `redis://`, `rediss://` (TLS) or `unix:///path.sock`
-    (Redis on a unix socket; `?db=1` too). Nothing is connected yet. Raises `ConfigurationError`.
+    (Redis on a unix socket; also `?db=1`). Connects lazily. Raises `ConfigurationError`.
     """
     parts = urlsplit(url)
     if not name or not all(character.isalnum() or character in "._-" for character in name):

@@ -1,4 +1,4 @@
-"""A game stream in this process's memory: the public fake, held to the contract of the real ones."""
+"""In-memory game stream: the public fake, verified against the same contract as the real ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Entry:
 
 
 class _Store:
-    """What all handles of one stream share."""
+    """State shared by all handles of a stream."""
 
     def __init__(self, settings: StreamSettings, clock: Callable[[], float]) -> None:
         self.settings = settings
@@ -55,13 +55,13 @@ class MemoryStream:
         self._held: set[str] = set()  # ids delivered through this handle
 
     def another(self) -> MemoryStream:
-        """Return a handle to the same entries that has not consumed yet."""
+        """Return a new handle to the same entries."""
         handle = MemoryStream(self._store.settings)
         handle._store = self._store
         return handle
 
     async def publish(self, uid: str, payload: bytes) -> None:
-        """See `GameStream.publish`. Cancellation: nothing happened."""
+        """See `GameStream.publish`. Cancellation: no effect."""
         require_publishable(uid, payload)
         store = self._store
         async with store.changed:
@@ -70,7 +70,7 @@ class MemoryStream:
             store.changed.notify_all()
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
-        """See `GameStream.consume`. Cancellation: nothing happened."""
+        """See `GameStream.consume`. Cancellation: no effect."""
         store = self._store
         async with store.changed:
             deadline_s = asyncio.get_running_loop().time() + block_s
@@ -112,13 +112,13 @@ class MemoryStream:
         return Delivery(entry_id, entry.uid, entry.payload, entry.deliveries, entry.traceparent)
 
     def _until_idle_s(self) -> float:
-        """Return the seconds until some delivered entry counts as idle."""
+        """Return the seconds until the next delivered entry becomes idle."""
         store = self._store
         delivered = [entry.delivered_at_s for entry in store.entries.values() if entry.consumer is not None]
         return max(min(delivered, default=store.clock()) + store.settings.idle_s - store.clock(), store.settings.poll_s)
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
-        """See `GameStream.acknowledge`. Cancellation: nothing happened."""
+        """See `GameStream.acknowledge`. Cancellation: no effect."""
         async with self._store.changed:
             self._held.difference_update(entry_ids)
             for entry_id in entry_ids:
@@ -126,7 +126,7 @@ class MemoryStream:
             self._store.changed.notify_all()
 
     async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
-        """See `GameStream.dead_letter`. Cancellation: nothing happened."""
+        """See `GameStream.dead_letter`. Cancellation: no effect."""
         async with self._store.changed:
             if delivery.entry_id in self._store.entries:
                 self._bury(delivery.entry_id, reason)
@@ -139,14 +139,14 @@ class MemoryStream:
         self._store.dead.appendleft(letter)
 
     async def stats(self) -> StreamStats:
-        """See `GameStream.stats`. Cancellation: nothing happened."""
+        """See `GameStream.stats`. Cancellation: no effect."""
         pending = [entry.published_at_s for entry in self._store.entries.values() if entry.consumer is not None]
         oldest_s = self._store.clock() - min(pending) if pending else 0.0
         return StreamStats(len(self._store.entries), len(pending), len(self._store.dead), oldest_s)
 
     async def dead(self, limit: int = 100) -> list[DeadLetter]:
-        """See `GameStream.dead`. Cancellation: nothing happened."""
+        """See `GameStream.dead`. Cancellation: no effect."""
         return list(self._store.dead)[:limit]
 
     async def aclose(self) -> None:
-        """See `GameStream.aclose`. Cancellation: nothing happened."""
+        """See `GameStream.aclose`. Cancellation: no effect."""

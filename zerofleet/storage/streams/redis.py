@@ -1,20 +1,20 @@
-"""A game stream in Redis: a stream with one consumer group, by redis-py's asyncio client.
+"""Game stream in Redis: a stream with one consumer group, with redis-py's asyncio client.
 
-    games         the entries: fields `uid`, `payload`, and `traceparent` of a game that is traced; one consumer group,
-                  created at id 0
+    games         entries: fields `uid`, `payload`, and `traceparent` of a traced game; one consumer group, created at
+                  id 0
     games:dead    dead letters: `reason`, `deliveries`, `uid`, the beginning of `payload`, and `bytes`, the length of the
-                  whole entry's values or of its payload; the oldest go beyond `dead_limit`
+                  whole entry's values or of its payload; the oldest are dropped beyond `dead_limit`
 
-Nothing else is trimmed: XTRIM and MAXLEN would take unread and pending entries. An acknowledged entry is deleted. It needs
-Redis 6.2; run it with `appendonly yes` and `maxmemory-policy noeviction`, or a restart loses what it had accepted. While
-Redis is away calls try again with backoff and jitter, and say so in the log once.
+Nothing else is trimmed: XTRIM and MAXLEN would remove unread and pending entries. An acknowledged entry is deleted. Needs
+Redis 6.2; run it with `appendonly yes` and `maxmemory-policy noeviction`, or a restart loses accepted games. While Redis is
+unreachable, calls retry with jittered back-off, which is logged once.
 
 Rights: a worker needs
 ~games +ping +xadd +xlen
 and a trainer
 ~games ~games:dead +ping +xadd +xlen +xgroup +xreadgroup +xpending +xclaim +xrange +xrevrange +xack +xdel +eval +time
 
-PING is the client's own look at a connection that was idle.
+PING is the client's check of an idle connection.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ __all__ = ["RedisStream"]
 Result = TypeVar("Result")
 
 BLOCK_LIMIT_S = 2.0
-"""Longest single blocking read: well below the socket's timeout, and idle entries are looked for in between."""
+"""Maximum duration of a blocking read: well below the socket's timeout; idle entries are claimed in between."""
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
-PAGE = 1000  # ids a command
+PAGE = 1000  # ids per command
 MALFORMED = "malformed"
-"""Reason of a dead letter that somebody else wrote into the stream without `uid` and `payload`."""
+"""Reason of a dead letter that a foreign client wrote to the stream without `uid` and `payload`."""
 
-# Entry out of the stream and its beginning among the dead, in one step and at most once. A Redis without memory refuses XADD
-# as the first write of a script, and not after one that frees some: XDEL and XACK come first. Should XADD be refused all the
-# same the letter is lost, as a bad game that cannot be buried would come back for ever. Other fields than ours are dropped.
+# Moves an entry to the dead letters, truncated, atomically and at most once. A Redis out of memory rejects XADD as the first
+# write of a script, but not after a write that frees memory: XDEL and XACK come first. If XADD still fails, the letter is
+# lost, because a bad game that cannot be buried would be redelivered without end. Foreign fields are dropped.
 # KEYS: stream, dead. ARGV: id, group, reason, deliveries, dead_limit, characters of a uid, bytes of a payload.
-# Returns the uid and why there is no letter (empty when there is); nil when the entry was gone.
+# Returns the uid and the error of XADD (empty on success); nil if the entry was gone.
 BURY = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
 redis.call('XDEL', KEYS[1], ARGV[1])
@@ -80,7 +80,7 @@ return {uid, type(letter) == 'table' and letter.err or ''}
 AWAY = (
     failures.ConnectionError,
     failures.TimeoutError,
-    failures.OutOfMemoryError,  # full, with noeviction: the trainer makes room
+    failures.OutOfMemoryError,  # full, with noeviction: the trainer frees memory
     failures.ReadOnlyError,  # a replica, during a failover
     failures.ClusterDownError,
     failures.TryAgainError,
@@ -98,29 +98,29 @@ log = structlog.get_logger(__name__)
 
 
 class RedisStream:
-    """See `GameStream`. Nothing is connected until the first call."""
+    """See `GameStream`. Connects on the first call."""
 
     def __init__(
         self, url: str, *, name: str, settings: StreamSettings | None = None, rng: random.Random | None = None
     ) -> None:
-        """Raises `ConfigurationError` when the address or a file it names cannot be used."""
+        """Create it. Raises `ConfigurationError` for an invalid address or an unusable file in it."""
         self._settings = settings or StreamSettings()
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._address = shown_address(url)
-        # redis-py's types leave open which protocol and decoding a reply has; here it is always RESP2 and bytes.
+        # redis-py's types do not fix protocol and decoding of a reply; here it is always RESP2 and bytes.
         self._client: Any = connect(url, self._settings, read_timeout_s=BLOCK_LIMIT_S + 5.0)
         self._key, self._dead_key = name, f"{name}:dead"
         self._group = self._settings.group
         self._away = False
-        self._met: set[str] = set()  # consumers whose leftovers of an earlier process were taken over
-        self._held: set[str] = set()  # ids delivered to our caller and not acknowledged
+        self._met: set[str] = set()  # consumers whose entries of an earlier process were claimed
+        self._held: set[str] = set()  # ids delivered to the caller and not acknowledged
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
     async def publish(self, uid: str, payload: bytes) -> None:
-        """See `GameStream.publish`. A retry after a lost answer may add the game a second time."""
+        """See `GameStream.publish`. A retry after a lost reply may add the game a second time."""
         require_publishable(uid, payload)
-        while await self._length() >= self._settings.high_water:  # noqa: ASYNC110  (Redis wakes nobody when XLEN falls)
+        while await self._length() >= self._settings.high_water:  # noqa: ASYNC110  (Redis sends no event when XLEN falls)
             await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
         crash_point("stream_before_publish")
         entry: dict[str, str | bytes] = {"uid": uid, "payload": payload}
@@ -130,7 +130,7 @@ class RedisStream:
         crash_point("stream_after_publish")
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
-        """See `GameStream.consume`. While Redis is away this waits as if the stream were empty."""
+        """See `GameStream.consume`. While Redis is unreachable this waits as for an empty stream."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + block_s
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
@@ -139,7 +139,7 @@ class RedisStream:
             try:
                 deliveries = await self._consume_once(consumer, limit, left_s)
             except Unavailable:
-                self._met.discard(consumer)  # an answer may be lost on the way: its entries are pending with us
+                self._met.discard(consumer)  # a reply may have been lost: its entries are pending with this consumer
                 await asyncio.sleep(min(left_s, backoff.next_s()))
                 deliveries = []
             except asyncio.CancelledError:
@@ -174,13 +174,13 @@ class RedisStream:
         return [_dead_letter(entry_id, fields) for entry_id, fields in rows]
 
     async def aclose(self) -> None:
-        """See `GameStream.aclose`. Closing twice is harmless. Cancellation: connections may stay open a moment."""
+        """See `GameStream.aclose`. Idempotent. Cancellation: connections may stay open a moment."""
         await self._client.aclose()
 
     # -- consuming -------------------------------------------------------------------------------------------------
 
     async def _consume_once(self, consumer: str, limit: int, block_s: float) -> list[Delivery]:
-        """Return what was left behind, or else what is new, waiting up to `block_s` or `BLOCK_LIMIT_S` for it."""
+        """Return abandoned entries or else new ones, waiting up to `block_s` or `BLOCK_LIMIT_S` for them."""
         if deliveries := await self._translating(lambda: self._take_left(consumer, limit)):
             return deliveries
         block_ms = int(1000 * min(block_s, BLOCK_LIMIT_S, self._settings.idle_s))
@@ -188,12 +188,12 @@ class RedisStream:
         return await self._translating(lambda: self._deliver(rows, dict.fromkeys(_ids(rows), 1)))
 
     async def _read_new(self, consumer: str, limit: int, block_ms: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        # BLOCK 0 would wait for ever.
+        # BLOCK 0 would wait without a deadline.
         reply = await self._client.xreadgroup(self._group, consumer, {self._key: ">"}, count=limit, block=block_ms or None)
         return [row for _, rows in reply or () for row in rows]
 
     async def _take_left(self, consumer: str, limit: int) -> list[Delivery]:
-        """Claim entries that an earlier process of this name left, and those that lie idle with anybody."""
+        """Claim entries of an earlier process of this name, and those idle with any consumer."""
         if consumer not in self._met:
             if own := await self._pending_of(consumer, limit):
                 return await self._claim(consumer, own, min_idle_ms=0)
@@ -203,7 +203,7 @@ class RedisStream:
         return await self._claim(consumer, idle, min_idle_ms=idle_ms)
 
     async def _pending_of(self, consumer: str, limit: int) -> list[dict[str, Any]]:
-        """Return up to `limit` entries pending under this name that our caller does not hold."""
+        """Return up to `limit` entries pending under this name that the caller does not hold."""
         found: list[dict[str, Any]] = []
         first = "-"
         while len(found) < limit:
@@ -215,7 +215,7 @@ class RedisStream:
         return found[:limit]
 
     async def _claim(self, consumer: str, pending: list[dict[str, Any]], *, min_idle_ms: int) -> list[Delivery]:
-        """Take pending entries over, unless somebody else just did; bury those delivered too often."""
+        """Claim pending entries, unless another consumer just did; bury those delivered too often."""
         counts = {}
         for row in pending:
             if row["times_delivered"] >= self._settings.max_deliveries:
@@ -246,8 +246,8 @@ class RedisStream:
         return length
 
     async def _remove(self, entry_ids: Sequence[str]) -> None:
-        # No MULTI: inside one, a Redis without memory refuses even the commands that would free some. XDEL goes first, as
-        # a pending entry that is gone is dropped when it is claimed, while one acknowledged and not deleted stays for ever.
+        # No MULTI: inside one, a Redis out of memory rejects even commands that free memory. XDEL first: a pending entry
+        # that is deleted is dropped when claimed, while one acknowledged and not deleted would stay permanently.
         async with self._client.pipeline(transaction=False) as commands:
             commands.xdel(self._key, *entry_ids)
             commands.xack(self._key, self._group, *entry_ids)
@@ -260,7 +260,7 @@ class RedisStream:
         if found is None:
             return
         uid, refusal = (text.decode(errors="replace") for text in found)
-        if reason in (POISON, MALFORMED):  # of any other reason our caller knows more
+        if reason in (POISON, MALFORMED):  # the caller logs other reasons with more detail
             log.error("stream.dead_letter", game_uid=uid, reason=reason, deliveries=deliveries)
         if refusal:
             metrics.DEAD_LETTERS_LOST.inc()
@@ -279,7 +279,7 @@ class RedisStream:
         if isinstance(summary, Exception):
             if not _is_missing_group(summary):
                 raise summary
-            return StreamStats(length, 0, dead, 0.0)  # nobody has consumed yet; a look does not make the group
+            return StreamStats(length, 0, dead, 0.0)  # not consumed yet; statistics do not create the group
         oldest_s = 0.0
         if summary["pending"]:
             published_ms = int(summary["min"].partition(b"-")[0])  # the first half of an entry's id
@@ -296,7 +296,7 @@ class RedisStream:
     # -- trouble ---------------------------------------------------------------------------------------------------
 
     async def _retrying(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """Call until Redis answers or `retry_for_s` has passed; then raises `Unavailable`."""
+        """Retry until Redis replies; raises `Unavailable` after `retry_for_s`."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.retry_for_s
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
@@ -309,7 +309,7 @@ class RedisStream:
             await backoff.pause()
 
     async def _translating(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """Call once, with Redis's errors turned into ours; a missing consumer group is made."""
+        """Call once, converting Redis's errors to domain errors; create a missing consumer group."""
         try:
             try:
                 result = await _heeding_cancellation(call)
@@ -326,27 +326,27 @@ class RedisStream:
         return result
 
     def _in_our_words(self, error: Exception) -> ZerofleetError:
-        # What happens while connecting arrives wrapped in a ConnectionError.
+        # Errors during connection are wrapped in a ConnectionError.
         cause = error.__cause__ if isinstance(error.__cause__, (*REFUSED, ConfigurationError)) else error
         if isinstance(cause, ConfigurationError):
             return cause
         if isinstance(cause, REFUSED):
-            return PermissionRefused(f"Redis at {self._address} refuses this client: {cause}; check user and password")
+            return PermissionRefused(f"Redis at {self._address} rejects this client: {cause}; check user and password")
         if not isinstance(error, AWAY) and not str(error).startswith(AWAY_TEXTS):
             return ConfigurationError(
-                f"Redis at {self._address}, key {self._key!r}: {error}; want Redis 6.2 or newer and a key of our own"
+                f"Redis at {self._address}, key {self._key!r}: {error}; want Redis 6.2 or newer and a key without foreign data"
             )
         if not self._away:
             self._away = True
-            log.warning("stream.away", address=self._address, error=str(error), why="trying again until it answers")
-        return Unavailable(f"Redis at {self._address} is away: {error}; is it running?")
+            log.warning("stream.away", address=self._address, error=str(error), why="retrying until it replies")
+        return Unavailable(f"Redis at {self._address} is unreachable: {error}; is it running?")
 
 
 async def _heeding_cancellation(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Await `call`; raises `CancelledError` even if the client forgot that it was cancelled meanwhile.
+    """Await `call`; raises `CancelledError` even if the client swallowed a cancellation meanwhile.
 
-    redis-py sends by `asyncio.wait_for`, which in Python 3.11 drops a cancellation that arrives just when it is done
-    (python/cpython#86296). A publisher waiting for room would then wait on for ever.
+    redis-py sends with `asyncio.wait_for`, which in Python 3.11 drops a cancellation that arrives as it completes
+    (python/cpython#86296). A publisher waiting for space would then wait without end.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0  # above 0 while a cancelled task cleans up
@@ -358,7 +358,7 @@ async def _heeding_cancellation(call: Callable[[], Awaitable[Result]]) -> Result
 
 
 def _is_missing_group(error: Exception) -> bool:
-    """Return whether the stream or its group is not there yet, or was lost in a restart."""
+    """Return whether the stream or its group does not exist yet, or was lost in a restart."""
     text = str(error)
     return "NOGROUP" in text or "requires the key to exist" in text
 
@@ -370,6 +370,6 @@ def _ids(rows: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[str]:
 def _dead_letter(entry_id: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
     uid, payload = fields.get(b"uid", b""), fields.get(b"payload", b"")
     reason, count = fields.get(b"reason", b""), fields.get(b"deliveries", b"0")
-    size_bytes = int(fields.get(b"bytes", len(payload)))  # letters of before there was the field are whole
+    size_bytes = int(fields.get(b"bytes", len(payload)))  # letters without the field are complete
     reason_text = reason.decode(errors="replace")
     return DeadLetter(entry_id.decode(), uid.decode(errors="replace"), payload, reason_text, int(count), size_bytes)

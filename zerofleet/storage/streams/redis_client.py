@@ -1,4 +1,4 @@
-"""Connections to Redis: address, password from a file, TLS. Retries are the stream's business, not the client's."""
+"""Connections to Redis: address, password from a file, TLS. The stream retries, the client does not."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HEALTH_CHECK_S = 30
 
 
 def shown_address(url: str) -> str:
-    """Return the address as it may stand in a log: without user and password."""
+    """Return the address for logs: without user and password."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def connect(url: str, settings: StreamSettings, *, read_timeout_s: float) -> Redis:
-    """Return a client that connects at its first command. Raises `ConfigurationError`, naming what cannot be used."""
+    """Return a client that connects at its first command. Raises `ConfigurationError` for an unusable address or file."""
     options: dict[str, Any] = {}
     if settings.password_file is not None:
         options["credential_provider"] = _PasswordFile(urlsplit(url).username, settings.password_file)
@@ -60,7 +60,7 @@ def connect(url: str, settings: StreamSettings, *, read_timeout_s: float) -> Red
 
 
 class _PasswordFile(CredentialProvider):
-    """User and password, the latter read from its file at every connect, so that it can be changed meanwhile."""
+    """Credentials with the password read from its file at every connect, so that it can be rotated."""
 
     def __init__(self, user: str | None, path: Path) -> None:
         self._user = unquote(user) if user else None
@@ -72,7 +72,7 @@ class _PasswordFile(CredentialProvider):
         return (self._read(),) if self._user is None else (self._user, self._read())
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        """As `get_credentials`; the file is a few bytes. Cancellation: nothing happened."""
+        """As `get_credentials`; the file is a few bytes. Cancellation: no effect."""
         return self.get_credentials()
 
     def _read(self) -> str:

@@ -1,8 +1,8 @@
-"""A game stream in an SQLite file: the embedded default, for any number of processes on one machine.
+"""Game stream in an SQLite file: the embedded default, for any number of processes on one machine.
 
-The file is in write-ahead mode, so a publisher and a consumer do not wait for each other's reads. What is committed
-survives a kill of any process; a power cut may take the last moments (`synchronous=NORMAL`), which costs a few games and
-never an acknowledged one, as those are on the trainer's disk. Every statement runs in one thread owned by the stream.
+The file uses write-ahead logging, so publishers and consumers do not block each other's reads. Committed games survive a
+kill of any process; a power cut may lose the last moments (`synchronous=NORMAL`): a few games, but never an acknowledged
+one, as those are on the trainer's disk. Every statement runs in one thread owned by the stream.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 10.0
-"""How long a statement waits for other processes' transactions, which take milliseconds."""
+"""Maximum wait of a statement for other processes' transactions, which take milliseconds."""
 LOCKED_PAUSE_S = 0.005
 
 SCHEMA = """
@@ -69,7 +69,7 @@ CREATE TABLE dead_letters (
 );
 CREATE INDEX dead_by_stream ON dead_letters (stream, id);
 """
-# Columns that older files lack. Adding one is no new version: older programs name the columns they use.
+# Columns that older files lack. Adding one needs no new version: older programs name the columns they use.
 ADDED_COLUMNS = (
     ("entries", "traceparent", "ALTER TABLE entries ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''"),
     ("dead_letters", "size_bytes", "ALTER TABLE dead_letters ADD COLUMN size_bytes INTEGER"),
@@ -83,7 +83,7 @@ SELECT_NEW = """
 SELECT id, uid, payload, deliveries, traceparent FROM entries
 WHERE stream = :stream AND consumer IS NULL ORDER BY id LIMIT :limit
 """
-# Delivered and idle, or left by an earlier process of this name. A clock that was set back also makes an entry idle.
+# Delivered and idle, or pending from an earlier process of this name. A clock set back also makes an entry idle.
 SELECT_LEFT = """
 SELECT id, uid, payload, deliveries, traceparent FROM entries
 WHERE stream = :stream AND consumer IS NOT NULL
@@ -118,7 +118,7 @@ WHERE stream = ? ORDER BY id DESC LIMIT ?
 
 
 class SqliteStream:
-    """See `GameStream`. Opening is lazy: a bad file is told by the first call (`RunDirectoryError`)."""
+    """See `GameStream`. Opens lazily: the first call raises `RunDirectoryError` for a bad file."""
 
     def __init__(
         self, path: Path, *, name: str, settings: StreamSettings | None = None, clock: Callable[[], float] = time.time
@@ -126,7 +126,7 @@ class SqliteStream:
         self._path = path
         self._name = name
         self._settings = settings or StreamSettings()
-        self._clock = clock  # wall time, as several processes and restarts of the machine share it
+        self._clock = clock  # wall-clock time, shared by processes and across restarts of the machine
         self._handle = secrets.token_hex(8)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stream-sqlite")
         self._connection: sqlite3.Connection | None = None  # made and used in the executor's thread only
@@ -137,11 +137,11 @@ class SqliteStream:
         """See `GameStream.publish`."""
         require_publishable(uid, payload)
         entry = {"uid": uid, "payload": payload, "traceparent": tracing.traceparent()}
-        while not await self._run(lambda: self._insert(entry)):  # noqa: ASYNC110  (SQLite wakes no other process)
+        while not await self._run(lambda: self._insert(entry)):  # noqa: ASYNC110  (SQLite notifies no other process)
             await asyncio.sleep(self._settings.poll_s)
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
-        """See `GameStream.consume`. Cancellation: what was about to be returned is given back at once."""
+        """See `GameStream.consume`. Cancellation: undelivered entries are returned at once."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + block_s
         while True:
@@ -169,7 +169,7 @@ class SqliteStream:
         return await self._run(lambda: self._dead(limit))
 
     async def aclose(self) -> None:
-        """See `GameStream.aclose`. Closing twice is harmless. Cancellation: the file is closed a moment later."""
+        """See `GameStream.aclose`. Idempotent. Cancellation: the file is closed a moment later."""
         try:
             await asyncio.wrap_future(self._executor.submit(self._close))
         except RuntimeError:  # the executor is shut down: closed before
@@ -180,7 +180,7 @@ class SqliteStream:
     # -- one thread ------------------------------------------------------------------------------------------------
 
     async def _run(self, work: Callable[[], Result], *, undo: Callable[[Result], None] | None = None) -> Result:
-        """Run `work` in the stream's thread; if the caller is cancelled meanwhile, follow it up with `undo`."""
+        """Run `work` in the stream's thread; if the caller is cancelled meanwhile, run `undo` afterwards."""
         future = self._executor.submit(self._guarded, work)
         try:
             return await asyncio.wrap_future(future)
@@ -190,14 +190,14 @@ class SqliteStream:
             raise
 
     def _follow_up(self, done: Future[Result], undo: Callable[[Result], None]) -> None:
-        """Undo what a cancelled caller never got. If that fails too, the entries come back when they are idle."""
+        """Return the entries of a cancelled caller. If that fails too, they are redelivered once idle."""
         if done.exception() is None:
             self._guarded(lambda: undo(done.result()))
 
     def _guarded(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
-        except sqlite3.OperationalError as error:  # locked, disk full, directory gone: may pass
+        except sqlite3.OperationalError as error:  # locked, disk full, directory missing: may be transient
             raise Unavailable(f"game stream {self._path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise RunDirectoryError(f"{self._path} is not a game stream or is damaged: {error}") from error
@@ -219,7 +219,7 @@ class SqliteStream:
             self._connection = None
 
     def _insert(self, entry: Mapping[str, object]) -> bool:
-        """Add an entry unless the stream is full; return whether it was added."""
+        """Insert an entry unless the stream is full; return whether it was inserted."""
         crash_point("stream_before_publish")
         values = self._common() | {**entry, "high_water": self._settings.high_water}
         added = self._database().execute(PUBLISH, values).rowcount == 1
@@ -230,11 +230,11 @@ class SqliteStream:
         return {"stream": self._name, "now": self._clock(), "handle": self._handle}
 
     def _claim(self, consumer: str, limit: int) -> list[Delivery]:
-        """Deliver what was left behind and then what is new; bury what was delivered too often."""
+        """Deliver abandoned entries, then new ones; bury those delivered too often."""
         database = self._database()
         where = self._common() | {"consumer": consumer, "idle": self._settings.idle_s, "limit": limit}
         if not any(database.execute(query, where).fetchone() for query in (SELECT_LEFT, SELECT_NEW)):
-            return []  # without taking the write lock: whoever waits comes here every `poll_s`
+            return []  # without the write lock: a waiting consumer polls every `poll_s`
         deliveries: list[Delivery] = []
         with _Transaction(database):
             for query in (SELECT_LEFT, SELECT_NEW):
@@ -279,7 +279,7 @@ class SqliteStream:
 
 
 class _Transaction:
-    """Several statements as one: all of them happen, or none."""
+    """Several statements as one atomic transaction."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -292,7 +292,7 @@ class _Transaction:
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to write-ahead logging. While another does just that SQLite refuses at once, whatever its timeout."""
+    """Switch the file to write-ahead logging. During a concurrent switch SQLite fails at once, despite its timeout."""
     deadline_s = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -305,7 +305,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables in a new file; refuse a file that is not a stream or of another version."""
+    """Create the tables in a new file; reject a file that is not a stream or of another version."""
     _log_ahead(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     with _Transaction(connection):  # two processes may open a new file at once

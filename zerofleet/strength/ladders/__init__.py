@@ -1,4 +1,4 @@
-"""Ladders: champions of a run among classical players, rated together, with `random` at 0."""
+"""Ladders: joint ratings of the champions of a run and classical players, with `random` at 0."""
 
 from zerofleet.strength.ladders.book import LadderBook
 from zerofleet.strength.ladders.evidence import evidence

@@ -1,7 +1,7 @@
-"""The book of a ladder: every game that `zerofleet ladder` has played for a run, so that none is played twice.
+"""Book of a ladder: every game played by `zerofleet ladder` for a run, so that none is repeated.
 
 A journal below the run directory. Its header names the model; a match is written before its first game, and a game when it
-has ended. One process writes at a time; the run itself never looks at it.
+ends. One process writes at a time; the run itself never reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zerofleet.strength.ratings import Placement, Rating, Tally, rate
 __all__ = ["FILE", "LadderBook"]
 
 FILE = "ladder/games.jsonl"
-"""Below the run directory."""
+"""Path below the run directory."""
 
 SCHEMA = 1
 
@@ -66,13 +66,13 @@ _LINES: TypeAdapter[_Begun | _Arranged | _Ended] = TypeAdapter(
 
 
 class LadderBook:
-    """The open book of a run's ladder; usable in `with`."""
+    """Open book of a run's ladder; a context manager."""
 
     def __init__(self, root: Path, game: Game, *, model: str) -> None:
-        """Open the book of the run at `root`, or begin it.
+        """Open or create the book of the run at `root`.
 
-        Raises `RunDirectoryError` when another process has it open, or it is damaged or of another model; `OSError` when
-        the disk refuses.
+        Raises `RunDirectoryError` if another process has it open, or it is damaged or for another model; `OSError` on an
+        I/O error.
         """
         self.path = root / FILE
         self._game = game
@@ -85,16 +85,14 @@ class LadderBook:
             _LINES,
             header=_LINES.dump_json(_Begun(model=model)),
             check_header=self._require_own,
-            remedy="restore the file, or move it away to play anew",
+            remedy="restore the file, or move it away to start again",
             sync=False,
         )
-        for line in self._journal.open(
-            in_use=f"{self.path} is in use by another `zerofleet ladder`; wait until that one has ended"
-        ):
+        for line in self._journal.open(in_use=f"{self.path} is in use by another `zerofleet ladder`; wait until that one ends"):
             self._restore(line)
 
     def board(self, match: Match, groups: int) -> Scoreboard:
-        """Return the board of a match for so many groups at least, with all that is known of it."""
+        """Return the board of a match with its known results, for at least `groups` groups."""
         known = self._known.get(match, ())
         wanted = max([groups, *(result.group + 1 for result in known)])
         board = self._boards.get(match)
@@ -106,7 +104,7 @@ class LadderBook:
         return board
 
     def record(self, match: Match, result: GameResult) -> None:
-        """Put a game into the book and on its board. Raises `RecordRejected`, `OSError`."""
+        """Add a game to the book and to its board. Raises `RecordRejected`, `OSError`."""
         if not self._boards[match].is_new(result):
             return
         if match not in self._known:
@@ -118,18 +116,18 @@ class LadderBook:
         self._boards[match].record(result)
 
     def matches(self, *, simulations: int, opening_plies: int) -> list[Match]:
-        """Return the matches that can be rated together: whose models searched as much, from openings of that length."""
+        """Return the matches that can be rated together: those with equal simulations and opening length."""
         return [m for m in self._known if m.opening_plies == opening_plies and m.simulations in {0, simulations}]
 
     def ratings(self, matches: Iterable[Match]) -> list[Rating]:
-        """Return the ratings by all games of these matches, strongest first, the anchor at 0."""
+        """Return the ratings from all games of the matches, strongest first, the anchor at 0."""
         results: list[Tally | Placement] = []
         for match in matches:
             results += evidence(self.board(match, 1))
         return rate(results, anchor=ANCHOR)
 
     def close(self) -> None:
-        """Put what was written on the disk and let others open the book. Calling it twice is harmless."""
+        """Sync the book to disk and release it for other processes. Idempotent."""
         self._journal.close()
 
     def __enter__(self) -> Self:
@@ -147,7 +145,7 @@ class LadderBook:
     def _require_own(self, text: bytes) -> None:
         first = self._journal.parse(text)
         if not isinstance(first, _Begun) or first.schema_version != SCHEMA:
-            raise RunDirectoryError(f"{self.path} was written by another version of Zerofleet; move it away to begin anew")
+            raise RunDirectoryError(f"{self.path} was written by another version of Zerofleet; move it away to start again")
         if first.model != self._model:
             raise RunDirectoryError(f"{self.path} is the ladder of {first.model}, not of {self._model}; move it away")
 

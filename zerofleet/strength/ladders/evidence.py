@@ -1,4 +1,4 @@
-"""What a match says of its players' strength: points where two meet, placements where more do."""
+"""Conversion of match results to rating evidence: points for two players, placements for more."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["evidence"]
 
 
 def evidence(board: Scoreboard, groups: int | None = None) -> list[Tally | Placement]:
-    """Return the complete groups of a match, or its first `groups`, as `rate` takes them; empty before the first.
+    """Return the complete groups of a match, or its first `groups`, as input of `rate`; empty before the first.
 
-    Only complete groups, in which everybody has sat everywhere: the advantage of a seat must not pass for strength.
+    Only complete groups, which cover every seating, count: a seat's advantage must not pass for strength.
     """
     counted = board.groups if groups is None else min(groups, board.groups)
     if not counted:

@@ -1,13 +1,13 @@
-"""Who meets whom on a ladder, and in which order.
+"""Plan of a ladder: its matches and their order.
 
     random ── alpha_beta:1 ── alpha_beta:2 ── …            neighbours among the rungs, and those two apart
        └────────────┴───────────────┴──── champion         each champion meets every rung
                                              │
                                        next champion       and the one before it
 
-A rung meets the one two above it as well: between random and strong play most games are won by the same side, and all that is
-known of the distance from `random` goes through those few that are not. Neighbouring champions meet because the best of them
-beat every rung in every game, which says nothing of their order.
+A rung also plays the one two above it: between random and strong play nearly all games go to the same side, and the distance to
+`random` rests on the few exceptions. Neighbouring champions play each other because the best of them win every game against
+every rung, which does not order them.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Two players and the conditions of their games. Equal ones have the same openings, however many are played."""
+    """Two players and the conditions of their games. Equal matches share their openings, whatever the number of games."""
 
     first: str
     second: str
     simulations: int
-    """Of each move of a model; 0 too where none plays."""
+    """Simulations per move of a model; 0 also in a match without models."""
     opening_plies: int
     seed: int
 
     @property
     def match_id(self) -> str:
-        """Names the match in results."""
+        """Identifier of the match in results."""
         return f"ladder/{self.first}/{self.second}/{self.simulations}/{self.opening_plies}/{self.seed}"
 
     def terms(self, game: Game, groups: int) -> MatchTerms:
-        """Return the terms of its first `groups` groups of games."""
+        """Return the terms of the first `groups` groups of games."""
         words = [self.seed, *f"{self.first} {self.second}".encode()]
         return MatchTerms(
             match_id=self.match_id,
@@ -59,7 +59,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class LadderPlan:
-    """What is to be played."""
+    """Matches to play."""
 
     game: Game
     rungs: tuple[str, ...]
@@ -67,25 +67,25 @@ class LadderPlan:
     versions: tuple[int, ...]
     """Champions, oldest first."""
     games: int
-    """Of each pair, rounded up to whole groups; 0 plays nothing."""
+    """Games per pair of players, rounded up to whole groups; 0 plays nothing."""
     simulations: int
     opening_plies: int
     seed: int
 
     @property
     def groups(self) -> int:
-        """Groups of games of each match."""
+        """Number of groups in each match."""
         first, second = Player("first"), Player("second")
         probe = MatchTerms("probe", self.game, (first, second), seed=0, opening_plies=0, max_groups=1)
         return math.ceil(self.games / probe.games_per_group)
 
     def rung_matches(self) -> list[Match]:
-        """Return the matches in which no model plays."""
+        """Return the matches between rungs."""
         pairs = [*pairwise(self.rungs), *zip(self.rungs, self.rungs[2:], strict=False)]
         return [self._match(lower, upper) for lower, upper in pairs]
 
     def champion_matches(self, version: int) -> list[Match]:
-        """Return the matches of a champion: against the rungs, and against the champion before it."""
+        """Return the matches of a champion against the rungs and the previous champion."""
         name = f"model:{version}"
         place = self.versions.index(version)
         before = [self._match(name, f"model:{self.versions[place - 1]}")] if place else []
@@ -96,13 +96,13 @@ class LadderPlan:
         return [*self.rung_matches(), *(match for version in self.versions for match in self.champion_matches(version))]
 
     def rounds(self, size: int) -> Iterator[tuple[tuple[int, ...], list[Match]]]:
-        """Yield the champions in shares of `size`, newest first, with their matches, and whom those need beside themselves.
+        """Yield shares of `size` champions, newest first, with their opponents and their matches.
 
-        A server holds so many versions at once and no more. The matches among the rungs come with the first share.
+        `size` is limited by the number of versions that a server holds. Matches between rungs come with the first share.
         """
         newest_first = self.versions[::-1]
         for start in range(0, max(1, len(newest_first)), size):
-            share = newest_first[start : start + size + 1]  # one more: the last of a share meets the one before it
+            share = newest_first[start : start + size + 1]  # one more: the last of a share plays the previous champion
             matches = [match for version in share[:size] for match in self.champion_matches(version)]
             yield share, [*(self.rung_matches() if start == 0 else ()), *matches]
 
@@ -112,5 +112,5 @@ class LadderPlan:
 
 
 def spaced(entries: Sequence[Entry], every: int) -> list[Entry]:
-    """Return every so manieth entry, counted from the last, which is always there, and the first."""
+    """Return every n-th entry (n = `every`), counted from the last, which is always included, and the first."""
     return [entry for i, entry in enumerate(entries) if i == 0 or (len(entries) - 1 - i) % every == 0]

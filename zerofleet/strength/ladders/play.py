@@ -1,4 +1,4 @@
-"""Playing what a ladder lacks: the games of one champion together, so that the server sees large batches of its positions."""
+"""Play of the missing games of a ladder: one champion at a time, for large batches of its positions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zerofleet.strength.matches import GameResult, MatchSettings, Pairing, Playe
 
 __all__ = ["VERSIONS_AT_ONCE", "Lender", "climb", "in_turns", "missing_games"]
 
-VERSIONS_AT_ONCE = 12  # models in a server's memory; it holds sixteen unless told otherwise
+VERSIONS_AT_ONCE = 12  # versions loaded in a server, which holds sixteen by default
 
 Lender = Callable[[Sequence[int]], AbstractAsyncContextManager[Evaluator]]
-"""Lends somebody who evaluates for these versions; none named: nobody will ask."""
+"""Returns a context manager for an evaluator of the given versions; given none, the evaluator is not used."""
 
 
 async def climb(
@@ -29,9 +29,9 @@ async def climb(
     make_agent: AgentMaker,
     note: Callable[[GameResult], None],
 ) -> None:
-    """Play every game of the plan that the book does not have; `note` is told of each.
+    """Play every game of the plan missing from the book; `note` is called with each result.
 
-    Raises what `lend`, the evaluator and the agents raise; the book keeps what has ended.
+    Propagates errors of `lend`, the evaluator and the agents; the book keeps the finished games.
     Cancellation: likewise.
     """
     for versions, matches in plan.rounds(VERSIONS_AT_ONCE):
@@ -52,7 +52,7 @@ async def climb(
 
 
 def missing_games(book: LadderBook, match: Match, groups: int) -> int:
-    """Return how many games of its first `groups` groups a match lacks."""
+    """Return the number of missing games in the first `groups` groups of a match."""
     board = book.board(match, max(1, groups))
     available = next((group for group in range(groups) if board.opening(group) is None), groups)
     played = sum(result.group < available for result in board.results())
@@ -60,9 +60,9 @@ def missing_games(book: LadderBook, match: Match, groups: int) -> int:
 
 
 def in_turns(boards: Sequence[Scoreboard], *, groups: int | None = None) -> Iterator[Pairing]:
-    """Yield the games of all boards, one group of each after the other: every rung early, none complete before the rest.
+    """Yield the games of all boards, one group of each in turn, so that all boards progress together.
 
-    Only the first `groups` groups, if that is said.
+    With `groups`, only the first `groups` groups.
     """
     open_pairings = [(board.open_pairings(), board.terms.games_per_group) for board in boards]
     while open_pairings:
@@ -76,7 +76,7 @@ def in_turns(boards: Sequence[Scoreboard], *, groups: int | None = None) -> Iter
 
 
 def _by_champion(matches: Sequence[Match]) -> Iterator[list[Match]]:
-    """Yield the matches of one first player after the other; those among the rungs count as one player's."""
+    """Yield the matches grouped by champion; matches between rungs form one group."""
     kinds = dict.fromkeys(_champion(match) for match in matches)
     return ([match for match in matches if _champion(match) == kind] for kind in kinds)
 

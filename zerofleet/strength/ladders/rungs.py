@@ -1,4 +1,4 @@
-"""The classical players that are the fixed rungs of a game's ladder: one list for the gatekeeper and the command line."""
+"""Rungs: classical players as fixed references of a game's ladder, shared by the gatekeeper and the command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zerofleet.errors import InvalidRequest, ZerofleetError
 __all__ = ["ANCHOR", "DEPTH", "RUNGS", "default_rungs", "parse_rungs", "require_rungs"]
 
 ANCHOR = "random"
-"""Stands at 0, and is on every ladder."""
+"""Rung at 0 on every ladder."""
 
 DEPTH = 5
-"""Deepest search that is a rung unless a setting says otherwise."""
+"""Default depth of the deepest rung."""
 
 ALPHA_BETA = "alpha_beta:{depth}"
 
@@ -30,15 +30,14 @@ RUNGS: dict[str, tuple[str, ...]] = {
     "take_six": ("take_six_comparison", "take_six_comparison_plus"),
     "tic_tac_toe": (ALPHA_BETA, "tic_tac_toe_rules", "perfect"),
 }
-"""By game, beside the anchor, weakest first. `{depth}` stands for every depth there is. A game that is not
-named has `alpha_beta` alone."""
+"""Rungs above the anchor by game, weakest first. `{depth}` expands to every depth. A game not listed has `alpha_beta` alone."""
 
 DEEPEST = {"abalone": 3, "chinese_checkers": 2, "chinese_checkers_rhombus": 4, "chinese_checkers_star37": 2, "othello": 4}
-"""Deepest search that is a rung where a move of a deeper one takes too long to play hundreds of games."""
+"""Maximum depth of a rung where deeper searches are too slow for hundreds of games."""
 
 
 def default_rungs(game: Game, *, make_agent: AgentMaker, depth: int = DEPTH) -> tuple[str, ...]:
-    """Return the rungs of a game, weakest first, searches no deeper than `depth`; those that cannot play it are left out."""
+    """Return the rungs of a game, weakest first, with searches up to `depth`; agents that cannot play it are left out."""
     name = game.spec().name
     depths = range(1, min(depth, DEEPEST.get(name, depth)) + 1)
     names = [ANCHOR]
@@ -48,13 +47,13 @@ def default_rungs(game: Game, *, make_agent: AgentMaker, depth: int = DEPTH) -> 
 
 
 def require_rungs(names: Sequence[str], game: Game, *, make_agent: AgentMaker) -> tuple[str, ...]:
-    """Return the rungs that somebody named, with the anchor among them, each once.
+    """Return the named rungs without duplicates, with the anchor included.
 
-    Raises what `make_agent` raises for one that does not exist or cannot play the game, and `InvalidRequest` for a model.
+    Propagates `make_agent`'s error for an unknown or unsuitable agent; raises `InvalidRequest` for a model.
     """
     for name in names:
         if name.partition(":")[0] in {"model", "champion"}:
-            raise InvalidRequest(f"{name} is no rung: rungs are classical players, which stay as they are; leave it out")
+            raise InvalidRequest(f"{name} is not a rung: rungs are classical players of fixed strength; remove it")
         refusal = _refusal(name, game, make_agent)
         if refusal is not None:
             raise refusal
@@ -63,9 +62,9 @@ def require_rungs(names: Sequence[str], game: Game, *, make_agent: AgentMaker) -
 
 
 def parse_rungs(text: str) -> list[str]:
-    """Return the names in `random,uct:200,final=visits,alpha_beta:5`: what has an equals sign is an option of the one before.
+    """Return the names in `random,uct:200,final=visits,alpha_beta:5`; `final=visits` is an option of the preceding name.
 
-    Raises `InvalidRequest` when nothing, or an option first, is named.
+    Raises `InvalidRequest` for an empty name or a leading option.
     """
     names: list[str] = []
     for part in (part.strip() for part in text.split(",")):
@@ -74,7 +73,9 @@ def parse_rungs(text: str) -> list[str]:
         elif part and "=" not in part:
             names.append(part)
         else:
-            raise InvalidRequest(f"{text!r} is no list of rungs; write names with commas between, such as random,alpha_beta:3")
+            raise InvalidRequest(
+                f"{text!r} is not a list of rungs; write names separated by commas, such as random,alpha_beta:3"
+            )
     return names
 
 

@@ -1,4 +1,4 @@
-"""Matches: two players, paired openings, every seating, results that count once, and rules for when to stop."""
+"""Matches: two players, paired openings, every seating, results that count once, and stopping rules."""
 
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.lone import LoneSeat, LoneTally, lone_tally

@@ -1,13 +1,13 @@
-"""Agents of many games, thinking in threads: whoever has an answer may play on while others still think.
+"""Pool of threads for the agents of many games: a game continues as soon as its agent has answered.
 
     async with AgentPool(game, make_agent, evaluate, threads=4) as pool:
         pool.ask([Question(slot, player, state, luck)])
         for answer in await pool.answers():
             block.play(answer.slot, answer.action)
 
-Compiled agents let go of Python's lock, so as many threads as cores think at once. Agents that ask a model mostly wait for
-it; they have threads of their own, so that their requests meet at the server. A game has one question at a time and random
-numbers of its own, hence how many threads there are changes nothing but the time.
+Compiled agents release the GIL, hence one thread per core. Agents that use a model mostly wait for it; they have separate
+threads, so that their requests share batches at the server. A game has one pending question and its own random numbers, hence
+results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from zerofleet.strength.matches.terms import Player
 __all__ = ["AgentPool", "Answer", "Question", "seen_by_mover"]
 
 ASKING_THREADS = 32
-"""Threads for agents that wait for a model; they need no core while they do."""
+"""Threads for agents that wait for a model, which occupies no core."""
 
 
 _LOADED: set[tuple[type, str]] = set()
-"""Games and kinds of agents whose compiled code is there."""
+"""Games and kinds of agents whose compiled code is loaded."""
 
 
 class Question(NamedTuple):
-    """A move that is due."""
+    """Request for a move."""
 
     slot: int
     player: Player
     state: State
     luck: np.random.Generator
-    """Of the game, used by nobody else meanwhile."""
+    """Random numbers of the game, owned by the agent until it answers."""
 
 
 class Answer(NamedTuple):
-    """A move that was chosen."""
+    """Chosen move."""
 
     slot: int
     action: int
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class _Crew:
-    """Threads that take questions from one queue."""
+    """Threads that share one queue of questions."""
 
     threads: int
     waiting: deque[Question] = field(default_factory=deque)
@@ -70,7 +70,7 @@ class _Crew:
 
 
 class AgentPool:
-    """The classical players of some games, one of each name. Made and used in one event loop, within `async with`."""
+    """Agents of some games, one per name. Created and used in one event loop, within `async with`."""
 
     def __init__(self, game: Game, make_agent: AgentMaker, evaluate: Evaluate, *, threads: int) -> None:
         self._game = game
@@ -79,7 +79,7 @@ class AgentPool:
         self._made: dict[str, Agent] = {}
         self._making = threading.Lock()
         self._lock = threading.Lock()
-        self._crews = {False: _Crew(threads), True: _Crew(ASKING_THREADS)}  # by whether they ask a model
+        self._crews = {False: _Crew(threads), True: _Crew(ASKING_THREADS)}  # by `Player.asks_model`
         self._executor = ThreadPoolExecutor(threads + ASKING_THREADS, thread_name_prefix="agents")
         self._answered: deque[Answer | Exception] = deque()
         self._news = asyncio.Event()
@@ -92,7 +92,7 @@ class AgentPool:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Forget questions nobody thinks about yet and wait for thoughts under way: they may need the event loop."""
+        """Drop queued questions and wait for running searches, which may need the event loop."""
         with self._lock:
             for crew in self._crews.values():
                 crew.waiting.clear()
@@ -100,11 +100,11 @@ class AgentPool:
 
     @property
     def asked(self) -> frozenset[int]:
-        """The slots whose answer has not been fetched."""
+        """Slots whose answer has not been fetched."""
         return frozenset(self._asked)
 
     def ask(self, questions: Sequence[Question]) -> None:
-        """Put questions to the agents; a slot must not be asked twice before it answered."""
+        """Queue questions; a slot has at most one unanswered question."""
         with self._lock:
             for question in questions:
                 self._asked.add(question.slot)
@@ -115,9 +115,9 @@ class AgentPool:
                     self._executor.submit(self._work, crew)
 
     async def answers(self, *, at_least: int = 0) -> list[Answer]:
-        """Return what has been answered since the last call, and wait until it is `at_least` so many.
+        """Return the answers since the last call, waiting for `at_least` of them.
 
-        Raises the error of an agent. Cancellation: answers are kept for the next call.
+        Propagates the error of an agent. Cancellation: answers are kept for the next call.
         """
         while len(self._answered) < min(at_least, len(self._asked)):
             await self._news.wait()
@@ -132,7 +132,7 @@ class AgentPool:
         return found
 
     def _work(self, crew: _Crew) -> None:
-        """Answer questions until there are none; runs in a thread."""
+        """Answer questions until the queue is empty; runs in a thread."""
         while True:
             with self._lock:
                 if not crew.waiting:
@@ -141,7 +141,7 @@ class AgentPool:
                 question = crew.waiting.popleft()
             try:
                 answer: Answer | Exception = self._answer(question)
-            except Exception as error:  # told to whoever waits for the answer
+            except Exception as error:  # raised in `answers`
                 answer = error
             self._answered.append(answer)
             if not self._news.is_set():
@@ -156,9 +156,9 @@ class AgentPool:
         return Answer(question.slot, choice.action, effort)
 
     def _agent(self, player: Player, state: State) -> Agent:
-        """Return the agent of a player; the first time, it has chosen a move already.
+        """Return the agent of a player; the first of its kind makes an untimed move.
 
-        Compiled code is loaded then, if need be compiled, and that is no part of what a move costs.
+        That move loads or compiles the code, which is not part of the cost of a move.
         """
         if player.text not in self._made:
             with self._making:
@@ -173,9 +173,9 @@ class AgentPool:
 
 
 def seen_by_mover(game: Game, state: State, luck: np.random.Generator) -> State:
-    """Return the position, or where something is hidden another that the player to move cannot tell from it.
+    """Return the position, or with hidden information a determinisation consistent with the view of the player to move.
 
-    What they cannot see is dealt anew by `luck`, and secret moves of the round are taken back; they are to move there too.
+    `luck` redeals the hidden part, and secret moves of the round are undone; the same player is to move.
     """
     spec = game.spec()
     if spec.information == "perfect":

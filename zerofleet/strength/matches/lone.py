@@ -1,11 +1,10 @@
-"""One player alone against several of another: what a game of more than two seats says beyond who is stronger.
+"""Results of one player alone against several of another, in games of more than two seats.
 
-A match seats its two players in every way, so it holds the games of the first alone, and those of the second alone. Scores
-in [-1, 1] count as (score + 1) / 2 points, from 0 to 1. The *share of the points* is the lone player's points divided by
-the points of all players, both summed over all games: among P equal players it is 1 / P, whatever a game hands out. Where a
-game knows 3, 1 and 0 points (scores 1, -1/3 and -1) it is the share of just those. The *net score* is the share of games
-with the best score less the share with the worst, times 100; ties count on their side, and a game in which all are equal
-counts on neither.
+A match covers every seating of its two players, hence games of each player alone. Scores in [-1, 1] count as (score + 1) / 2
+points, from 0 to 1. The *share of the points* is the lone player's points divided by the points of all players, both summed
+over all games: 1 / P among P equal players, whatever the total of a game. In a game of 3, 1 and 0 points (scores 1, -1/3 and
+-1) it is the share of these. The *net score* is 100 times the share of games with the best score minus the share with the
+worst; a tie for either counts, and a game in which all are equal counts as neither.
 """
 
 from __future__ import annotations
@@ -23,33 +22,33 @@ __all__ = ["LoneSeat", "LoneTally", "lone_tally"]
 
 @dataclass(frozen=True, slots=True)
 class LoneSeat:
-    """Games of a lone player on one seat."""
+    """Results of a lone player on one seat."""
 
     seat: int
     """Counted from 1."""
     placings: tuple[int, ...]
-    """Games by placing, the first first; players with equal scores share the better placing."""
+    """Number of games by placing, best first; players with equal scores share the better placing."""
     mean_score: float
     first: float
-    """Share of the games in which nobody was placed better, with its 95 % interval beside it."""
+    """Share of games with no player placed better; `first_low` and `first_high` are its 95 % interval."""
     first_low: float
     first_high: float
 
 
 @dataclass(frozen=True, slots=True)
 class LoneTally:
-    """Games of one player alone against several of the other. Intervals are of 95 %, with groups as observations."""
+    """Results of one player alone against several of the other. Intervals are of 95 %, with groups as observations."""
 
     player: str
     against: str
     opponents: int
     games: int
     share: float
-    """Of the points of all players; 1 / players for an equal one."""
+    """Share of the points of all players; 1 / players between equals."""
     share_low: float
     share_high: float
     net: float
-    """Games with the best score less those with the worst, in a hundred."""
+    """Games with the best score minus games with the worst, per 100 games."""
     net_low: float
     net_high: float
     mean_score: float
@@ -57,9 +56,9 @@ class LoneTally:
 
 
 def lone_tally(results: Iterable[GameResult], names: tuple[str, str], lone: int) -> LoneTally:
-    """Return what the games say in which player `lone` (0 or 1 of `names`) sat alone; there must be one.
+    """Summarise the games in which player `lone` (0 or 1 of `names`) has a single seat; there must be one.
 
-    `results` are those of complete groups: every seat equally often, so that no seat's advantage enters.
+    `results` are those of complete groups: each seat occurs equally often, so that seat advantages cancel.
     """
     games = [result for result in results if result.seating.count(lone) == 1]
     scores = np.array([result.scores for result in games], dtype=np.float64)  # [N, P]
@@ -87,9 +86,9 @@ def lone_tally(results: Iterable[GameResult], names: tuple[str, str], lone: int)
 
 
 def _share(own: np.ndarray, handed_out: np.ndarray, groups: np.ndarray, *, players: int) -> tuple[float, float, float]:
-    """Return own points as a share of those handed out (float64 [N] each), and its interval.
+    """Return own points as a share of those handed out (float64 [N] each), with its interval.
 
-    A ratio of two sums varies as the mean of share + (own - share * handed_out) / mean(handed_out) does.
+    Linearised: the ratio of two sums varies as the mean of share + (own - share * handed_out) / mean(handed_out).
     """
     if not handed_out.sum() > 0.0:
         return 1.0 / players, 0.0, 1.0
@@ -100,20 +99,20 @@ def _share(own: np.ndarray, handed_out: np.ndarray, groups: np.ndarray, *, playe
 
 
 def _net(own: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return for each game 1 for the best score, -1 for the worst, 0 in between or if all are equal, float64 [N]."""
+    """Return per game 1 for the best score, -1 for the worst, 0 in between or if all are equal, float64 [N]."""
     best = own >= scores.max(axis=1) - DRAW_TOLERANCE
     worst = own <= scores.min(axis=1) + DRAW_TOLERANCE
     return np.asarray(best.astype(np.float64) - worst)
 
 
 def _group_means(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the mean of each group: its games have the same opening, and are one observation."""
+    """Return the mean of each group; games from one opening are one observation."""
     _, index = np.unique(groups, return_inverse=True)
     return np.asarray(np.bincount(index, values) / np.bincount(index))
 
 
 def _seat(seat: int, own: np.ndarray, scores: np.ndarray) -> LoneSeat:
-    better = (scores > own[:, None] + DRAW_TOLERANCE).sum(axis=1)  # players placed before
+    better = (scores > own[:, None] + DRAW_TOLERANCE).sum(axis=1)  # players placed better
     placings: Sequence[int] = np.bincount(better, minlength=scores.shape[1]).tolist()
     low, high = wilson(placings[0], len(own))
     return LoneSeat(seat + 1, tuple(placings), float(own.mean()), placings[0] / len(own), low, high)

@@ -1,4 +1,4 @@
-"""A match from terms to decision: plays until the stopping rule decides, and can go on from results already known."""
+"""Match: plays until the stopping rule decides; resumable from known results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Recorder = Callable[[GameResult], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class MatchOutcome:
-    """How a match ended."""
+    """Result of a match."""
 
     standing: Standing
     decision: Decision
@@ -34,11 +34,10 @@ async def play_match(
     make_agent: AgentMaker,
     record: Recorder | None = None,
 ) -> MatchOutcome:
-    """Play what `board` has no result for until `rule` decides; then the board is closed.
+    """Play the games missing from `board` until `rule` decides; then close the board.
 
-    `record` puts a result on the board, `board.record` unless something must be done first. Results already on the board
-    count as if they had been played now. Raises what the evaluator and `record` raise; then the board keeps what it has,
-    and the match may be played on.
+    `record` adds a result to the board; the default is `board.record`. Results already on the board count like new ones.
+    Propagates errors of the evaluator and `record`; the board keeps its results, and the match can be resumed.
     Cancellation: likewise.
     """
     outcome = decide(board, rule)
@@ -65,8 +64,8 @@ async def play_match(
 def decide(board: Scoreboard, rule: StoppingRule, *, after: int = -1) -> MatchOutcome | None:
     """Return the outcome at the first group at which the rule decides, None while it does not.
 
-    Every group is looked at, also when results of several arrive at once: so the outcome does not depend on how many games
-    were played side by side. Groups up to `after` were looked at before.
+    Every group is examined, also when several complete at once, so that the outcome does not depend on the number of
+    concurrent games. Groups up to `after` have been examined before.
     """
     for groups in range(after + 1, board.groups + 1):
         standing = board.standing(groups)

@@ -1,4 +1,4 @@
-"""A meeting: a match as a person asks for it, from a number of games to a summary.
+"""Meeting: a complete match, from a number of games to a summary.
 
 terms = terms_of_games(game, players, games=100, seed=0, opening_plies=2)
 met = await meet(terms, address, simulations=100)        # the inference server of the models, None without models
@@ -24,19 +24,19 @@ from zerofleet.strength.matches.terms import MatchTerms, Player, seatings
 
 __all__ = ["Met", "meet", "terms_of_games"]
 
-SLOTS = 128  # games at once: large requests, and still many opponents' moves between two of them
-AGENT_SLOTS = 8  # for each core where no model is asked: more would only end later, when a test may have decided
+SLOTS = 128  # concurrent games: large requests, and still many opponents' moves between two of them
+AGENT_SLOTS = 8  # per core without models: more games would only end later, when a test may have decided
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A meeting that was played to its end."""
+    """Completed meeting."""
 
     board: Scoreboard
     outcome: MatchOutcome
 
     def summary(self) -> MatchSummary:
-        """Return the result in numbers."""
+        """Return the summary of the match."""
         standing = self.outcome.standing
         return summarise(self.board.terms, standing, self.board.counted_results(standing.groups))
 
@@ -72,8 +72,8 @@ async def meet(
 ) -> Met:
     """Play until `rule` decides, by default all games; `progress` is called after each result.
 
-    `address` is that of an inference server with the models, None where none is asked. Raises what evaluator and agents
-    raise. Cancellation: the games are lost.
+    `address` is that of an inference server with the models, None without models. Propagates errors of evaluator and
+    agents. Cancellation: the games are lost.
     """
     board = Scoreboard(terms)
     most = terms.max_groups * terms.games_per_group

@@ -1,12 +1,12 @@
-"""Openings as text: one a line in the game's notation.
+"""Opening file: one opening per line, in the game's notation.
 
     # two plies of Connect Four
     d1 d2
-    d1,e1           # commas do as well
+    d1,e1           # commas are accepted
     -               the start
     @17 c3-c4       the moves after the deal with seed 17
 
-A line without `@` has its place among the openings as its seed, from 0. What stands after `#` is for people.
+Without `@` the seed is the index of the opening, from 0. `#` starts a comment.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _SEED = "@"
 def read_openings(game: Game, path: Path) -> tuple[Opening, ...]:
     """Return the openings of a file, in order.
 
-    Raises `InvalidRequest` that names the line for moves that are not legal, for an opening that ends the game, and for one
-    that leads where an earlier one does; also for a file that cannot be read or holds none.
+    Raises `InvalidRequest`, with the line number, for illegal moves, an opening that ends the game, and a repeated
+    position; also for a file that cannot be read or has no opening.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -52,14 +52,14 @@ def read_openings(game: Game, path: Path) -> tuple[Opening, ...]:
         seen[key] = number
         found.append(opening)
     if not found:
-        raise InvalidRequest(f"{path} holds no opening; write one a line, or make a file with `zerofleet openings`")
+        raise InvalidRequest(f"{path} has no opening; write one per line, or create a file with `zerofleet openings`")
     return tuple(found)
 
 
 def opening_line(game: Game, opening: Opening) -> str:
-    """Return the line that `read_openings` takes for an opening; raises `IllegalMove`.
+    """Return the line of an opening for `read_openings`; raises `IllegalMove`.
 
-    The seed is part of it only where it decides something: what is dealt, or what players who must not be guessed draw.
+    It has a seed only where the seed matters: for a deal, or for players who randomise secret moves.
     """
     names = positions.move_names(game, opening.moves, opening.seed) or [_START]
     dealt = np.any(positions.new_state(game, opening.seed) != positions.new_state(game))
@@ -68,7 +68,7 @@ def opening_line(game: Game, opening: Opening) -> str:
 
 
 def _said(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the words of each line that says something."""
+    """Yield the number and the words of each line that is not blank."""
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].replace(",", " ").split()
         if words:
@@ -79,9 +79,9 @@ def _read(game: Game, words: list[str], *, seed: int) -> Opening:
     if words[0].startswith(_SEED):
         number = words[0].removeprefix(_SEED)
         if not (number.isascii() and number.isdigit() and int(number) <= LAST_SEED):
-            raise InvalidRequest(f"{words[0]!r} is no seed; write {_SEED} and a number from 0 to 2^63 - 1")
+            raise InvalidRequest(f"{words[0]!r} is not a seed; write {_SEED} and a number from 0 to 2^63 - 1")
         seed, words = int(number), words[1:]
     moves = [] if words == [_START] else positions.read_moves(game, " ".join(words), seed)
     if core.is_over(game, positions.replay(game, moves, seed)):
-        raise InvalidRequest("the opening ends the game; nothing is left to play")
+        raise InvalidRequest("the opening ends the game; shorten it")
     return Opening(seed, tuple(moves))

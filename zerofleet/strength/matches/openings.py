@@ -1,7 +1,7 @@
-"""Openings of a match: random positions a few plies from the start, no two alike.
+"""Openings of a match: distinct random positions a few plies from the start.
 
-Two deterministic players make the same game of the same opening every time, so a second one would be no evidence at all.
-A deal is part of an opening: all games of a group have the same one, and other groups have others.
+Deterministic players repeat the same game from the same opening, so that a second one is no evidence. A deal is part of an
+opening: all games of a group share it, and other groups have other deals.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from games.core import Game
 
 __all__ = ["Opening", "draw_openings", "position_key"]
 
-# Draws in a row that give nothing new before the supply counts as used up. One left among a hundred is then missed with
-# a chance of 4e-5.
+# Consecutive draws without a new opening after which the supply counts as exhausted. One remaining opening in a hundred is
+# then missed with probability 4e-5.
 FRUITLESS_DRAWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a group of games begins."""
+    """Start of a group of games."""
 
     seed: int
-    """Decides what chance decides: the deal, and any luck of the players' search."""
+    """Seed of chance events: the deal, and the random numbers of the players' search."""
     moves: tuple[int, ...]
 
 
 def draw_openings(game: Game, *, plies: int, seed: int) -> Iterator[Opening]:
-    """Yield random openings of `plies` plies, in which nobody has won yet, until no new position is found.
+    """Yield random openings of `plies` plies that lead to distinct unfinished positions, until no new one is found.
 
-    Positions are told apart by `position_key`. The same arguments give the same openings.
+    Positions are distinguished by `position_key`. The same arguments give the same openings.
     """
     rng = np.random.default_rng([seed, plies])
     seen: set[int] = set()
@@ -50,9 +50,9 @@ def draw_openings(game: Game, *, plies: int, seed: int) -> Iterator[Opening]:
 
 
 def position_key(game: Game, opening: Opening) -> int:
-    """Return the key of the position after an opening, with everything that was dealt; raises `IllegalMove`."""
+    """Return the key of the position after an opening, deal included; raises `IllegalMove`."""
     state = positions.replay(game, opening.moves, opening.seed)
-    if game.spec().information == "hidden":  # the rules' own key may be of what one player sees
+    if game.spec().information == "hidden":  # the key of the rules may cover one player's view only
         return int.from_bytes(hashlib.blake2b(state.tobytes(), digest_size=8).digest(), "little")
     return int(core.key(game, state))
 

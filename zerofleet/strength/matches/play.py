@@ -1,10 +1,10 @@
-"""Playing the games of matches: many at once in one search block, models by search and agents in threads of their own.
+"""Play of match games: many at once in one search block, models by batched search and agents in separate threads.
 
     async for pairing, result in play_games(game, scoreboard.open_pairings(), evaluator, slots=128, simulations=64):
         scoreboard.record(result)
 
-Pairings are taken when a slot is free, not before, so whoever stops reading starts no further game. Games of several
-matches may be played together.
+A pairing is taken only when a slot is free: no further game starts once the caller stops iterating. Games of several matches
+may be played together.
 """
 
 from __future__ import annotations
@@ -33,30 +33,29 @@ __all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover"
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
-    """How games are played."""
+    """Settings of play."""
 
     simulations: int = 64
-    """Visits of each move of a model."""
+    """Simulations per move of a model."""
     slots: int = 128
-    """Games at once; more make larger requests, fewer waste less when the match ends early."""
+    """Concurrent games; more make larger requests, fewer waste less when the match ends early."""
     cache_positions: int = 1 << 14
     """Evaluation cache: the two games of a pair share many positions."""
     before_step: Callable[[], Awaitable[None]] | None = None
-    """Awaited before each step: lets others go first. The time it takes is not counted by anybody, and no agent thinks
-    meanwhile."""
+    """Awaited before each step, to yield to other work. Its time is not measured as effort, and no agent searches meanwhile."""
     agent_threads: int = field(default_factory=usable_cores)
-    """Agents that think at once; results are the same whatever it is."""
+    """Concurrent agents; results do not depend on it."""
 
     def search(self, spec: GameSpec) -> SearchSettings:
         """Return the search settings: no noise, the most visited move, no resignation.
 
-        Where moves are secret and nothing is searched, they are drawn from the policy: the likeliest one could be guessed.
+        Secret moves without a search are sampled from the policy: the likeliest one would be predictable.
         """
         changes: dict[str, object] = {"cache_positions": self.cache_positions}
         if spec.information == "simultaneous" and self.simulations == 0:
@@ -66,14 +65,14 @@ class MatchSettings:
 
 @dataclass(slots=True)
 class _Table:
-    """A game under way."""
+    """Game in progress."""
 
     pairing: Pairing
     luck: np.random.Generator
     efforts: list[Effort]
-    """By player; agents' moves so far."""
+    """Cost of the agents' moves so far, by player."""
     search_s: float = 0.0
-    """Its share of the time of all steps of the search."""
+    """Share of the time of all search steps."""
 
 
 async def play_games(
@@ -86,7 +85,7 @@ async def play_games(
 ) -> AsyncGenerator[GameResult]:
     """Play every pairing and yield the results as games end.
 
-    Raises what the evaluator and the agents raise; games under way are then lost, play their pairings again.
+    Propagates errors of the evaluator and the agents; games in progress are lost and their pairings must be repeated.
     Cancellation: likewise. The iterator reads `pairings` between awaits only.
     """
     search = settings.search(game.spec())
@@ -110,7 +109,7 @@ async def play_games(
 
 
 def waiting_for(evaluator: Evaluator) -> Evaluate:
-    """Return how agents, which think in threads, ask an evaluator of the event loop that runs now."""
+    """Return a blocking evaluation function for agents in threads; it runs `evaluator` in the current event loop."""
     loop = asyncio.get_running_loop()
 
     def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
@@ -121,7 +120,7 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
 
 @functools.lru_cache(typed=True)
 def _warm_up(game: Any, settings: SearchSettings) -> None:
-    """Warm up games between a model and agents, once for each game: the event loop must not wait for the compiler."""
+    """Warm up games between a model and agents, once per game: compilation must not block the event loop."""
     warm_up(game, settings, versions=[1, *[EXTERNAL] * (game.spec().num_players - 1)])
 
 
@@ -134,9 +133,9 @@ def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:
 async def _move(
     block: SearchBlock, tables: dict[int, _Table], agents: AgentPool, evaluator: Evaluator, *, together: bool
 ) -> None:
-    """Search every model's game one step while agents think, and play the agents' moves that are ready.
+    """Advance every model's game one step while agents search, and play the agents' moves that are ready.
 
-    `together`: only when all are. Else an agent that thinks for long keeps no other game waiting.
+    With `together`, wait for all agents; otherwise a slow agent delays no other game.
     """
     asked = agents.asked
     agents.ask([_question(block, slot, tables[slot]) for slot in block.waiting() if slot not in asked])
@@ -174,9 +173,9 @@ def _result(table: _Table, played: PlayedGame) -> GameResult:
 
 
 def _efforts(table: _Table, played: PlayedGame) -> tuple[Effort, ...]:
-    """Return what the moves of each player cost; the time of the searches is shared out by their visits.
+    """Return the cost of each player's moves; search time is divided in proportion to visits.
 
-    A model need not search where only one move is legal.
+    A model does not search where only one move is legal.
     """
     efforts, pairing = list(table.efforts), table.pairing
     if all(player.version is None for player in pairing.players):
@@ -192,7 +191,7 @@ def _efforts(table: _Table, played: PlayedGame) -> tuple[Effort, ...]:
 
 
 def _movers(played: PlayedGame) -> list[int]:
-    """Return the seat that moved at each ply."""
+    """Return the seat to move at each ply."""
     state, seats = positions.new_state(played.game, played.seed), []
     for move in played.moves:
         seats.append(core.to_move(played.game, state))

@@ -1,9 +1,9 @@
-"""Scoreboard of a match: takes results in, refuses what does not belong, and says where the match stands.
+"""Scoreboard of a match: validates and records results, and computes the standing.
 
-A result is folded in under its group and seating, so a second copy changes nothing, and whatever order results arrive in,
-the standing is the same. Every result is replayed with the rules: a game that was not played from its group's opening,
-or whose scores are not what the rules say, is refused. Groups count in the order in which they began, not in which they
-ended: short games end first, and a test that looked at those alone would be biased towards whoever wins quickly.
+Results are keyed by group and seating: recording is idempotent, and the standing does not depend on the order of arrival. Every
+result is replayed with the rules; a game that does not start from its group's opening, or whose scores differ from the
+rules', is rejected. Groups count in the order in which they began: short games end first, and counting in order of completion
+would bias a test towards the player who wins quickly.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ DRAW_TOLERANCE = 1e-6  # scores are float32 sums
 
 @dataclass(frozen=True, slots=True)
 class GameResult:
-    """A finished game of a match, as whoever played it reports it."""
+    """Finished game of a match, as reported by a worker."""
 
     match_id: str
     group: int
     seating: tuple[int, ...]
     players: tuple[str, ...]
-    """Names by seat."""
+    """Names of the players by seat."""
     moves: tuple[int, ...]
-    """The opening included."""
+    """All moves, opening included."""
     scores: tuple[float, ...]
-    """By seat, in [-1, 1]."""
+    """Scores by seat, in [-1, 1]."""
     efforts: tuple[Effort, ...] = field(default=(), compare=False)
-    """By player, what its moves cost; empty where nobody noted it. The same game may take longer another time."""
+    """Cost of moves by player; empty if not measured. Not compared: times vary between repetitions of a game."""
 
 
 @dataclass(slots=True)
 class SeatTally:
-    """Games of the first player on some seats."""
+    """Counts of games of the first player on some seats."""
 
     wins: int = 0
     draws: int = 0
     losses: int = 0
     full_wins: int = 0
-    """Games in which it has the full score of 1 on a seat: six captures in Abalone, the first place among three."""
+    """Games with its full score of 1 on a seat: six captures in Abalone, first place among three."""
     full_losses: int = 0
-    """Games in which another player has the full score."""
+    """Games with another player's full score."""
     points: float = 0.0
-    """Sum of its shares of the games' points; where a win can be partial, more than wins and half the draws."""
+    """Sum of its shares of the games' points; with partial wins not the same as wins plus half the draws."""
 
     def add(self, share: float, full: int) -> None:
-        """Count a game by the first player's share of its points, and whether it was a full win (1) or a full loss (-1)."""
+        """Count a game with the first player's share of its points, and `full` 1 for a full win or -1 for a full loss."""
         if abs(share - 0.5) <= DRAW_TOLERANCE:
             self.draws += 1
         elif share > 0.5:
@@ -71,32 +71,32 @@ class SeatTally:
 
     @property
     def games(self) -> int:
-        """Games counted."""
+        """Number of games."""
         return self.wins + self.draws + self.losses
 
     @property
     def share(self) -> float:
-        """Share of the points of these games; one half without games."""
+        """Share of the points; one half without games."""
         return self.points / self.games if self.games else 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a match stands, from the first player's point of view."""
+    """Standing of a match, from the first player's point of view."""
 
     group_scores: tuple[float, ...]
-    """Share of the points of each complete group, in the order the groups began."""
+    """Share of the points of each complete group, in starting order."""
     seats: dict[tuple[int, ...], SeatTally] = field(default_factory=dict)
-    """By seating, the games of those groups."""
+    """Games of those groups by seating."""
 
     @property
     def groups(self) -> int:
-        """Complete groups counted."""
+        """Number of complete groups."""
         return len(self.group_scores)
 
     @property
     def games(self) -> int:
-        """Games of those groups."""
+        """Number of games in those groups."""
         return self.total.games
 
     @property
@@ -132,22 +132,22 @@ class Standing:
 
 
 class Scoreboard:
-    """Results of one match so far."""
+    """Results of one match."""
 
     def __init__(self, terms: MatchTerms) -> None:
         self.terms = terms
         self.refused = 0
-        """Results that did not belong."""
+        """Number of rejected results."""
         self.duplicates = 0
-        """Results that were known already."""
+        """Number of repeated results."""
         self.closed = False
         self._seatings = terms.seatings
         self._supply = terms.openings()
         self._openings: list[Opening] = []
         self._results: dict[tuple[int, tuple[int, ...]], GameResult] = {}
         self._groups: list[tuple[tuple[float, int], ...]] = []
-        """First player's share of each game of the complete groups, and whether it was a full win (1) or a full loss (-1), in
-        the order of the seatings."""
+        """First player's share of each game of the complete groups, with 1 for a full win or -1 for a full loss, in the order
+        of the seatings."""
 
     def opening(self, group: int) -> Opening | None:
         """Return the opening of a group, None past the last one."""
@@ -159,7 +159,7 @@ class Scoreboard:
         return self._openings[group]
 
     def open_pairings(self) -> Iterator[Pairing]:
-        """Yield the games that have no result yet, group by group; what arrives meanwhile is taken into account."""
+        """Yield the games without a result, group by group; results that arrive during iteration are taken into account."""
         group = 0
         while (opening := self.opening(group)) is not None:
             for pairing in self.terms.pairings(group, opening):
@@ -168,9 +168,9 @@ class Scoreboard:
             group += 1
 
     def record(self, result: GameResult) -> bool:
-        """Take a result in; returns False when it was known already, and then nothing changes.
+        """Record a result; returns False, without effect, if it is already known.
 
-        Raises `RecordRejected` with the reason for a result that does not belong to the match or is not true.
+        Raises `RecordRejected` with the reason for a result that does not belong to the match or contradicts the rules.
         """
         if not self.is_new(result):
             self.duplicates += 1
@@ -180,7 +180,7 @@ class Scoreboard:
         return True
 
     def is_new(self, result: GameResult) -> bool:
-        """Return whether `record` would take a result in, without doing so. Raises as `record` does."""
+        """Return whether `record` would add a result, without recording it. Raises the errors of `record`."""
         try:
             self._require_honest(result)
         except RecordRejected:
@@ -189,20 +189,20 @@ class Scoreboard:
         return (result.group, result.seating) not in self._results
 
     def close(self) -> None:
-        """End the match: results that come later are refused."""
+        """Close the match: later results are rejected."""
         self.closed = True
 
     def results(self) -> list[GameResult]:
-        """Return all results, also those of groups that are not complete, in the order of arrival."""
+        """Return all results, those of incomplete groups included, in order of arrival."""
         return list(self._results.values())
 
     def counted_results(self, groups: int | None = None) -> list[GameResult]:
-        """Return the results of the groups that count, or of the first `groups`, in the order of groups and seatings."""
+        """Return the results of the counted groups, or of the first `groups`, in order of groups and seatings."""
         counted = range(self.groups)[:groups]
         return [self._results[group, seating] for group in counted for seating in self._seatings]
 
     def efforts(self, groups: int | None = None) -> tuple[Effort, ...]:
-        """Return what the moves of each player cost in the results that `counted_results` returns."""
+        """Return the cost of each player's moves in `counted_results`."""
         totals = [Effort()] * len(self.terms.players)
         for result in self.counted_results(groups):
             for player, effort in enumerate(result.efforts):
@@ -211,11 +211,11 @@ class Scoreboard:
 
     @property
     def groups(self) -> int:
-        """Groups that count: complete ones, up to the first that is not."""
+        """Number of counted groups: those before the first incomplete one."""
         return len(self._groups)
 
     def standing(self, groups: int | None = None) -> Standing:
-        """Return where the match stands, or stood after its first `groups` groups."""
+        """Return the standing of the match, or that after its first `groups` groups."""
         counted = self._groups[:groups]
         seats = {seating: SeatTally() for seating in self._seatings}
         for games in counted:
@@ -225,7 +225,7 @@ class Scoreboard:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every group there can be is complete."""
+        """Whether every possible group is complete."""
         return self.opening(self.groups) is None
 
     def _count_complete_groups(self) -> None:
@@ -239,34 +239,34 @@ class Scoreboard:
             raise RecordRejected("foreign_match", f"result of match {result.match_id!r}, this is {terms.match_id!r}")
         known = self._results.get((result.group, result.seating))
         if known is not None and known != result:
-            raise RecordRejected("conflict", f"group {result.group}, seating {result.seating} has another result already")
+            raise RecordRejected("conflict", f"group {result.group}, seating {result.seating} already has another result")
         if self.closed:
-            raise RecordRejected("finished_match", f"match {terms.match_id} is over; its results no longer change")
+            raise RecordRejected("finished_match", f"match {terms.match_id} is over and takes no further results")
         opening = self.opening(result.group) if 0 <= result.group < terms.max_groups else None
         if opening is None:
             raise RecordRejected("unknown_group", f"match {terms.match_id} has no group {result.group}")
         if result.seating not in self._seatings:
-            raise RecordRejected("unknown_seating", f"nobody was to sit as {result.seating}; there is {self._seatings}")
+            raise RecordRejected("unknown_seating", f"got seating {result.seating}, want one of {self._seatings}")
         wanted = tuple(terms.players[player].name for player in result.seating)
         if result.players != wanted:
-            raise RecordRejected("wrong_seats", f"{', '.join(result.players)} played, {', '.join(wanted)} were to play")
+            raise RecordRejected("wrong_seats", f"got players {', '.join(result.players)}, want {', '.join(wanted)}")
         if result.moves[: len(opening.moves)] != opening.moves:
-            raise RecordRejected("wrong_opening", f"group {result.group} begins with {opening.moves}, got {result.moves[:8]}")
+            raise RecordRejected("wrong_opening", f"group {result.group} starts with {opening.moves}, got {result.moves[:8]}")
         _require_scores(terms, opening, result)
 
 
 def _full(seating: tuple[int, ...], scores: tuple[float, ...]) -> int:
-    """Return 1 if the first player has the full score on a seat, -1 if another has it, 0 if nobody has it."""
+    """Return 1 if the first player has the full score on a seat, -1 if another has it, otherwise 0."""
     best = [player for player, score in zip(seating, scores, strict=True) if score >= 1.0 - DRAW_TOLERANCE]
     return 0 if not best else 1 if 0 in best else -1
 
 
 def _require_scores(terms: MatchTerms, opening: Opening, result: GameResult) -> None:
-    """Replay the game; raises `RecordRejected` unless it is legal, over, and ended as the result says."""
+    """Replay the game; raises `RecordRejected` unless it is legal, over, and has the reported scores."""
     try:
         state = positions.replay(terms.game, result.moves, opening.seed)
         scores = positions.final_scores(terms.game, state)
     except GameError as error:
         raise RecordRejected("illegal_game", f"group {result.group}: {error}") from error
     if len(result.scores) != len(scores) or not np.allclose(result.scores, scores, atol=DRAW_TOLERANCE):
-        raise RecordRejected("wrong_result", f"group {result.group} says {result.scores}, the rules say {scores}")
+        raise RecordRejected("wrong_result", f"group {result.group} reports {result.scores}, by the rules {scores}")

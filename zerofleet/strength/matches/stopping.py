@@ -1,4 +1,4 @@
-"""When a match ends and what it says: a fixed number of games, a fixed share, or the sequential test."""
+"""Stopping rules of a match: a fixed number of games, a fixed share, or the sequential test."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ __all__ = ["Decision", "FixedGames", "SequentialTest", "ShareOfPoints", "Stoppin
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The end of a match."""
+    """Decision of a match."""
 
     first_wins: bool
-    """The first player (the candidate) is to be preferred."""
+    """Whether the first player (the candidate) is preferred."""
     reason: str
-    """In words, with numbers."""
+    """Text with the figures."""
 
 
 class StoppingRule(Protocol):
-    """Decides from the standing alone, so that a match that was interrupted ends as if it had not been."""
+    """Rule that decides from the standing alone, so that an interrupted match ends like an uninterrupted one."""
 
     def decide(self, standing: Standing, *, is_last: bool) -> Decision | None:
-        """Return the decision, None to play on; never None when no more games can come (`is_last`)."""
+        """Return the decision, None to continue; never None if no games remain (`is_last`)."""
         ...
 
     def log_likelihood_ratio(self, standing: Standing) -> float:
-        """Return the ratio of the sequential test, 0 under other rules."""
+        """Return the log-likelihood ratio of the sequential test, 0 for other rules."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedGames:
-    """Plays everything and prefers whoever has more points."""
+    """Plays all games and prefers the player with more points."""
 
     def decide(self, standing: Standing, *, is_last: bool) -> Decision | None:
         """See `StoppingRule`."""
@@ -48,9 +48,9 @@ class FixedGames:
 
 @dataclass(frozen=True, slots=True)
 class ShareOfPoints:
-    """The first player passes with at least `share` of the points of `groups` groups.
+    """Prefers the first player with at least `share` of the points of `groups` groups.
 
-    Ends early only when the groups to come cannot change that: looking at the share sooner would pass more by luck.
+    Stops early only if the remaining groups cannot change the decision: an earlier test would raise the rate of false passes.
     """
 
     share: float
@@ -74,7 +74,7 @@ class ShareOfPoints:
 
 @dataclass(frozen=True, slots=True)
 class SequentialTest:
-    """The sequential test; undecided at the last group, the first player does not pass: more games would have to show it."""
+    """Sequential test; if undecided at the last group, the first player does not pass."""
 
     sprt: Sprt
 

@@ -1,4 +1,4 @@
-"""What a match says, in numbers that a script can read."""
+"""Summary of a match in machine-readable numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MatchSummary", "PlayerEffort", "SeatSummary", "effort_of", "mean_pli
 
 @dataclass(frozen=True, slots=True)
 class SeatSummary:
-    """Games of the first player on some seats."""
+    """Results of the first player on some seats."""
 
     seats: tuple[int, ...]  # counted from 1
     games: int
@@ -25,15 +25,15 @@ class SeatSummary:
     draws: int
     losses: int
     full_wins: int
-    """Games with the full score; where a win can be partial, fewer than wins."""
+    """Games with the full score; at most wins, fewer where a win can be partial."""
     full_losses: int
     share: float
-    """Share of the points of these games."""
+    """Share of the points."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerEffort:
-    """What the moves of a player cost; see `zerofleet.strength.matches.Effort`."""
+    """Cost of a player's moves; see `zerofleet.strength.matches.Effort`."""
 
     player: str
     moves: int
@@ -45,7 +45,7 @@ class PlayerEffort:
 
 @dataclass(frozen=True, slots=True)
 class MatchSummary:
-    """What a match says of its first player."""
+    """Results of a match for its first player."""
 
     first: str
     second: str
@@ -57,26 +57,26 @@ class MatchSummary:
     full_wins: int
     full_losses: int
     share: float
-    """Share of the points, a draw counting half, with its 95 % interval beside it."""
+    """Share of the points, a draw counting half; `share_low` and `share_high` are its 95 % interval."""
     share_low: float
     share_high: float
     elo: float | None
-    """Elo difference; None where a share of 0 or 1 puts it out of bounds."""
+    """Elo difference; None if unbounded, at a share of 0 or 1."""
     elo_low: float | None
     elo_high: float | None
     mean_plies: float
-    """Mean length of a game, the opening included."""
+    """Mean length of a game, opening included."""
     by_seat: tuple[SeatSummary, ...]
     efforts: tuple[PlayerEffort, ...] = ()
     alone: tuple[LoneTally, ...] = ()
-    """In games of more than two seats: the first player alone against several of the second, and the other way round."""
+    """In games of more than two seats: the first player alone against several of the second, and vice versa."""
 
     def __str__(self) -> str:
         return f"{self.games} games: {self.wins} won, {self.draws} drawn, {self.losses} lost\n{self.verdict}"
 
     @property
     def verdict(self) -> str:
-        """Share of the points and Elo difference with their intervals, a line each."""
+        """One line each for the share of the points and the Elo difference, with their intervals."""
         return (
             f"{self.first} took {self.share:.1%} of the points against {self.second}"
             f" (95 % interval {self.share_low:.1%} to {self.share_high:.1%})\n"
@@ -85,7 +85,7 @@ class MatchSummary:
 
 
 def summarise(terms: MatchTerms, standing: Standing, results: Sequence[GameResult] = ()) -> MatchSummary:
-    """Return what a standing of a match between two says, and the results it stands on."""
+    """Summarise the standing of a match between two players and its results."""
     names = (terms.players[0].name, terms.players[1].name)
     low, high = standing.interval
     total = standing.total
@@ -118,7 +118,7 @@ def mean_plies(results: Sequence[GameResult]) -> float:
 
 
 def effort_of(name: str, player: int, results: Sequence[GameResult]) -> PlayerEffort:
-    """Return what the moves of a player (0 the first) cost in some results."""
+    """Return the cost of the moves of a player (0 is the first) in `results`."""
     total = sum((result.efforts[player] for result in results if result.efforts), Effort())
     return PlayerEffort(name, total.moves, total.nodes, total.nodes_per_move, total.time_s, total.ms_per_move)
 
@@ -137,7 +137,7 @@ def _seat_summary(seating: tuple[int, ...], tally: SeatTally) -> SeatSummary:
 
 
 def _elo(elo: float | None) -> str:
-    return "beyond measure" if elo is None else f"{elo:+.0f}"
+    return "unbounded" if elo is None else f"{elo:+.0f}"
 
 
 def _finite(elo: float) -> float | None:

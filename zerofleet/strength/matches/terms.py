@@ -1,8 +1,8 @@
-"""The terms of a match: who meets whom, from which openings, on which seats.
+"""Terms of a match: players, openings and seats.
 
-The games of a match come in groups. All games of a group begin with the same opening, one for each way to seat the players
-(`seatings`): of two players, two for a two-player game, six for a three-player one. So a group favours nobody, and its
-points are one observation of who is stronger. As many players may meet in a game as it has seats.
+The games of a match come in groups. All games of a group start from the same opening, one for each way to seat the players
+(`seatings`): for two players, two in a two-player game and six in a three-player one. A group favours no player, and its points
+are one observation of relative strength. A match may have as many players as the game has seats.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ __all__ = ["MatchTerms", "Pairing", "Player", "points", "seatings"]
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """One side of a match: a model version, or a classical agent."""
+    """Player of a match: a model version, or a classical agent."""
 
     name: str
-    """`model:7`, `random`, `alpha_beta:3`, as `zerofleet.agents` knows them."""
+    """Name such as `model:7`, `random` or `alpha_beta:3`; see `zerofleet.agents`."""
     version: int | None = None
     """Model version; None for an agent."""
     agent: str | None = None
-    """How the agent is written where `name` does not say so; see `twin`."""
+    """Text of the agent if it differs from `name`; see `twin`."""
 
     @classmethod
     def model(cls, version: int) -> Player:
-        """Return the player that searches with a model version."""
+        """Return the player of a model version."""
         return cls(f"model:{version}", version)
 
     @classmethod
     def named(cls, name: str) -> Player:
-        """Return the player of a name: `model:7` is a model version, anything else an agent."""
+        """Return the player with a name: `model:7` is a model version, any other name an agent."""
         kind, _, number = name.partition(":")
         return cls(name, int(number)) if kind == "model" and number.isdecimal() else cls(name)
 
@@ -49,44 +49,44 @@ class Player:
 
     @property
     def text(self) -> str:
-        """How `zerofleet.agents.make_agent` is asked for the agent."""
+        """Argument of `zerofleet.agents.make_agent` for the agent."""
         return self.agent or self.name
 
     @property
     def asks_model(self) -> bool:
-        """Whether it is an agent that asks a model."""
+        """Whether it is an agent that uses a model."""
         return self.version is None and ",model=" in self.text
 
     @property
     def repeats_itself(self) -> bool:
-        """Whether it plays the same game when it meets the same moves again. Agents break ties by lot."""
+        """Whether it repeats a game given the same opposing moves. Agents break ties at random."""
         return self.version is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One game to be played."""
+    """One game to play."""
 
     match_id: str
     group: int
     seating: tuple[int, ...]
-    """By seat, which player sits there: 0 the first, 1 the second and so on."""
+    """Index of the player on each seat."""
     players: tuple[Player, ...]
-    """By seat."""
+    """Players by seat."""
     opening: Opening
     seed: int
-    """Of whatever luck the agents have; the opening has its own."""
+    """Seed of the agents' random numbers; the opening has its own seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchTerms:
-    """What is settled before the first move. Equal terms give the same games from deterministic evaluations."""
+    """Conditions of a match. Equal terms and deterministic evaluations give equal games."""
 
     match_id: str
-    """Names the match in results; never used for another one."""
+    """Identifier of the match in results; never reused."""
     game: Game
     players: tuple[Player, ...]
-    """Two, or up to as many as the game has seats."""
+    """Two players at least, and at most one per seat."""
     seed: int
     opening_plies: int
     max_groups: int
@@ -97,13 +97,13 @@ class MatchTerms:
         for player in self.players:
             if self.players.count(player) > 1:
                 raise InvalidRequest(
-                    f"{player.name} cannot meet itself: the result would say nothing; name two different players"
+                    f"{player.name} cannot play itself: the result is no evidence of strength; name two different players"
                 )
         spec = self.game.spec()
         if not 2 <= len(self.players) <= spec.num_players:
             raise InvalidRequest(
                 f"{len(self.players)} players cannot share the {spec.num_players} seats of {spec.name}; "
-                "there must be two at least, and a seat for each"
+                f"want at least two, and at most one per seat"
             )
         if self.max_groups < 1:
             raise InvalidRequest(f"a match needs at least one group of games, got {self.max_groups}")
@@ -114,26 +114,26 @@ class MatchTerms:
 
     @property
     def must_differ(self) -> bool:
-        """Whether a second group with the same opening would only repeat the first.
+        """Whether a second group with the same opening would repeat the first.
 
-        Not where moves are secret: whoever is not to be guessed draws them, by luck that the opening's seed decides.
+        False where moves are secret: players randomise them, seeded by the opening.
         """
         return self.game.spec().information != "simultaneous" and all(player.repeats_itself for player in self.players)
 
     @property
     def games_per_group(self) -> int:
-        """Games of each group."""
+        """Number of games per group."""
         return len(self.seatings)
 
     @property
     def seatings(self) -> tuple[tuple[int, ...], ...]:
-        """The games of a group, each by who sits where."""
+        """Seatings of the games of a group."""
         return seatings(self.game.spec().num_players, len(self.players))
 
     def openings(self) -> Iterator[Opening]:
-        """Yield the opening of each group, `max_groups` at most; fewer where the game offers no more different ones.
+        """Yield the opening of each group, at most `max_groups`; fewer if the game has fewer different openings.
 
-        Players of whom one has luck of its own may meet in the same opening again; deterministic ones never do.
+        Openings repeat if a player is randomised, but never between deterministic players.
         """
         return itertools.islice(self._all_openings(), self.max_groups)
 
@@ -154,14 +154,14 @@ class MatchTerms:
                 drawn = True
                 yield opening
             if not drawn:
-                raise InvalidRequest(f"no opening of {self.opening_plies} plies leaves the game open; take fewer")
+                raise InvalidRequest(f"every opening of {self.opening_plies} plies ends the game; use fewer plies")
             if self.must_differ:
                 return
 
 
 @functools.lru_cache
 def seatings(num_seats: int, num_players: int = 2) -> tuple[tuple[int, ...], ...]:
-    """Return every way to seat the players on the seats so that each sits somewhere; the first player's first."""
+    """Return every assignment of players to seats in which each player has a seat, in lexicographic order."""
     every_way = itertools.product(range(num_players), repeat=num_seats)
     return tuple(seats for seats in every_way if len(set(seats)) == num_players)
 
@@ -169,8 +169,8 @@ def seatings(num_seats: int, num_players: int = 2) -> tuple[tuple[int, ...], ...
 def points(seating: tuple[int, ...], scores: tuple[float, ...]) -> float:
     """Return the first player's share of a game's points, in [0, 1], from the scores (by seat, in [-1, 1]).
 
-    Half the difference of its mean score to that of the others, moved to [0, 1]: with two seats 1 for a win, one half for a
-    draw.
+    The difference between its mean score and the mean of the others, scaled to [0, 1]: with two seats 1 for a win, one half
+    for a draw.
     """
     own = [score for seat, score in zip(seating, scores, strict=True) if seat == 0]
     others = [score for seat, score in zip(seating, scores, strict=True) if seat != 0]

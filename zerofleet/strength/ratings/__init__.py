@@ -1,4 +1,4 @@
-"""Ratings: intervals of match results, the sequential test of promotion, and Bayesian Elo for any number of players."""
+"""Ratings: intervals of match results, the sequential test for promotion, and Bayesian Elo for any number of players."""
 
 from zerofleet.strength.ratings.elo import Rating, Tally, rate
 from zerofleet.strength.ratings.intervals import elo_from_share, share_from_elo, share_interval, wilson

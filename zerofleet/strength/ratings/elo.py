@@ -1,10 +1,10 @@
 """Bayesian Elo: ratings of many players from the games among them, with intervals.
 
 The model is Bradley and Terry's (1952): player i takes s(r_i - r_j) of the points from player j, with s the logistic
-function; a draw counts as half a win and half a loss. Games of more players are placements by the same strengths (see
-`placements`). The prior is a wide normal distribution on every rating, so that a player who won every game still has a
-finite one. The mode is found by Newton's method (the posterior is concave), and the inverse of the negative Hessian there is
-the covariance. Differences to the anchor are what is reported: the anchor stands at 0 exactly.
+function; a draw counts as half a win and half a loss. Games of more players are placements with the same strengths (see
+`placements`). The prior is a wide normal distribution on every rating, so that a player who won every game has a finite
+rating. The mode is found by Newton's method (the log-posterior is concave); the covariance is the inverse of the negative
+Hessian at the mode. Ratings are reported as differences to the anchor, which is exactly 0.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["ELO_PER_NAT", "PRIOR_SD_ELO", "Rating", "Tally", "rate"]
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 PRIOR_SD_ELO = 1000.0
-"""Standard deviation of the prior: random play and a strong program are about two of these apart."""
+"""Standard deviation of the prior; random play and a strong program are about two of them apart."""
 
 NEWTON_STEPS = 100
-TOLERANCE = 1e-10  # in units of natural logarithms of odds
+TOLERANCE = 1e-10  # in nats of log odds
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Games between two players; `points` are the first one's, a draw counts one half."""
+    """Games between two players; `points` are those of `first`, a draw counting one half."""
 
     first: str
     second: str
@@ -43,7 +43,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A player's rating relative to the anchor, with its 95 % interval."""
+    """Rating of a player relative to the anchor, with its 95 % interval."""
 
     name: str
     elo: float
@@ -53,7 +53,7 @@ class Rating:
 
 
 def rate(results: Iterable[Tally | Placement], *, anchor: str, prior_sd_elo: float = PRIOR_SD_ELO) -> list[Rating]:
-    """Return the ratings of everybody who played, strongest first; `anchor` is 0 and always among them.
+    """Return the ratings of all players, strongest first; `anchor` is 0 and always included.
 
     Raises `ConfigurationError` for a tally with impossible points or of a player against itself.
     """
@@ -90,11 +90,11 @@ def _require_possible(tally: Tally) -> None:
 class _Evidence:
     """All results as one log-likelihood of the ratings r: linear @ r - sum of weight * log(sum of members * exp(r)).
 
-    Rounds of two, by far the most, are kept as a matrix.
+    Rounds of two, by far the most frequent, are stored as a matrix.
     """
 
     linear: np.ndarray  # float64 [n]: points won, draws from a round
-    duels: np.ndarray  # float64 [n, n], symmetric: rounds between row and column, with a seat each
+    duels: np.ndarray  # float64 [n, n], symmetric: rounds between row and column with one seat each
     members: np.ndarray  # float64 [R, n]: seats of each player in each other round
     weights: np.ndarray  # float64 [R]
 
@@ -138,7 +138,7 @@ class _Evidence:
 def _posterior(evidence: _Evidence, *, precision: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the mode (float [n]) and covariance (float [n, n]) of the ratings, in natural units.
 
-    `precision` is that of the normal prior of each rating.
+    `precision` is the inverse variance of the normal prior of each rating.
     """
     ratings = np.zeros(len(evidence.linear))
     for _ in range(NEWTON_STEPS):

@@ -1,8 +1,7 @@
 """Confidence intervals for a share of points, and shares as Elo differences.
 
-`share_interval` is the one for matches: it takes groups of games with the same opening as its observations, so it counts
-what the evidence is worth, not how many games were played. `wilson` treats games as independent wins and losses; with
-draws it is wider than need be, never narrower.
+`share_interval` is for matches: its observations are groups of games from one opening, since games of a group are correlated.
+`wilson` treats games as independent wins and losses; with draws it is conservative.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from zerofleet.strength.ratings.likelihood import histogram, misfit
 __all__ = ["CHI_SQUARE_95", "Z_95", "elo_from_share", "share_from_elo", "share_interval", "wilson"]
 
 Z_95 = 1.959963984540054  # normal quantile of 97.5 %
-CHI_SQUARE_95 = Z_95 * Z_95  # quantile of 95 % of chi square with one degree of freedom
+CHI_SQUARE_95 = Z_95 * Z_95  # 95 % quantile of chi-square with one degree of freedom
 
 BISECTIONS = 30
 PRECISION = 1e-9
@@ -33,7 +32,7 @@ def elo_from_share(share: float) -> float:
 
 
 def share_from_elo(elo: float) -> float:
-    """Return the expected share of points of a player who is `elo` stronger."""
+    """Return the expected share of points of a player `elo` stronger than its opponent."""
     return 1.0 / (1.0 + math.pow(10.0, -elo / 400.0))
 
 
@@ -51,8 +50,8 @@ def wilson(points: float, games: int) -> tuple[float, float]:
 def share_interval(group_scores: np.ndarray) -> tuple[float, float]:
     """Return the 95 % interval of the mean of independent group scores (float [N], in [0, 1]); (0, 1) without groups.
 
-    All means that the likelihood ratio does not reject (Owen 1988): inside [0, 1] by construction, and honest where
-    every group ended alike (100 groups all won: 0.981 to 1).
+    The interval holds all means not rejected by the likelihood ratio (Owen 1988): it lies in [0, 1] by construction, and
+    has positive width where all groups score alike (100 groups all won: 0.981 to 1).
     """
     if len(group_scores) == 0:
         return 0.0, 1.0
@@ -66,7 +65,7 @@ def share_interval(group_scores: np.ndarray) -> tuple[float, float]:
 
 
 def _edge(inside: float, outside: float, rejected: Callable[[float], bool]) -> float:
-    """Return where `rejected` turns true between a mean that fits and the end of the range."""
+    """Return the point between a fitting mean and the end of the range at which `rejected` becomes true."""
     if abs(inside - outside) < PRECISION:
         return outside
     for _ in range(BISECTIONS):

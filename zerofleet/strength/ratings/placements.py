@@ -1,17 +1,16 @@
-"""Games of any number of players as placements: who came before whom, ties included.
+"""Placements: ranked results of games of any number of players, ties included.
 
-The model is Plackett's (1975) and Luce's (1959): the winner is drawn in proportion to strength, then the second among the
-rest, and so on. Of two players it is Bradley and Terry's model, and the chance that one comes before another is the same
-whoever else plays, so games of different sizes can be rated together. Players who tie count as the mean, over all orders
-among them, of what those orders say; of two players that is half a win and half a loss.
+The model is Plackett's (1975) and Luce's (1959): the winner is drawn in proportion to strength, then the second from the
+rest, and so on. For two players it is Bradley and Terry's model; the probability that one player ranks before another does not
+depend on the other players, hence games of different sizes can be rated together. Tied players count as the mean
+log-likelihood over all orders among them; for two players that is half a win and half a loss.
 
-A placement's log-likelihood, with w = exp(rating) and a *round* being a set of players of whom one is drawn, is
+With w = exp(rating), and a *round* being a set of players from which one is drawn, the log-likelihood of a placement is
 
     sum over players, rating of the player  -  sum over rounds, weight of the round * log(sum of w over its members)
 
-Among t who tie before a set R, each subset U of them
-meets as the round U + R in
-1 / C(t, |U|) of the orders. A player who sits on several seats is several members of a round.
+For t tied players ranked before a set R, each subset U of them forms the round U + R in 1 / C(t, |U|) of the orders. A player
+on several seats is several members of a round.
 """
 
 from __future__ import annotations
@@ -35,27 +34,25 @@ Round = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Games that ended alike: `players` by seat or in any order, and the place of each."""
+    """Games of equal outcome: `players`, by seat or in any order, and the place of each."""
 
     players: tuple[str, ...]
-    """One entry a seat; who sits on several seats is named several times."""
+    """Name of the player on each seat; a player on several seats occurs several times."""
     places: tuple[int, ...]
-    """0 for the best; those who tie have the same place."""
+    """Place of each, 0 for the best; tied players share a place."""
     games: int = 1
 
     def __post_init__(self) -> None:
         if len(self.players) != len(self.places):
-            raise ConfigurationError(f"{len(self.players)} players have {len(self.places)} places; each needs one")
+            raise ConfigurationError(f"{len(self.players)} players have {len(self.places)} places, want one each")
         if len(set(self.players)) < 2:
-            raise ConfigurationError(
-                f"{', '.join(self.players)}: a placement needs two different players, it would say nothing"
-            )
+            raise ConfigurationError(f"{', '.join(self.players)}: a placement needs at least two different players")
         if self.games < 0:
             raise ConfigurationError(f"{', '.join(self.players)}: {self.games} games")
 
     @classmethod
     def of(cls, players: Sequence[str], scores: Sequence[float]) -> Self:
-        """Return the placement of one game from its scores by seat; games that ended alike give equal ones."""
+        """Return the placement of one game from its scores by seat; equal outcomes give equal placements."""
         ranked = sorted(zip(scores, players, strict=True), key=lambda entry: -entry[0])
         places = [0]
         for (better, _), (score, _) in itertools.pairwise(ranked):
@@ -64,7 +61,7 @@ class Placement:
         return cls(tuple(name for _, name in entries), tuple(place for place, _ in entries))
 
     def rounds(self) -> Iterator[tuple[Round, float]]:
-        """Yield the rounds with the weight of each, also those in which a player was drawn from nobody else."""
+        """Yield the rounds with their weights, those of a single player included."""
         for place in sorted(set(self.places)):
             tied = [name for name, own in zip(self.players, self.places, strict=True) if own == place]
             behind = [name for name, own in zip(self.players, self.places, strict=True) if own > place]

@@ -1,10 +1,10 @@
-"""The sequential test that decides promotion: GSPRT on pairs of games.
+"""Sequential test for promotion: GSPRT on pairs of games.
 
-After every pair the log-likelihood ratio of two claims is taken, "the candidate is `elo1` stronger" against "`elo0`
-stronger", each at its likeliest (see `likelihood`). The test ends when the ratio leaves (log beta / (1 - alpha),
-log (1 - beta) / alpha) (Wald 1945): a candidate worth `elo0` passes with probability alpha at most, one worth `elo1`
-fails with probability beta at most, both approximately and checked by simulation in the tests. Looking after each pair is
-what the test is made for; looking at a fixed-size test that way is not.
+After every pair the test computes the log-likelihood ratio of two hypotheses, "the candidate is `elo1` stronger" and "`elo0`
+stronger", each at its maximum likelihood (see `likelihood`). It stops when the ratio leaves (log beta / (1 - alpha),
+log (1 - beta) / alpha) (Wald 1945): a candidate worth `elo0` passes with probability at most alpha, one worth `elo1` fails with
+probability at most beta, both approximately; tests check this by simulation. Unlike a fixed-size test, it is valid when
+evaluated after every pair.
 
 Elo here is logistic: `elo` means an expected share of 1 / (1 + 10^(-elo/400)) of the points.
 """
@@ -25,18 +25,18 @@ __all__ = ["Sprt", "Verdict"]
 
 
 class Verdict(Enum):
-    """What the test says so far."""
+    """State of the test."""
 
     CONTINUE = "continue"
     STRONGER = "stronger"
-    """The ratio reached the upper bound: take `elo1`."""
+    """The ratio reached the upper bound: accept `elo1`."""
     NOT_STRONGER = "not stronger"
-    """The ratio reached the lower bound: take `elo0`."""
+    """The ratio reached the lower bound: accept `elo0`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sprt:
-    """A test of elo1 against elo0 with error probabilities alpha (a false pass) and beta (a false fail)."""
+    """Test of elo1 against elo0 with error probabilities alpha (false pass) and beta (false fail)."""
 
     elo0: float
     elo1: float
@@ -45,18 +45,18 @@ class Sprt:
 
     def __post_init__(self) -> None:
         if not self.elo0 < self.elo1:
-            raise ConfigurationError(f"the sequential test wants elo0 < elo1, got {self.elo0} and {self.elo1}")
+            raise ConfigurationError(f"the sequential test needs elo0 < elo1, got {self.elo0} and {self.elo1}")
         if not (0.0 < self.alpha < 0.5 and 0.0 < self.beta < 0.5):
-            raise ConfigurationError(f"alpha and beta must lie in (0, 0.5), got {self.alpha} and {self.beta}")
+            raise ConfigurationError(f"alpha and beta must be in (0, 0.5), got {self.alpha} and {self.beta}")
 
     @property
     def lower(self) -> float:
-        """The bound at which the candidate fails."""
+        """Bound at which the candidate fails."""
         return math.log(self.beta / (1.0 - self.alpha))
 
     @property
     def upper(self) -> float:
-        """The bound at which the candidate passes."""
+        """Bound at which the candidate passes."""
         return math.log((1.0 - self.beta) / self.alpha)
 
     def log_likelihood_ratio(self, counts: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ class Sprt:
         return ratio
 
     def verdict(self, log_likelihood_ratio: float) -> Verdict:
-        """Return what a ratio means."""
+        """Return the verdict for a ratio."""
         if log_likelihood_ratio >= self.upper:
             return Verdict.STRONGER
         if log_likelihood_ratio <= self.lower:

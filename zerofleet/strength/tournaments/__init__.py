@@ -1,4 +1,4 @@
-"""Tournaments: everybody against everybody, on all cores, kept in a journal, with ratings at the end."""
+"""Round-robin tournaments: on all cores, with a journal and ratings."""
 
 from zerofleet.strength.tournaments.journal import ResultJournal
 from zerofleet.strength.tournaments.play import play_tournament

@@ -1,4 +1,4 @@
-"""Ratings around their mean, for tournaments without a player whose strength is the zero of the scale."""
+"""Ratings centred on their mean, for tournaments without an anchor."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["centred"]
 
 
 def centred(evidence: Sequence[Tally | Placement], names: Sequence[str]) -> list[Rating]:
-    """Return ratings whose mean is 0, strongest first, with 95 % intervals of the distance to that mean.
+    """Return ratings with mean 0, strongest first, with 95 % intervals of the difference to the mean.
 
-    Each player in turn as the anchor gives the variance D of every difference. As the distance of a point to the centre of n
-    points follows from all distances among them, var(r_i - mean) = sum_k D_ik / n - sum_kl D_kl / (2 n^2).
+    Rating with each player in turn as anchor gives the variance D of every difference. Since the distance of a point to the
+    centroid of n points follows from all pairwise distances, var(r_i - mean) = sum_k D_ik / n - sum_kl D_kl / (2 n^2).
     """
     anchored = [{rating.name: rating for rating in rate(evidence, anchor=name)} for name in names]
     elo = np.array([anchored[0][name].elo for name in names])

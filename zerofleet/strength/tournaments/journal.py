@@ -1,4 +1,4 @@
-"""Journal of a tournament: its terms and the result of every game, line by line, on disk before it counts.
+"""Journal of a tournament: its terms and the result of every game, one per line, on disk before it counts.
 
 {"journal": 1, "terms": {…}}
 {"match_id": "alpha_beta:2 / random", "group": 0, "seating": [0, 1], "moves": [3, 2, …], "scores": [1.0, -1.0], …}
@@ -27,13 +27,13 @@ SCHEMA = 1
 
 
 class ResultJournal:
-    """An open journal; nobody else can open it until it is closed. Usable in `with`."""
+    """Open journal, locked against other processes until closed; a context manager."""
 
     def __init__(self, directory: Path, terms: Mapping[str, object]) -> None:
-        """Open the journal of a directory, or begin one there; the directory is made if it is missing.
+        """Open or create the journal of a directory; a missing directory is created.
 
-        Raises `RunDirectoryError` when it is in use, cannot be read, or was begun under other terms; it names which.
-        `OSError` when the disk refuses.
+        Raises `RunDirectoryError` if it is in use, cannot be read, or has other terms, and names the difference; `OSError`
+        on an I/O error.
         """
         self.path = path = directory / FILE
         self._journal = Journal(
@@ -41,17 +41,17 @@ class ResultJournal:
             TypeAdapter(GameResult),
             header=json.dumps({"journal": SCHEMA, "terms": terms}).encode(),
             check_header=lambda header: _require_same(header, terms, path),
-            remedy="remove that line to play its game again",
+            remedy="remove that line to replay its game",
         )
         self.results: Sequence[GameResult] = self._journal.open(
-            in_use=f"{directory} is in use by another tournament; wait for its end, or name another --dir"
+            in_use=f"{directory} is in use by another tournament; wait until it ends, or choose another --dir"
         )
-        """Results known when it was opened."""
+        """Results found when it was opened."""
         self._closed = False
         self._lock = threading.Lock()
 
     def append(self, results: Sequence[GameResult]) -> None:
-        """Add results; they are on disk when this returns. Raises `OSError` when the disk refuses. For one thread at a time."""
+        """Append results durably. Raises `OSError` on an I/O error. One thread at a time."""
         with self._lock:
             if self._closed:  # the caller was cancelled before this thread began
                 return
@@ -59,7 +59,7 @@ class ResultJournal:
         crash_point("tournament_after_results")
 
     def close(self) -> None:
-        """Close the journal, after results that are being added. Calling it twice is harmless."""
+        """Close the journal after pending appends. Idempotent."""
         with self._lock:
             self._closed = True
             self._journal.close()
@@ -72,20 +72,20 @@ class ResultJournal:
 
 
 def _require_same(line: bytes, terms: Mapping[str, object], path: Path) -> None:
-    """Raise `RunDirectoryError` unless the journal was begun under these terms."""
+    """Raise `RunDirectoryError` unless the journal has these terms."""
     try:
         header: dict[str, Any] = json.loads(line)
         schema, known = header["journal"], dict(header["terms"])
     except (ValueError, KeyError, TypeError) as error:
-        raise RunDirectoryError(f"{path} is no journal of a tournament: {error!r}; name another --dir") from error
+        raise RunDirectoryError(f"{path} is not a tournament journal: {error!r}; choose another --dir") from error
     if schema != SCHEMA:
-        raise RunDirectoryError(f"{path} has schema {schema}, this version reads {SCHEMA}; name another --dir")
+        raise RunDirectoryError(f"{path} has schema {schema}, this version reads {SCHEMA}; choose another --dir")
     wanted: dict[str, Any] = json.loads(json.dumps(terms))
     for name, value in wanted.items():
         if known.get(name) != value:
             raise RunDirectoryError(
-                f"{path.parent} holds a tournament with {name}={_short(known.get(name))}, wanted is {_short(value)}; "
-                "repeat its terms to go on, or name another --dir"
+                f"{path.parent} holds a tournament with {name}={_short(known.get(name))}, want {_short(value)}; "
+                "repeat its terms to resume, or choose another --dir"
             )
 
 

@@ -1,6 +1,6 @@
-"""Playing a tournament: whoever has nothing to do gets the next games; results are noted before they count.
+"""Play of a tournament: idle workers take the next games; results are journalled before they count.
 
-boards ──► Schedule ──► workers play, each some games at a time ──► Recorder: journal, then boards
+boards ──► Schedule ──► workers play portions of games ──► Recorder: journal, then boards
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ from zerofleet.strength.tournaments.workers import Worker
 __all__ = ["GAMES_AT_ONCE", "Schedule", "play_tournament", "restored"]
 
 GAMES_AT_ONCE = 64
-"""Games of a worker side by side: models get large requests."""
-SHARES = 4  # a worker takes at most a fourth of its part of what is left, so that all end at about the same time
+"""Concurrent games of a worker, for large requests to models."""
+SHARES = 4  # a portion is at most a quarter of a worker's share of the remaining games, so that all workers finish together
 _WAITING_RESULTS = 1000
 
 Progress = Callable[[GameResult], None]
 
 
 def restored(terms: TournamentTerms, known: Sequence[GameResult]) -> list[Scoreboard]:
-    """Return a board for each meeting, with the results that are known already.
+    """Return a board for each meeting, with the known results.
 
-    Raises `RunDirectoryError` for a result that does not belong to the tournament or is not true.
+    Raises `RunDirectoryError` for a result that does not belong to the tournament or contradicts the rules.
     """
     boards = {meeting.match_id: Scoreboard(meeting) for meeting in terms.meetings}
     for result in known:
         if result.match_id not in boards:
-            raise RunDirectoryError(f"the journal holds a game of {result.match_id!r}, which is no meeting of the tournament")
+            raise RunDirectoryError(
+                f"the journal holds a game of {result.match_id!r}, which is not a meeting of the tournament"
+            )
         try:
             boards[result.match_id].record(result)
         except RecordRejected as error:
             raise RunDirectoryError(
-                f"the journal holds a game of {result.match_id!r} that cannot be: {error}; name another --dir"
+                f"the journal holds an invalid game of {result.match_id!r}: {error}; choose another --dir"
             ) from error
     return list(boards.values())
 
@@ -46,10 +48,10 @@ def restored(terms: TournamentTerms, known: Sequence[GameResult]) -> list[Scoreb
 async def play_tournament(
     boards: Sequence[Scoreboard], workers: Sequence[Worker], *, journal: ResultJournal | None, progress: Progress | None = None
 ) -> None:
-    """Play every game that has no result yet.
+    """Play every game without a result.
 
-    Raises what workers and journal raise; then the boards keep what they have, and the tournament may be played on.
-    Cancellation: likewise; games under way are lost.
+    Propagates errors of workers and journal; the boards keep their results, and the tournament can be resumed.
+    Cancellation: likewise; games in progress are lost.
     """
     schedule = Schedule(boards, len(workers))
     recorder = _Recorder({board.terms.match_id: board for board in boards}, journal, progress)
@@ -66,7 +68,7 @@ async def play_tournament(
 
 
 class Schedule:
-    """The groups of games to be played, every meeting in turn."""
+    """Queue of groups of games to play, every meeting in turn."""
 
     def __init__(self, boards: Sequence[Scoreboard], workers: int) -> None:
         self._meetings = deque(groups for board in boards if (groups := _open_groups(board)))
@@ -74,9 +76,9 @@ class Schedule:
         self._workers = workers
 
     def next(self) -> list[Pairing]:
-        """Return some games of one meeting, whole groups of them; none when all have been given out.
+        """Return the next whole groups of games of one meeting; empty when none are left.
 
-        The last ones are given out singly: nobody shall wait long for one who took too many.
+        Portions shrink to single groups towards the end, so that workers finish together.
         """
         if not self._meetings:
             return []
@@ -90,7 +92,7 @@ class Schedule:
 
 
 class _Recorder:
-    """Notes results in batches: as many at once as came while the last were written."""
+    """Writer of results in batches: each holds the results that arrived during the previous write."""
 
     def __init__(self, boards: dict[str, Scoreboard], journal: ResultJournal | None, progress: Progress | None) -> None:
         self._boards = boards
@@ -100,17 +102,17 @@ class _Recorder:
         self._ending = asyncio.Event()
 
     async def put(self, result: GameResult) -> None:
-        """Hand in a result. Cancellation: it is handed in or lost."""
+        """Queue a result. Cancellation: it is queued or lost."""
         await self._queue.put(result)
 
     def finish(self) -> None:
-        """Say that no result will come any more."""
+        """Signal the end of the results."""
         self._ending.set()
         if self._queue.empty():
             self._queue.put_nowait(None)
 
     async def run(self) -> None:
-        """Note results until the end. Cancellation: those that were not noted are lost."""
+        """Record results until the end. Cancellation: unrecorded results are lost."""
         while not (self._ending.is_set() and self._queue.empty()):
             batch = [await self._queue.get()]
             while not self._queue.empty():

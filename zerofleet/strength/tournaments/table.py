@@ -1,7 +1,7 @@
-"""The table of a tournament: ratings, points and cost of each player, and how every two of them fared.
+"""Table of a tournament: rating, points and cost of each player, and the results of each pair.
 
-Where two players meet, their *share* is that of the points of their games, as in a match. Where each seat has a player of its
-own, a game says of every two of them who came before the other: that is a point, a tie half of one.
+In games of two players, the *share* is that of the points, as in a match. Where each seat has a different player, a game scores
+each pair of players: one point for the better placed, half a point for a tie.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ANCHOR = "random"
 
 @dataclass(frozen=True, slots=True)
 class PlayerRow:
-    """A player."""
+    """Row of a player."""
 
     rank: int
     name: str
     elo: float
-    """Bayesian Elo, with its 95 % interval beside it."""
+    """Bayesian Elo; `elo_low` and `elo_high` are its 95 % interval."""
     elo_low: float
     elo_high: float
     games: int
     share: float
-    """Of the points against all it met."""
+    """Share of the points against all opponents."""
     moves: int
     nodes: int
     nodes_per_move: float
@@ -45,7 +45,7 @@ class PlayerRow:
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """How two players fared against each other, from the first one's point of view."""
+    """Results of two players against each other, from the first player's point of view."""
 
     first: str
     second: str
@@ -57,7 +57,7 @@ class Duel:
     full_wins: int
     full_losses: int
     share: float
-    """Of the points, with its 95 % interval beside it; openings are the observations."""
+    """Share of the points; `share_low` and `share_high` are its 95 % interval, with openings as observations."""
     share_low: float
     share_high: float
     mean_plies: float
@@ -65,17 +65,17 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class TournamentTable:
-    """Where a tournament stands."""
+    """Standing of a tournament."""
 
     anchor: str | None
-    """The player whose rating is 0; None: the mean of all is."""
+    """Player whose rating is 0; None if the mean of all ratings is 0."""
     players: tuple[PlayerRow, ...]
     """Strongest first."""
     duels: tuple[Duel, ...]
-    """Every two players once, in the order of the terms."""
+    """One entry per pair of players, in the order of the terms."""
 
     def share(self, first: str, second: str) -> float | None:
-        """Return the share of one player against another, None if they have not met."""
+        """Return the share of one player against another, None without games."""
         for duel in self.duels:
             if duel.games and (duel.first, duel.second) == (first, second):
                 return duel.share
@@ -89,7 +89,7 @@ class TournamentTable:
 
 
 def tabulate(terms: TournamentTerms, boards: Sequence[Scoreboard]) -> TournamentTable:
-    """Return the table of the results so far; only groups of games that are complete count."""
+    """Return the table of the results so far; only complete groups of games count."""
     names = [player.name for player in terms.players]
     anchor = ANCHOR if ANCHOR in names else None
     results = {board.terms.match_id: board.counted_results() for board in boards}
@@ -124,7 +124,7 @@ def _row(rank: int, rating: Rating, duels: Sequence[Duel], effort: Effort) -> Pl
 
 
 def _evidence(boards: Sequence[Scoreboard], results: dict[str, list[GameResult]]) -> list[Tally | Placement]:
-    """Return what ratings are made of: points of two seats, placements of more."""
+    """Return the evidence for ratings: points with two seats, placements with more."""
     found: list[Tally | Placement] = []
     for board in boards:
         first, second, *_ = (player.name for player in board.terms.players)
@@ -149,7 +149,7 @@ def _efforts(boards: Sequence[Scoreboard], results: dict[str, list[GameResult]])
 
 @dataclass(slots=True)
 class _Count:
-    """Games of two players so far."""
+    """Counts of the games of two players."""
 
     tally: SeatTally = field(default_factory=SeatTally)
     groups: list[float] = field(default_factory=list)
@@ -199,7 +199,7 @@ def _grouped(results: Sequence[GameResult], size: int) -> Iterator[Sequence[Game
 
 
 def _outcome(result: GameResult, first: int, second: int, *, of_two: bool) -> tuple[float, int]:
-    """Return the first player's share against the second, and whether either has the full score (1, -1; 0: neither)."""
+    """Return the first player's share against the second, and 1 or -1 if the first or the second has the full score, else 0."""
     own, other = (
         max(score for player, score in zip(result.seating, result.scores, strict=True) if player == wanted)
         for wanted in (first, second)

@@ -1,7 +1,7 @@
-"""The terms of a tournament: everybody meets everybody, from the same openings.
+"""Terms of a round-robin tournament with common openings.
 
-A *meeting* is a match, of two players, or in a game of more seats of as many different players as it has seats (a *table*).
-Who else takes part changes no game of a meeting: its openings and its luck follow from the seed and its players.
+A *meeting* is a match of two players, or in a game of more seats of as many different players as seats (a *table*). Its games
+do not depend on the other participants: openings and random numbers follow from the seed and its players.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ __all__ = ["TournamentTerms"]
 
 @dataclass(frozen=True)
 class TournamentTerms:
-    """What is settled before the first game. Equal terms give the same games from players whose luck is the games'."""
+    """Conditions of a tournament. Equal terms give equal games from players without other sources of randomness."""
 
     game: Game
     players: tuple[Player, ...]
     games: int
-    """Of each meeting, rounded up to whole groups: one opening, every seating."""
+    """Games per meeting, rounded up to whole groups: one opening, every seating."""
     seed: int
     opening_plies: int
     simulations: int
-    """Visits of each move of a model."""
+    """Simulations per move of a model."""
     given_openings: tuple[Opening, ...] | None = None
     """Openings to use instead of random ones, in this order."""
     tables: bool = False
-    """Whether each game has as many different players as seats, instead of two who share these."""
+    """Whether each seat of a game has a different player, instead of two players on all seats."""
 
     def __post_init__(self) -> None:
         names = [player.name for player in self.players]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise InvalidRequest(f"{', '.join(repeated)} would play twice; name every player once")
+            raise InvalidRequest(f"{', '.join(repeated)} would play twice; name each player once")
         if len(names) < self.players_a_game:
             raise InvalidRequest(f"a game needs {self.players_a_game} players, got {', '.join(names) or 'none'}")
 
     @property
     def players_a_game(self) -> int:
-        """Different players in each game."""
+        """Number of different players in each game."""
         return self.game.spec().num_players if self.tables else 2
 
     @functools.cached_property
     def meetings(self) -> tuple[MatchTerms, ...]:
-        """Everybody against everybody. Raises `InvalidRequest` when no opening leaves the game open."""
+        """Meetings of all combinations of players. Raises `InvalidRequest` if every opening ends the game."""
         return tuple(self._meeting(players) for players in itertools.combinations(self.players, self.players_a_game))
 
     def said(self) -> dict[str, object]:
-        """Return what decides the games, in plain values: equal exactly for terms under which a tournament may go on."""
+        """Return the terms that determine the games as plain values; a tournament can be resumed under equal values only."""
         given = self.given_openings
         return {
             "game": self.game.spec().name,
@@ -89,7 +89,7 @@ class TournamentTerms:
 
     @functools.cached_property
     def _openings(self) -> tuple[Opening, ...]:
-        """Those of all meetings; they repeat where the game offers too few, but for the luck that goes with them."""
+        """Openings of all meetings; if the game has too few, they repeat with other seeds."""
         anybody = tuple(Player(f"player {number}") for number in range(self.players_a_game))
         terms = MatchTerms(
             match_id="",
@@ -106,7 +106,7 @@ class TournamentTerms:
 
     @functools.cached_property
     def _different_openings(self) -> tuple[Opening, ...]:
-        """Those that lead to different positions, for players who would otherwise only repeat a game."""
+        """Openings that lead to different positions, for deterministic players."""
         return tuple(self._first_of_each_position())
 
     def _first_of_each_position(self) -> Iterator[Opening]:

@@ -1,4 +1,4 @@
-"""The process behind `ProcessWorker`: plays what its input says. See `zerofleet.strength.tournaments.workers`."""
+"""Process of a `ProcessWorker`: plays the games on its input. See `zerofleet.strength.tournaments.workers`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 
 async def main() -> None:
-    """Play until the input ends. Cancellation: games under way are lost."""
+    """Play until the input ends. Cancellation: games in progress are lost."""
     lines = asyncio.StreamReader(limit=LONGEST_LINE)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
     setup = SETUP.validate_json(await lines.readline())
@@ -28,8 +28,8 @@ async def main() -> None:
             following = asyncio.create_task(lines.readline())
             playing = asyncio.create_task(_portion(worker, line))
             await asyncio.wait({playing, following}, return_when=asyncio.FIRST_COMPLETED)
-            if not playing.done():  # the input has ended: nobody listens any more
-                os._exit(0)  # an agent may think for long, and a thread cannot be stopped
+            if not playing.done():  # the input was closed: the parent has gone
+                os._exit(0)  # an agent's search may be long, and a thread cannot be stopped
             await playing
 
 

@@ -1,7 +1,7 @@
-"""Workers of a tournament: this process, or others beside it, one for each core.
+"""Workers of a tournament: this process, or separate processes, one per core.
 
-A process of its own gets one line of JSON that says what is played, then a line for each portion of games; it answers with a
-line for each result and one when the portion is done. It ends when its input ends, so also when this process is killed.
+A separate process receives a line of JSON with the setup, then a line per portion of games; it replies with a line per result
+and a final one per portion. It exits when its input closes, hence also when this process is killed.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ __all__ = ["PAIRINGS", "REPLY", "SETUP", "LocalWorker", "ProcessWorker", "Rememb
 
 LONGEST_LINE = 1 << 26  # a portion of games with long openings
 AGENT_GAMES = 4
-"""Games side by side where no model is asked: one thread thinks at a time, and more would only end later, all at once."""
+"""Concurrent games without models: one thread searches at a time, and more games would only finish later."""
 STOP_TIMEOUT_S = 10.0
 LOG_BYTES_SHOWN = 2000
 
 
 class Worker(Protocol):
-    """Whoever plays games."""
+    """Player of portions of games."""
 
     def play(self, games: Sequence[Pairing]) -> AsyncIterator[GameResult]:
-        """Play the games and yield their results as they end. Raises what ends a tournament."""
+        """Play the games and yield their results as they end. Its errors abort the tournament."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a process is told first."""
+    """First message to a process."""
 
     game: str
     parameters: dict[str, str]
     simulations: int
     address: str | None
-    """Inference server of the models; None where there are none."""
+    """Address of the inference server of the models; None without models."""
 
     @classmethod
     def of(cls, game: Game, simulations: int, address: str | None) -> Self:
-        """Return what a process needs to know."""
+        """Return the setup for a game."""
         return cls(game.spec().name, parameters_text(game), simulations, address)
 
     def made(self) -> Game:
@@ -64,7 +64,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A line of a process: a result, what stopped it, or neither when it is done with a portion."""
+    """Reply of a process: a result, an error, or neither at the end of a portion."""
 
     result: GameResult | None = None
     error: str | None = None
@@ -74,7 +74,7 @@ SETUP, PAIRINGS, REPLY = TypeAdapter(Setup), TypeAdapter(list[Pairing]), TypeAda
 
 
 class LocalWorker:
-    """Plays in this process, on one core beside the event loop."""
+    """Worker in this process, on one core beside the event loop."""
 
     def __init__(self, game: Game, evaluator: Evaluator, *, make_agent: AgentMaker, simulations: int) -> None:
         self._game = game
@@ -83,7 +83,7 @@ class LocalWorker:
         self._simulations = simulations
 
     async def play(self, games: Sequence[Pairing]) -> AsyncIterator[GameResult]:
-        """See `Worker`. Cancellation: games under way are lost."""
+        """See `Worker`. Cancellation: games in progress are lost."""
         asks = any(player.version or player.asks_model for pairing in games for player in pairing.players)
         slots = len(games) if asks else min(len(games), AGENT_GAMES)
         settings = MatchSettings(simulations=self._simulations, slots=slots, agent_threads=1)
@@ -94,14 +94,14 @@ class LocalWorker:
 
 
 class ProcessWorker:
-    """Plays in a process of its own; use in `async with`."""
+    """Worker in a separate process; an async context manager."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
 
     async def __aenter__(self) -> Self:
         self._log: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, prefix="zerofleet-")
-        # A session of its own: Ctrl-C at the terminal is for this process, which then closes the other's input.
+        # Own session: Ctrl-C at the terminal reaches only this process, which then closes the worker's input.
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "zerofleet.strength.tournaments.worker"),
             stdin=asyncio.subprocess.PIPE,
@@ -127,9 +127,9 @@ class ProcessWorker:
         self._log.close()
 
     async def play(self, games: Sequence[Pairing]) -> AsyncIterator[GameResult]:
-        """See `Worker`; raises `InvalidRequest` with what an agent said, `Unavailable` when the process ended.
+        """See `Worker`; raises `InvalidRequest` with the message of an agent, `Unavailable` if the process exited.
 
-        Cancellation: the worker cannot be used any more.
+        Cancellation: the worker must not be used again.
         """
         await self._send(PAIRINGS.dump_json(list(games)))
         while True:
@@ -142,7 +142,7 @@ class ProcessWorker:
 
     async def _send(self, line: bytes) -> None:
         if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # whoever waits for the answer is told
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # reported by `_reply`
                 self._process.stdin.write(line + b"\n")
                 await self._process.stdin.drain()
 
@@ -150,7 +150,7 @@ class ProcessWorker:
         line = b"" if self._process.stdout is None else await self._process.stdout.readline()
         if not line.endswith(b"\n"):
             code = await self._process.wait()
-            raise Unavailable(f"a worker of the tournament ended with {code}\n{self._last_words()}".rstrip())
+            raise Unavailable(f"a tournament worker exited with code {code}\n{self._last_words()}".rstrip())
         return REPLY.validate_json(line)
 
     def _last_words(self) -> str:
@@ -159,14 +159,14 @@ class ProcessWorker:
 
 
 class Remembering:
-    """Makes each agent once: some prepare for long."""
+    """Cache of agents, some of which are slow to construct."""
 
     def __init__(self, make_agent: AgentMaker) -> None:
         self._make_agent = make_agent
         self._made: dict[str, Agent] = {}
 
     def __call__(self, text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
-        """See `AgentMaker`; agents of one process ask one evaluator."""
+        """See `AgentMaker`; all agents of a process share one evaluator."""
         if text not in self._made:
             self._made[text] = self._make_agent(text, game, evaluate=evaluate)
         return self._made[text]

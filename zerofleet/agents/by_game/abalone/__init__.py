@@ -1,4 +1,4 @@
-"""Players of Abalone: evaluations with their weights as data, and a search whose every part can be left out."""
+"""Abalone players: evaluations with weights as data, and a search with switchable components."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The Abalone players: alpha-beta with an evaluation made for the game.
+"""Abalone players: alpha-beta with a heuristic evaluation.
 
 abalone_search:2                              2 plies, the simple evaluation
-abalone_search:200000nodes                    as deep as 200,000 positions a move let it
+abalone_search:200000nodes                    as deep as 200,000 positions a move allow
 abalone_search:3,evaluation=strong            3 plies, the evaluation after Papadopoulos et al. 2012
 abalone_search:2,ties=first                   always the same move in the same position
 """
@@ -28,21 +28,21 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["AbaloneSearchAgent", "AbaloneSearchOptions", "from_spelling"]
 
 _NAME = "abalone_search"
-_NEARLY_DECIDED = 0.99  # no position in which the game goes on counts as much as a win
+_NEARLY_DECIDED = 0.99  # bound of a heuristic score, below a win
 
 
 class AbaloneSearchOptions(SearchOptions):
     """Options of `abalone_search`."""
 
     ties: Literal["random", "first"] = "random"
-    """Among equally good moves: any, or the one that is best at first sight and of those the one with the lowest number."""
+    """Tie break: random, or the move of the highest static value, then of the lowest number."""
 
 
 class AbaloneSearchAgent:
-    """Searches within a budget and takes one of the best moves."""
+    """Searches within a budget and plays one of the best moves."""
 
     def __init__(self, game: Game, budget: Budget, options: AbaloneSearchOptions | None = None) -> None:
-        """Take the game to play and the budget; raises `InvalidRequest` for a game or options it cannot play with."""
+        """Create the agent; raises `InvalidRequest` for a game or options that it does not support."""
         self._budget = budget
         self._options = options or AbaloneSearchOptions()
         self.name = canonical_name(_NAME, str(budget), self._options)
@@ -50,7 +50,7 @@ class AbaloneSearchAgent:
         if budget.unit != "plies" and not self._options.deepening:
             raise InvalidRequest(f"{self.name}: a budget of {budget.unit} needs deepening; leave out deepening=false")
         if budget.unit == "ms":
-            think(own, new_state(game), Budget(1, "plies"), self._options)  # compiles: the first move has its time for itself
+            think(own, new_state(game), Budget(1, "plies"), self._options)  # compiles, so that the first move has its full time
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
@@ -61,7 +61,7 @@ class AbaloneSearchAgent:
         return Choice(int(action), searched.nodes, self._score(own, searched))
 
     def _score(self, game: Abalone, searched: Searched) -> float:
-        """Return the best value as a score: 1 and -1 if won and lost, else as the lead in captures of the same value."""
+        """Convert the best value to a score: 1 or -1 for a proven win or loss, else the equivalent lead in captures."""
         value = int(searched.values.max())
         if abs(value) >= search.WON:
             return 1.0 if value > 0 else -1.0
@@ -75,7 +75,7 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
 
 
 def _abalone(name: str, game: Game) -> Abalone:
-    """Return the game as what it is; raises `InvalidRequest` if it is another."""
+    """Return the game as `Abalone`; raises `InvalidRequest` for another game."""
     if not isinstance(game, Abalone):
-        raise InvalidRequest(f"{name} plays abalone only; {game.spec().name} has alpha_beta, such as alpha_beta:3")
+        raise InvalidRequest(f"{name} plays abalone only, not {game.spec().name}; use alpha_beta, such as alpha_beta:3")
     return game

@@ -1,20 +1,20 @@
-"""What can be said of the marbles of Abalone at first sight, counted on words of 61 bits.
+"""Static features of Abalone positions, on bitboards of 61 bits.
 
-Each feature is counted for one player, who has the marbles `mine`, the other has `other`; its worth is the difference between
-what it is for the player to move and what it is for the other.
+Each feature is computed for the player with the marbles `mine` against `other`; its value is the difference between both
+players, for the player to move.
 
-    neighbours          over my marbles, how many neighbours are mine: a pair counts twice
-    centre_distance     over my marbles, the steps to the middle, 0 to 4
-    marbles             my marbles, so that the difference is the lead in captures
-    coherence           neighbours, and one more where the neighbour's neighbour on the same line is mine too
-    formation_break     how many of my marbles stand between two of theirs on one line
-    immediate_danger    how many of my marbles they can push off the board with their next move
-    single_danger       over my marbles on the rim, how many neighbours are theirs
-    double_danger       the same, of those marbles on the rim that have one of mine next to them on the rim
-    reference_distance  over my marbles, the distance from the reference point, in parts of `REFERENCE_UNIT` a step
+    neighbours          sum over my marbles of their neighbours that are mine: a pair counts twice
+    centre_distance     sum over my marbles of the steps to the centre, 0 to 4
+    marbles             number of my marbles, so that the difference is the lead in captures
+    coherence           neighbours, plus one where the neighbour's neighbour on the same line is mine too
+    formation_break     number of my marbles between two of theirs on one line
+    immediate_danger    number of my marbles that they can push off the board with their next move
+    single_danger       sum over my marbles on the rim of their neighbours that are theirs
+    double_danger       the same over my marbles on the rim with another of mine next to them on the rim
+    reference_distance  sum over my marbles of the distance from the reference point, in units of 1 / `REFERENCE_UNIT` step
 
-The reference point is the mean of the two centres of mass, each counting 3, and of the middle, which counts 1. All are
-integers, so that values can be compared exactly.
+The reference point is the weighted mean of the two centres of mass, weight 3 each, and of the board's centre, weight 1. All
+are integers, so that values are compared exactly.
 
 Sources: Papadopoulos, Toumpas, Chrysopoulos and Mitkas 2012, "Exploring optimization strategies in board game Abalone for
 Alpha-Beta search"; Aichholzer, Aurenhammer and Werner 2002, "Algorithmic fun: Abalone" (the reference point).
@@ -52,11 +52,11 @@ FEATURES = (
     "double_danger",
     "reference_distance",
 )
-"""In the order of their weights."""
+"""Features in the order of their weights."""
 
 _MASS, _MIDDLE = 3, 1
-"""What a centre of mass and the middle of the board count in the reference point."""
-_COUNTS = 360_360  # the least common multiple of 1 to 14: sums over so many marbles are divided without a rest
+"""Weights of a centre of mass and of the board's centre in the reference point."""
+_COUNTS = 360_360  # least common multiple of 1 to 14: means over up to 14 marbles are integral
 REFERENCE_UNIT = (2 * _MASS + _MIDDLE) * _COUNTS
 _AXES = (0, 1, 5)  # NE, E, NW
 _ONE, _NONE = np.uint64(1), np.uint64(0)
@@ -67,7 +67,7 @@ def _rim() -> int:
 
 
 def _edges() -> np.ndarray:
-    """Return uint64 [6]: the cells that have no neighbour in each direction."""
+    """Return uint64 [6]: cells without a neighbour in each direction."""
     edges = np.zeros(len(board.DIRECTIONS), dtype=np.uint64)
     for i, direction in enumerate(board.DIRECTIONS):
         cells = [cell for cell in board.CELLS if not board.on_board(board.neighbour(cell, direction))]
@@ -90,23 +90,23 @@ _PLACES = _places()
 
 @compiled
 def centre_distance(mine: np.uint64) -> int:
-    """Return the sum of the steps of marbles to the middle."""
+    """Return the sum of the steps of marbles to the centre."""
     return 4 * count_bits(mine) - bitboard.nearness(mine)
 
 
 @compiled
 def coherence(mine: np.uint64) -> int:
-    """Return how many neighbours marbles have among themselves, and how many second ones behind a first on the same line."""
+    """Return the number of neighbours of marbles among themselves, plus second neighbours behind them on the same line."""
     found = 0
     for axis in _AXES:
         pairs = mine & bitboard.behind(mine, axis)
         found += count_bits(pairs) + count_bits(mine & bitboard.behind(pairs, axis))
-    return 2 * found  # each pair and each three is seen from both of its ends
+    return 2 * found  # each pair and each three counts from both ends
 
 
 @compiled
 def formation_break(mine: np.uint64, other: np.uint64) -> int:
-    """Return how many of my marbles stand between two of theirs, on whichever line."""
+    """Return the number of my marbles between two of theirs on any line."""
     between = _NONE
     for axis in _AXES:
         between |= bitboard.behind(other, axis) & bitboard.behind(other, (axis + 3) % 6)
@@ -115,12 +115,12 @@ def formation_break(mine: np.uint64, other: np.uint64) -> int:
 
 @compiled
 def endangered(mine: np.uint64, other: np.uint64) -> np.uint64:
-    """Return which of my marbles the other player can push off the board with one move."""
+    """Return my marbles that the opponent can push off the board with one move."""
     found = _NONE
     for direction in range(6):
         rim = mine & _EDGES[direction]
         if rim:
-            back = (direction + 3) % 6  # what stands before x in a direction stands behind it in the opposite one
+            back = (direction + 3) % 6  # cells ahead of x in a direction are behind it in the opposite one
             second = other & bitboard.behind(other, back)
             third = other & bitboard.behind(second, back)
             found |= rim & bitboard.behind(second | (mine & bitboard.behind(third, back)), back)
@@ -129,13 +129,13 @@ def endangered(mine: np.uint64, other: np.uint64) -> np.uint64:
 
 @compiled
 def single_danger(mine: np.uint64, other: np.uint64) -> int:
-    """Return how many neighbours of my marbles on the rim are theirs."""
+    """Return the number of neighbours of my marbles on the rim that are theirs."""
     return _touching(mine & _RIM, other)
 
 
 @compiled
 def double_danger(mine: np.uint64, other: np.uint64) -> int:
-    """Return how many neighbours are theirs, of my marbles on the rim that have one of mine next to them on the rim."""
+    """Return `single_danger` over my marbles on the rim with another of mine next to them on the rim."""
     rim = mine & _RIM
     accompanied = _NONE
     for direction in range(6):
@@ -145,7 +145,7 @@ def double_danger(mine: np.uint64, other: np.uint64) -> int:
 
 @compiled
 def _touching(marbles: np.uint64, other: np.uint64) -> int:
-    """Return the sum over marbles of how many of their neighbours are in `other`."""
+    """Return the sum over marbles of their neighbours in `other`."""
     if marbles == _NONE:
         return 0
     found = 0
@@ -165,7 +165,7 @@ def reference_distances(mine: np.uint64, other: np.uint64) -> tuple[int, int]:
 
 @compiled
 def _mass(marbles: np.uint64) -> tuple[int, int]:
-    """Return the mean q and r of marbles, times _COUNTS; 0 and 0 of none."""
+    """Return the mean q and r of marbles, times _COUNTS; 0 and 0 without marbles."""
     q, r, share = 0, 0, _COUNTS // max(1, count_bits(marbles))
     while marbles:
         bit = lowest_bit(marbles)
@@ -189,7 +189,7 @@ def _distances(marbles: np.uint64, q: int, r: int) -> int:
 
 @lean
 def feature(number: int, mine: np.uint64, other: np.uint64) -> int:
-    """Return the lead of the player who has the marbles `mine` in the feature `FEATURES[number]`."""
+    """Return the lead of the player with the marbles `mine` in the feature `FEATURES[number]`."""
     if number == 0:
         return bitboard.neighbours(mine) - bitboard.neighbours(other)
     if number == 1:

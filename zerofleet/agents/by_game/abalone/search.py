@@ -1,18 +1,18 @@
-"""The search of the Abalone players: alpha-beta in its negamax form, fail-soft, on the words of the board. Compiled.
+"""Compiled search of the Abalone players: fail-soft alpha-beta in negamax form, on bitboards.
 
-Each of these can be left out; none but quiescence changes a value, only how much has to be looked at:
+Each component can be switched off; only quiescence changes values, the others the number of nodes:
 
-    static     three plies and more from the horizon, moves are tried in the order of their value at first sight
-    history    moves that have often cut before are tried earlier (Schaeffer 1983)
-    killers    the last two moves that cut at the same ply are tried first (Akl and Newborn 1977)
+    static     three or more plies from the horizon, moves are ordered by their static value
+    history    moves that often caused cutoffs are searched earlier (Schaeffer 1983)
+    killers    the last two cutoff moves of the same ply are searched first (Akl and Newborn 1977)
     table      transposition table, see `table`
-    quiet      quiescence: at the horizon captures are played out, or declined for the value at first sight (Beal 1990)
+    quiet      quiescence: at the horizon captures are played out, or declined for the static value (Beal 1990)
 
-Values are for the player to move. A game won by captures counts `WON` and one more for each ply left before the horizon, so
-that the sooner win is better; one that the ply cap or a lack of moves ends counts the lead in marbles alone, as in its
-scores. The cost of a ply (`ply_cost`) is left out.
+Values are for the player to move. A win by captures scores `WON` plus one for each ply left before the horizon, so that
+quicker wins score higher; a game ended by the ply cap or a lack of moves scores the lead in marbles alone, as in its scores.
+The cost of a ply (`ply_cost`) is ignored.
 
-What the search does not know: positions that recur may recur again, it plays on as if nothing had been before.
+Repetitions are ignored: the search does not use the history of the game.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ __all__ = [
 ]
 
 WON = 1 << 50
-"""Above all sums of features."""
+"""Value of a win, above all sums of features."""
 HIGHEST = 1 << 60
 CAPTURES = 2 * MARBLES
-"""Plies that captures alone can go on for behind the horizon: each takes a marble off."""
+"""Maximal number of plies of quiescence: each capture removes a marble."""
 NODES, EVALUATED, LIMIT, STOPPED, KEY_SALT, WITH_PLIES = range(6)
-"""Of `Room.counts`: positions searched; positions whose features were counted; searched ones at which to stop; whether it was
-stopped; what keys are mixed with; whether they tell the number of plies."""
-_TABLE_MOVE = 1 << 58  # order of moves: the move of the table, killers, then history or static value
+"""Entries of `Room.counts`: positions searched; positions evaluated; limit of searched positions; whether the search was
+stopped; salt of keys; whether keys include the number of plies."""
+_TABLE_MOVE = 1 << 58  # move ordering: table move, killers, then history or static value
 _KILLER = 1 << 56
-_STATIC_DEPTH = 3  # closer to the horizon the order costs more than it spares: a third of the time at 5 plies
+_STATIC_DEPTH = 3  # nearer to the horizon static ordering costs more than it saves: a third of the time at 5 plies
 _PLIES = np.uint64(0xFFFFFFFF)
 _OPEN = NOTHING
-"""No value yet: the position has to be searched."""
+"""No value yet: the position needs a search."""
 
 
 class Switches(NamedTuple):
-    """What the search does; numbers, as compiled code wants them."""
+    """Switches of the search, as numbers for compiled code."""
 
     static: int
     history: int
@@ -77,38 +77,38 @@ class Switches(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """What has cut before. D plies deep, A moves."""
+    """Statistics of cutoff moves. D plies, A actions."""
 
     killers: np.ndarray  # int64 [D, 2]
     history: np.ndarray  # int64 [2, A], by player
 
 
 class Room(NamedTuple):
-    """What a search reads and writes. R positions on the way, L moves, F features."""
+    """Buffers of a search. R positions on the path, L moves, F features."""
 
     switches: Switches
     weights: np.ndarray  # int64 [F]
     stack: np.ndarray  # uint64 [R, 3]; row 0 is the root
     listed: np.ndarray  # int16 [R, L]
-    merits: np.ndarray  # int64 [R, L]: larger ones are tried first; row 0: values of the root's moves
+    merits: np.ndarray  # int64 [R, L]: ranks of moves, the largest searched first; row 0: values of the root's moves
     orders: Orders
     table: Table
     counts: np.ndarray  # int64 [6]
-    interrupt: np.ndarray  # int64 [1], set from outside when the time is over
+    interrupt: np.ndarray  # int64 [1], set by a timer thread
 
 
 @lean
 def search_root(game: Abalone, room: Room, count: int, depth: int, alpha: int, beta: int) -> int:
-    """Search the first `count` moves in `listed[0]`, in that order, and return the value of the best.
+    """Search the first `count` moves in `listed[0]`, in that order, and return the best value.
 
-    It is exact if it lies between `alpha` and `beta`, and so are then the values of all moves that are as good, in
-    `merits[0]`; those of others are at most what stands there. Worthless if `counts[STOPPED]` is set.
+    It is exact if it is between `alpha` and `beta`; then the values of all tied moves in `merits[0]` are exact too, and those
+    of the others are upper bounds. The result is invalid if `counts[STOPPED]` is set.
     """
-    best, ply = -HIGHEST, int(np.int64(1))  # a literal would have the recursion compiled for 1 and for others, in a ring
+    best, ply = -HIGHEST, int(np.int64(1))  # a literal would make numba compile the recursion for two types, in a cycle
     for i in range(count):
         copy_state(room.stack[0], room.stack[ply])
         core.play(game, room.stack[ply], room.listed[0, i])
-        floor = max(alpha, best - 1)  # a move as good as the best must be seen to be so
+        floor = max(alpha, best - 1)  # ties with the best move need exact values
         value = _settled(game, room, ply, depth - 1, -beta, -floor)
         if value == _OPEN:
             value = _searched(game, room, ply, depth - 1, -beta, -floor)
@@ -172,7 +172,7 @@ def _settled(game: Abalone, room: Room, ply: int, depth: int, alpha: int, beta: 
 
 @lean
 def _final(game: Abalone, weights: np.ndarray, state: State, depth: int) -> int:
-    """Return the value of a finished game, `depth` plies before the horizon."""
+    """Return the value of a terminal position, `depth` plies before the horizon."""
     mover = np.int64(state[2] & np.uint64(1))
     mine, theirs = count_bits(state[mover]), count_bits(state[1 - mover])
     if mine <= MARBLES - game.captures:
@@ -186,7 +186,7 @@ def _final(game: Abalone, weights: np.ndarray, state: State, depth: int) -> int:
 
 @lean
 def _at_sight(room: Room, state: State) -> int:
-    """Return what the evaluation says of a position in which the game goes on."""
+    """Return the static value of a position that is not over."""
     room.counts[EVALUATED] += 1
     mover = np.int64(state[2] & np.uint64(1))
     return evaluate(room.weights, state[mover], state[1 - mover])
@@ -194,7 +194,7 @@ def _at_sight(room: Room, state: State) -> int:
 
 @lean
 def _quiet(game: Abalone, room: Room, ply: int, alpha: int, beta: int) -> int:
-    """Return the value of `stack[ply]` if from here on each player captures or stops; exact between `alpha` and `beta`."""
+    """Return the quiescence value of `stack[ply]`: each player captures or stops; exact between `alpha` and `beta`."""
     stack = room.stack
     best = _at_sight(room, stack[ply])
     mover = np.int64(stack[ply, 2] & np.uint64(1))
@@ -220,7 +220,7 @@ def _quiet(game: Abalone, room: Room, ply: int, alpha: int, beta: int) -> int:
 
 @lean
 def _key(game: Abalone, room: Room, state: State) -> np.uint64:
-    """Return what the table knows a position by."""
+    """Return the table key of a position."""
     key = core.repetition_key(game, state) ^ np.uint64(room.counts[KEY_SALT])
     if room.counts[WITH_PLIES]:
         key = mix64(key + (state[2] & _PLIES))
@@ -229,7 +229,7 @@ def _key(game: Abalone, room: Room, state: State) -> np.uint64:
 
 @lean
 def _rank(game: Abalone, room: Room, ply: int, depth: int, count: int, first: int) -> None:
-    """Write into `merits[ply]` in which order the moves are tried: the move `first`, killers, then by value or history."""
+    """Write the ranks of moves to `merits[ply]`: the move `first`, killers, then by static value or history."""
     orders, merits, switches = room.orders, room.merits, room.switches
     player = np.int64(room.stack[ply, 2] & np.uint64(1))
     sorts = switches.static and depth >= _STATIC_DEPTH
@@ -249,7 +249,7 @@ def _rank(game: Abalone, room: Room, ply: int, depth: int, count: int, first: in
 
 @lean
 def _sight_of(game: Abalone, room: Room, ply: int, action: int) -> int:
-    """Return the value at first sight of a move from `stack[ply]`; writes to `stack[ply + 1]`."""
+    """Return the static value of a move from `stack[ply]`; writes to `stack[ply + 1]`."""
     copy_state(room.stack[ply], room.stack[ply + 1])
     core.play(game, room.stack[ply + 1], action)
     if core.is_over(game, room.stack[ply + 1]):
@@ -259,7 +259,7 @@ def _sight_of(game: Abalone, room: Room, ply: int, action: int) -> int:
 
 @lean
 def _next(listed: np.ndarray, merits: np.ndarray, at: int, count: int) -> int:
-    """Bring the move of the largest merit among `listed[at:count]` (of equal ones the first) to `at` and return it."""
+    """Swap the first move of the largest merit in `listed[at:count]` to index `at` and return it."""
     best = at
     for i in range(at + 1, count):
         if merits[i] > merits[best]:
@@ -271,7 +271,7 @@ def _next(listed: np.ndarray, merits: np.ndarray, at: int, count: int) -> int:
 
 @lean
 def _note_cut(room: Room, ply: int, depth: int, action: int) -> None:
-    """Remember that a move of `stack[ply]` cut, `depth` plies before the horizon."""
+    """Record a cutoff by a move of `stack[ply]`, `depth` plies before the horizon."""
     killers = room.orders.killers
     if killers[ply, 0] != action:
         killers[ply, 1] = killers[ply, 0]
@@ -282,6 +282,6 @@ def _note_cut(room: Room, ply: int, depth: int, action: int) -> None:
 
 @lean
 def values_at_sight(game: Abalone, room: Room, count: int) -> None:
-    """Write into `merits[0]` what the first `count` moves in `listed[0]` look worth at first sight."""
+    """Write the static values of the first `count` moves in `listed[0]` to `merits[0]`."""
     for i in range(count):
         room.merits[0, i] = _sight_of(game, room, int(np.int64(0)), room.listed[0, i])

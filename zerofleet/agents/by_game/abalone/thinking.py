@@ -1,11 +1,11 @@
-"""A move of an Abalone player: searches deeper and deeper, in a narrow window first, until the budget is spent.
+"""Iterative deepening of the Abalone players, with aspiration windows, within a budget.
 
     searched = think(game, state, Budget(3, "plies"), SearchOptions())
     searched.actions[searched.values == searched.values.max()]
 
-To a depth in plies the values are those of plain minimax to that depth, whatever is switched on (but quiescence). With a
-budget of nodes or milliseconds the last depth that was completed counts; the first always is. The search is then also over
-when a win or a loss is proven, there is one move, or the game ends before the horizon.
+At a depth in plies the values are those of plain minimax to that depth with all switches (except quiescence). With a budget of
+nodes or milliseconds the last completed depth counts; the first is always completed. Such a search also stops when a win or a
+loss is proven, when there is a single move, or when the game ends before the horizon.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ _NO_LIMIT = 1 << 62
 
 
 class SearchOptions(AgentOptions):
-    """How to search. Only `evaluation` and `quiescence` change values, the others what they cost."""
+    """Options of the search. Only `evaluation` and `quiescence` change values, the others affect speed."""
 
     evaluation: EvaluationName = "simple"
-    """What positions at the horizon are worth, see `zerofleet.agents.by_game.abalone.evaluation`."""
+    """Evaluation at the horizon, see `zerofleet.agents.by_game.abalone.evaluation`."""
     deepening: bool = True
-    """Whether 1, 2, .. plies are searched before; a budget of nodes or milliseconds needs it."""
+    """Iterative deepening; required by a budget of nodes or milliseconds."""
     table: bool = True
-    """Whether there is a transposition table."""
+    """Transposition table."""
     killers: bool = True
-    """Whether moves that cut at the same ply are tried first."""
+    """Killer moves: cutoff moves of the same ply are searched first."""
     history: bool = True
-    """Whether moves that often cut are tried early."""
+    """History heuristic: frequent cutoff moves are searched early."""
     static: bool = True
-    """Whether moves are tried in the order of their value at first sight, at the root and well before the horizon."""
+    """Move ordering by static value, at the root and well before the horizon."""
     aspiration: bool = True
-    """Whether a narrow window around the last value is tried first; needs `deepening`."""
+    """Aspiration window around the previous value; needs `deepening`."""
     quiescence: bool = False
-    """Whether captures are played out at the horizon."""
+    """Quiescence: captures are played out at the horizon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search found. n moves."""
+    """Result of a search. n moves."""
 
-    actions: np.ndarray  # int16 [n], the better ones at first sight first, of equal ones the lower number
+    actions: np.ndarray  # int16 [n], by descending static value, then ascending
     values: np.ndarray
-    """Int64 [n], for the player to move, times the scale of the evaluation; exact for the best, else at most so much."""
+    """Int64 [n], for the player to move, times the scale of the evaluation; exact for the best, else upper bounds."""
     depth: int
-    """The last depth that was completed."""
+    """Last completed depth."""
     nodes: int
-    """Positions searched, the root among them, at all depths."""
+    """Number of positions searched, including the root, at all depths."""
     evaluated: int
-    """Positions whose features were counted, those looked at to order moves among them."""
+    """Number of positions evaluated, including those for move ordering."""
 
     def best(self) -> np.ndarray:
         """Return the actions of the highest value, int16 [m], in the same order."""
@@ -75,7 +75,7 @@ class Searched:
 
 
 def think(game: Abalone, state: State, budget: Budget, options: SearchOptions) -> Searched:
-    """Search a position in which the game goes on, within a budget of plies, nodes or milliseconds."""
+    """Search a position that is not over, within a budget of plies, nodes or milliseconds."""
     search_here = _Search(game, state, options, budget.amount if budget.unit == "plies" else _MAX_DEPTH)
     if budget.unit == "plies":
         return search_here.to(budget.amount)
@@ -87,7 +87,7 @@ def think(game: Abalone, state: State, budget: Budget, options: SearchOptions) -
 
 @contextmanager
 def _alarm(delay_s: float, flag: np.ndarray) -> Iterator[None]:
-    """Set `flag` (int64 [1]) to 1 after a while, unless the block has ended by then."""
+    """Set `flag` (int64 [1]) to 1 after `delay_s` unless the block ends earlier."""
     timer = threading.Timer(delay_s, flag.__setitem__, (0, 1))
     timer.daemon = True
     timer.start()
@@ -99,7 +99,7 @@ def _alarm(delay_s: float, flag: np.ndarray) -> Iterator[None]:
 
 
 class _Search:
-    """The search of one position to one depth after another."""
+    """Search of one position to successive depths."""
 
     def __init__(self, game: Abalone, state: State, options: SearchOptions, deepest: int) -> None:
         self._game = game
@@ -110,19 +110,19 @@ class _Search:
         self.interrupt = self._room.interrupt
         count = core.legal_actions(game, self._room.stack[0], self._room.listed[0])
         values_at_sight(game, self._room, count)
-        order = np.argsort(-self._room.merits[0, :count], kind="stable")  # listed ascending, so equal ones stay so
+        order = np.argsort(-self._room.merits[0, :count], kind="stable")  # stable: ties stay ascending
         self._actions = self._room.listed[0, order]
         self._values = np.zeros(count, dtype=np.int64)
 
     def to(self, depth: int) -> Searched:
-        """Search to a depth, however long it takes."""
+        """Search to a depth without a limit."""
         first = 1 if self._options.deepening else depth
         for at in range(first, depth + 1):
             self._complete(at)
         return self._found(depth)
 
     def within(self, nodes: int) -> Searched:
-        """Search deeper and deeper until so many positions have been searched or `interrupt` is set."""
+        """Deepen iteratively until `nodes` positions are searched or `interrupt` is set."""
         self._complete(1)
         depth = 1
         self._room.counts[search.LIMIT] = nodes
@@ -136,7 +136,7 @@ class _Search:
         return len(self._actions) == 1 or abs(int(self._values.max())) >= search.WON
 
     def _complete(self, depth: int) -> bool:
-        """Search to one depth and keep its values; False if it was stopped."""
+        """Search to one depth and store its values; return False if stopped."""
         room, count = self._room, len(self._actions)
         reach = self._plies + depth + (search.CAPTURES if self._options.quiescence else 0)
         room.counts[search.WITH_PLIES] = reach >= self._game.ply_cap
@@ -154,13 +154,13 @@ class _Search:
         return True
 
     def _order(self, depth: int) -> np.ndarray:
-        """Return in which order the root's moves are tried: the best of the last depth first, if there was one."""
+        """Return the order of the root's moves: by the values of the previous depth, if any."""
         if depth > 1 and self._options.deepening:
             return np.argsort(-self._values, kind="stable")
         return np.arange(len(self._actions)) if self._options.static else np.argsort(self._actions)
 
     def _window(self, depth: int) -> tuple[int, int]:
-        """Return the values between which the best is sought first."""
+        """Return the first search window of the root."""
         if depth == 1 or not (self._options.aspiration and self._options.deepening):
             return _FULL
         last, margin = int(self._values.max()), self._evaluation.marble // _MARGINS
@@ -173,11 +173,11 @@ class _Search:
 
 _FULL = (-search.HIGHEST, search.HIGHEST)
 _MARGINS = 4
-"""The window reaches a quarter of a marble above and below the last value."""
+"""Half width of the aspiration window as a fraction of a marble: a quarter."""
 
 
 def _room(game: Abalone, state: State, options: SearchOptions, depth: int) -> Room:
-    """Return room for a search `depth` plies deep from a copy of `state`."""
+    """Allocate buffers for a search `depth` plies deep from a copy of `state`."""
     spec = game.spec()
     rows = depth + 2 + search.CAPTURES
     stack = np.empty((rows, spec.state_size), dtype=spec.state_dtype)

@@ -1,17 +1,16 @@
-"""Heuristic search on the rhombus of Chinese Checkers: values of cells, NegaScout, and moves found in several ways.
+"""Heuristic search on the rhombus of Chinese Checkers: cell values, NegaScout and four move generators.
 
-agent         the player: options, budgets, ties
+agent         agent: options, budgets, tie breaks
 root          iterations over the moves of a position
 search        minimax, alpha-beta and NegaScout below the root
-evaluation    values of the cells and weights of the features, read from data
+evaluation    cell values and feature weights, read from data files
 features      the five features
-listing       moves in the order in which they are tried
-generation    where hops lead, found in four ways
-channels      what of that is kept from position to position
+listing       packed and ordered move lists
+generation    hop generation, four generators
+cells         board tables for the generators
+channels      incremental hop generation
 table         transposition table
-work          the room all this writes to
-plain         the same in plain Python, for comparison
-trials        the generators side by side in random games
+work          buffers of the search
 """
 
 from __future__ import annotations

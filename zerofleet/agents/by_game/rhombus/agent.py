@@ -1,7 +1,7 @@
 """The heuristic search agent of Chinese Checkers on the rhombus: `rhombus_search:4`, `rhombus_search:200ms,ties=fixed`.
 
-It looks so many plies ahead and chooses among the best moves, by default with equal chances. What it finds does not depend
-on earlier moves or on the thread it is asked in; with a time limit it depends on the machine.
+It searches a number of plies and chooses among the best moves, by default uniformly. The result does not depend on earlier
+moves or on the calling thread; with a time limit it depends on the machine.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["MOST_PLIES", "RhombusSearchAgent", "SearchOptions", "from_spelling", "searcher_room"]
 
 MOST_PLIES = 8
-"""Beyond what a fixed depth reaches in reasonable time."""
+"""Limit of a fixed depth, beyond what is practical."""
 
-_DEEPEST = 24  # plies that a budget of nodes or time may reach
+_DEEPEST = 24  # plies, limit within a budget of nodes or time
 _NO_LIMIT = 2**62
 
 Switch: TypeAlias = Literal["on", "off"]
 
 
 class SearchOptions(AgentOptions):
-    """How it searches. Options from `algorithm` to `exponent` cost or save time; with keying=exact they change no value."""
+    """Options of `rhombus_search`. Those from `algorithm` to `exponent` affect speed; values only without keying=exact."""
 
     ties: Literal["random", "fixed"] = "random"
-    """Among equally good moves: any with equal chances, or always the one found first."""
+    """Tie break: uniformly random, or always the move found first."""
     evaluation: Literal["cells", "linear"] = "cells"
     algorithm: Literal["minimax", "alpha_beta", "negascout"] = "negascout"
     generation: Literal["flood", "fresh", "upward", "channels"] = "flood"
-    """How moves are found."""
+    """Move generator."""
     order: Literal["listed", "gain"] = "gain"
-    """Which moves go first where nothing better is known."""
+    """Default move ordering, after refutation moves and history."""
     table: Switch = "on"
-    """Transposition table; off where the rules know repetitions, as equal positions then differ in their past."""
+    """Transposition table; always off under repetition rules, where the value of a position depends on its history."""
     bits: int = Field(default=18, ge=0, le=24)
-    """The table has 2 ** bits entries."""
+    """Binary logarithm of the number of table entries."""
     keying: Literal["deeper", "exact"] = "deeper"
-    """Which entries count: those searched at least as deep, or those searched exactly as deep."""
+    """Usable entries: those searched at least as deep, or exactly as deep."""
     history: Switch = "on"
     presearch: int = Field(default=2, ge=0, le=6)
-    """Plies of a search before that warms history and table; 0 for none."""
+    """Plies of a shallow search that fills history and table first; 0: none."""
     exponent: Literal["depth", "next"] = "depth"
-    """A cut with d plies left adds 2 ** d to the history of the move, or 2 ** (d + 1)."""
+    """A cutoff with d plies left adds 2 ** d to the history of the move, or 2 ** (d + 1)."""
     reductions: Switch = "off"
     """Fail-high reductions; they may change the value."""
     margin: int = Field(default=40, ge=0, le=100_000)
     """Points above the bound from which a position is reduced."""
     moves: Literal["full", "net", "mono"] = "full"
-    """All moves; none that ends behind its start; none with a hop backwards."""
+    """All moves; no moves that end behind their start; no moves with a backward hop."""
     top: int = Field(default=0, ge=0, le=192)
-    """Selective: only so many moves of each position, those that gain most; 0 for all."""
+    """Forward pruning: number of moves searched per position, those of the largest gain; 0: all."""
 
     def values(self, name: str) -> int:
-        """Return the number of an option's value among those it may have."""
+        """Return the index of an option's value among its allowed values."""
         return _ALLOWED[name].index(getattr(self, name))
 
 
@@ -86,7 +86,7 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
 
 
 def searcher_room(game: ChineseCheckersRhombus, options: SearchOptions, plies: int) -> Work:
-    """Return room for searches `plies` deep with these options."""
+    """Allocate buffers for searches `plies` deep with these options."""
     table = options.table == "on" and game.repetitions == 0
     work = make_work(game, plies, options.bits if table else 0, cell_values().worth, linear_weights().values)
     settings = work.settings[0]
@@ -108,19 +108,19 @@ def searcher_room(game: ChineseCheckersRhombus, options: SearchOptions, plies: i
 
 
 class RhombusSearchAgent:
-    """Searches a number of plies, or deeper and deeper within a number of nodes or milliseconds."""
+    """Searches to a fixed depth, or deepens iteratively within a budget of nodes or milliseconds."""
 
     def __init__(self, game: Game, budget: Budget, options: SearchOptions | None = None) -> None:
-        """Take the rules, the budget and how to search; raises `InvalidRequest` for another game or with long hops."""
+        """Create the agent; raises `InvalidRequest` for another game or one with long hops."""
         self.options = SearchOptions() if options is None else options
         self.budget = budget
         self.name = canonical_name("rhombus_search", str(budget), self.options)
         if not isinstance(game, ChineseCheckersRhombus) or game.long_hops:
             raise InvalidRequest(
-                f"{self.name} plays chinese_checkers_rhombus without long_hops only; `greedy` plays the others"
+                f"{self.name} plays chinese_checkers_rhombus without long_hops only; `greedy` plays every variant"
             )
         if budget.unit == "plies" and budget.amount > MOST_PLIES:
-            raise InvalidRequest(f"{self.name} is out of range; it searches 1 to {MOST_PLIES} plies, or write 1000ms")
+            raise InvalidRequest(f"{self.name} is out of range; want 1 to {MOST_PLIES} plies, or a budget such as 1000ms")
         self._rooms = threading.local()
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
@@ -130,7 +130,7 @@ class RhombusSearchAgent:
         return Choice(int(rng.choice(found.actions)), found.nodes, value)
 
     def search(self, game: ChineseCheckersRhombus, state: State) -> Found:
-        """Return the best moves of a position in which the game goes on."""
+        """Return the best moves of a position that is not over."""
         work = self._room(game)
         amount, unit = self.budget.amount, self.budget.unit
         work.control[0].limit = amount if unit == "nodes" else _NO_LIMIT
@@ -138,13 +138,13 @@ class RhombusSearchAgent:
         return run(game, state, work, depths, time_s=amount / 1000 if unit == "ms" else None)
 
     def _depths(self) -> list[int]:
-        """Return the plies of the search before, if there is one, and of the search."""
+        """Return the depths of the preliminary search, if any, and of the main search."""
         options, plies = self.options, self.budget.amount
         warms = options.history == "on" and 0 < options.presearch < plies
         return [options.presearch, plies] if warms else [plies]
 
     def _room(self, game: ChineseCheckersRhombus) -> Work:
-        """Return this thread's room for a game with these parameters."""
+        """Return this thread's buffers for a game with these parameters."""
         rooms: dict[ChineseCheckersRhombus, Work] = self._rooms.__dict__.setdefault("by_game", {})
         if game not in rooms:
             plies = self.budget.amount if self.budget.unit == "plies" else _DEEPEST

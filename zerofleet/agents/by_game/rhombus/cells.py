@@ -1,8 +1,8 @@
-"""Tables of the board for generators that walk from cell to cell: where hops lead, over what, and which cells lie ahead.
+"""Board tables for cell-by-cell generators: targets and middles of hops, levels, and cells ahead.
 
-Cells are numbered 9 * row + column as player 0 sees them, and stand in two words, even and odd numbers
+Cells are numbered 9 * row + column from player 0's view and stored in two words, even and odd numbers
 (`games.chinese_checkers.rhombus.board`). Directions 0 and 1 climb for player 0, 2 and 3 stay on the level, 4 and 5 descend;
-direction 5 - d leads back from direction d.
+direction 5 - d is the opposite of direction d.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DIRECTIONS = ((1, 0), (0, 1), (1, -1), (-1, 1), (0, -1), (-1, 0))
 
 
 def _neighbour(cell: int, direction: tuple[int, int], distance: int) -> int:
-    """Return the cell so far away in a direction, or -1 if it is not on the board."""
+    """Return the cell at a distance in a direction, or -1 off the board."""
     row, column = cell // SIDE + distance * direction[0], cell % SIDE + distance * direction[1]
     return SIDE * row + column if 0 <= row < SIDE and 0 <= column < SIDE else -1
 
@@ -27,13 +27,13 @@ def _hops(cell: int) -> list[int]:
 
 
 HOP_TO = np.array([_hops(cell) for cell in range(CELLS)], dtype=np.int64)
-"""int64 [81, 6]: where a hop in each direction ends, -1 off the board."""
+"""int64 [81, 6]: target of a hop in each direction, -1 off the board."""
 HOP_OVER = np.array([[_neighbour(cell, direction, 1) for direction in DIRECTIONS] for cell in range(CELLS)], dtype=np.int64)
-"""int64 [81, 6]: the cell in the middle."""
+"""int64 [81, 6]: middle cell of a hop in each direction."""
 LEVELS = np.array([level(cell) for cell in range(CELLS)], dtype=np.int64)
-"""int64 [81]: how far a cell is from the corner of player 0."""
+"""int64 [81]: distance of each cell from the corner of player 0."""
 BY_LEVEL = np.array([words_of(np.flatnonzero(there == LEVELS).tolist()) for there in range(2 * SIDE - 1)], dtype=np.uint64)
-"""uint64 [17, 2]: by level and word, the cells on it."""
+"""uint64 [17, 2]: by level and word, cells on that level."""
 AHEAD = np.array(
     [
         [words_of(there for there in range(CELLS) if sign * (level(there) - level(cell)) >= 0) for cell in range(CELLS)]
@@ -41,8 +41,8 @@ AHEAD = np.array(
     ],
     dtype=np.uint64,
 )
-"""uint64 [2, 81, 2]: by player, cell and word, the cells that are not behind."""
+"""uint64 [2, 81, 2]: by player, cell and word, cells that are not behind it."""
 WATCHED = np.array(
     [words_of([*touching(cell), *(there for there in _hops(cell) if there >= 0)]) for cell in range(CELLS)], dtype=np.uint64
 )
-"""uint64 [81, 2]: by word, the cells from which a hop leads onto a cell or over it."""
+"""uint64 [81, 2]: by cell and word, cells from which a hop leads onto or over that cell."""

@@ -1,15 +1,15 @@
-"""Channels: the cells a piece can reach by hops, kept from position to position.
+"""Channels: the cells a piece can reach by hops, updated incrementally from position to position.
 
-A channel depends on what a flood from the piece looks at: for the piece's cell and each cell reached, the cells around it,
-over which hops lead, and those behind them, where hops end. So a move from one cell to another leaves a channel as it is
-unless the channel has a cell from which a hop leads onto or over one of the two (`cells.WATCHED`). Two cases need no look:
+A channel depends on the cells read by its flood: for the piece's cell and each cell reached, the adjacent cells, over which
+hops lead, and those behind them, where hops end. A move between two cells therefore invalidates a channel only if the channel
+contains a cell from which a hop leads onto or over one of the two (`cells.WATCHED`). Two cases need no test:
 
-- The other side moves entirely behind the rearmost piece, and hops never lead backwards (MONO): every channel stays. With
-  hops backwards this does not hold, nor if the move touches the level of the rearmost piece.
-- The piece itself has hopped, and hops lead both ways (NET, FULL): its channel is what it was, with the cell it left and
-  without the one it has come to. Hops of its zone have their middles in other zones, where nothing changed.
+- The opponent moves entirely behind the rearmost piece, and hops never lead backwards (MONO): every channel stays valid. This
+  fails with backward hops, or if the move touches the level of the rearmost piece.
+- The piece itself has hopped, and hops lead both ways (NET, FULL): its channel gains the cell it left and loses the cell it
+  reached. Hops of its zone have their middles in other zones, where nothing changed.
 
-A step changes the zone of a piece, so its channel is lost, as is that of a piece that hopped with MONO.
+A step changes the zone of a piece, so its channel is invalidated, as is that of a piece that hopped with MONO.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ONE = np.uint64(1)
 
 @lean
 def inherit_channels(parent: Any, child: Any, side: int, slot: int, moves: int) -> None:
-    """Give a child what its parent's frame knows and the move between them left alone.
+    """Copy the channels of the parent frame that the move to the child left valid.
 
     Args:
-        parent: A frame.
-        child: The next one; its cells are those after the move.
-        side: Who moved.
-        slot: The piece that moved.
+        parent: Frame before the move.
+        child: Frame after the move, with its cells set.
+        side: Player who moved.
+        slot: Piece that moved.
         moves: FULL, NET or MONO.
     """
     start, target = parent.cells[side, slot], child.cells[side, slot]
@@ -60,7 +60,7 @@ def inherit_channels(parent: Any, child: Any, side: int, slot: int, moves: int) 
 
 @lean
 def _is_behind(cells: np.ndarray, side: int, start: int, target: int) -> bool:
-    """Return whether two cells lie behind all pieces of a side."""
+    """Return whether both cells are behind all pieces of a side."""
     sign = 1 - 2 * side
     nearest = max(LEVELS[start] * sign, LEVELS[target] * sign)
     rearmost = LEVELS[cells[side, 0]] * sign
@@ -71,5 +71,5 @@ def _is_behind(cells: np.ndarray, side: int, start: int, target: int) -> bool:
 
 @lean
 def _is_hop(start: int, target: int) -> bool:
-    """Return whether a move keeps to its zone."""
+    """Return whether a move stays in its zone."""
     return (start // 9 - target // 9) % 2 == 0 and (start - target) % 2 == 0

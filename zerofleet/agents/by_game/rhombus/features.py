@@ -1,12 +1,12 @@
-"""The five features of a side, and the linear evaluation made of them.
+"""Five features of a side, and the linear evaluation over them.
 
     distance   levels between the pieces and the far corner
-    advance    the most levels that a single move climbs
-    sideways   mean squared distance of the pieces from the nearer of the two lines beside the middle (row - column = -1, 1)
+    advance    maximal number of levels climbed by a single move
+    sideways   mean squared distance of the pieces from the nearer of the two lines next to the middle (row - column = -1, 1)
     spread     variance of the pieces' levels
-    reach      cells that hops lead to
+    reach      number of cells reachable by hops
 
-All are counted in hundredths, so that the evaluation is a whole number.
+All are in hundredths, so that the evaluation is an integer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOWHERE = -_TOP_LEVEL
 
 @lean
 def linear_score(work: Work, ply: int) -> int:
-    """Return what the position of a frame is worth to player 0."""
+    """Return the score of a frame's position for player 0."""
     cells, state, weights = work.frames[ply].cells, work.stack[ply], work.weights
     score = wide(0)
     for player in range(2):
@@ -44,7 +44,7 @@ def count_features(cells: np.ndarray, state: np.ndarray, side: int) -> tuple[int
     """Return the features of a player in hundredths.
 
     Args:
-        cells: int64 [2, 10], where the pieces stand.
+        cells: int64 [2, 10], cells of the pieces.
         state: The position.
         side: The player.
     """
@@ -58,13 +58,13 @@ def count_features(cells: np.ndarray, state: np.ndarray, side: int) -> tuple[int
         sideways += aside * aside
     advance, reached = _mobility(cells, state, side)
     distance = total if side == 1 else PIECES * _TOP_LEVEL - total
-    spread = PIECES * squares - total * total  # hundred times the variance of ten
+    spread = PIECES * squares - total * total  # 100 times the variance of ten levels
     return _HUNDRED * distance, _HUNDRED * advance, PIECES * sideways, spread, _HUNDRED * reached
 
 
 @lean
 def _mobility(cells: np.ndarray, state: np.ndarray, side: int) -> tuple[int, int]:
-    """Return the most levels that a move climbs, and how many cells hops lead to."""
+    """Return the maximal number of levels climbed by a move, and the number of cells reachable by hops."""
     taken = (state[1] | state[3], state[2] | state[4])
     even, odd = even_hops(taken), odd_hops(taken)
     ways = (wide(1), wide(1))
@@ -86,7 +86,7 @@ def _mobility(cells: np.ndarray, state: np.ndarray, side: int) -> tuple[int, int
 
 @lean
 def _climb(targets: tuple[np.uint64, np.uint64], cell: int, side: int) -> int:
-    """Return the most levels that a piece climbs to one of these cells."""
+    """Return the maximal number of levels that a piece climbs to one of these cells."""
     for i in range(_TOP_LEVEL + 1):
         level = _TOP_LEVEL - i if side == 0 else i
         if (targets[0] & BY_LEVEL[level, 0]) | (targets[1] & BY_LEVEL[level, 1]):

@@ -1,13 +1,13 @@
-"""Which cells a side's pieces reach by hops, found in four ways that agree.
+"""Hop generation for the pieces of a side: four generators with the same result.
 
-    flood      a piece's cells all at once, by shifts of words, as the rules themselves do it
-    fresh      each piece alone, from cell to cell, depth first: the generator to compare with
-    upward     each zone once: hops of all its pieces as links, from the rearmost piece on; pieces then follow the links
-    channels   flooded, but kept from position to position where a move left them alone (`channels`)
+    flood      bit-parallel flood fill from each piece, like the rules
+    fresh      depth-first search from each piece, cell by cell: the reference generator
+    upward     each zone once: hops of all its pieces as links, from the rearmost piece; pieces then follow the links
+    channels   flood fill, with results reused in later positions where a move left them valid (`channels`)
 
-What a hop may do depends on the moves that are searched: with MONO no hop leads backwards; with NET and FULL all do, and
-`listing` leaves out what ends behind its start. A piece stays on the board while it moves: it stands in its own zone and is
-in the middle of hops in the three others only.
+The allowed hops depend on the move set: MONO has no backward hops; NET and FULL have all, and with NET `listing` omits moves
+that end behind their start. A piece stays on the board while it moves: it is in its own zone, and can only be the middle of
+hops in the three others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALL = (1 << 10) - 1  # one bit a piece
 
 @lean
 def fill(work: Work, ply: int, side: int) -> None:
-    """Make `frames[ply].jumps` of a side complete, in the way and with the hops that the settings say."""
+    """Complete `frames[ply].jumps` of a side with the configured generator and move set."""
     settings, frame, state = work.settings[0], work.frames[ply], work.stack[ply]
     if frame.known[side] == _ALL:
         return
@@ -46,7 +46,7 @@ def fill(work: Work, ply: int, side: int) -> None:
 
 @lean
 def _fill_by_floods(work: Work, ply: int, side: int, taken: tuple[np.uint64, np.uint64]) -> None:
-    """Flood for each piece whose cells are not known."""
+    """Flood from each piece whose channel is not valid."""
     frame, moves = work.frames[ply], work.settings[0].moves
     even, odd = even_hops(taken), odd_hops(taken)
     ways = (climbs(moves, side), descends(moves, side))
@@ -63,7 +63,7 @@ def reach(
     odd: tuple[np.uint64, np.uint64, np.uint64],
     ways: tuple[int, int],
 ) -> np.uint64:
-    """Return what a piece on a cell reaches by hops; `even` and `odd` as `even_hops` and `odd_hops` return them."""
+    """Return the cells that a piece reaches by hops; `even` and `odd` are from `even_hops` and `odd_hops`."""
     piece = _ONE << np.uint64(cell >> 1)
     if cell & 1:
         return flood(piece, BOARD[1] & ~taken[1], odd, ways)
@@ -72,25 +72,24 @@ def reach(
 
 @lean
 def even_hops(taken: tuple[np.uint64, np.uint64]) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Return the cells of word 0 from which hops have a taken cell in the middle, along the three axes."""
+    """Return the cells of word 0 from which hops have an occupied middle, along the three axes."""
     return HOPS[0, 0] & (taken[1] >> _FOUR), HOPS[1, 0] & taken[1], HOPS[2, 0] & (taken[0] >> _FOUR)
 
 
 @lean
 def odd_hops(taken: tuple[np.uint64, np.uint64]) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """As `even_hops`, for word 1."""
+    """Return the same as `even_hops`, for word 1."""
     return HOPS[0, 1] & (taken[0] >> _FIVE), HOPS[1, 1] & (taken[0] >> _ONE), HOPS[2, 1] & (taken[1] >> _FOUR)
 
 
 @lean
 def flood(piece: np.uint64, free: np.uint64, hops: tuple[np.uint64, np.uint64, np.uint64], ways: tuple[int, int]) -> np.uint64:
-    """Return the free cells that hops lead to from a piece (one bit), all of the same word.
+    """Return the free cells reachable by hops from a piece (one bit), all in the same word.
 
     Args:
-        piece: Where it stands.
-        free: Cells of the word that are not taken.
-        hops: Cells of the word from which hops have a taken cell in the middle: to the next row but one, to the next column
-            but one, and along the level.
+        piece: Cell of the piece.
+        free: Free cells of the word.
+        hops: Cells of the word from which hops have an occupied middle: two rows on, two columns on, and along the level.
         ways: Whether hops may climb, and whether they may descend.
     """
     row, column, slant = hops
@@ -109,7 +108,7 @@ def flood(piece: np.uint64, free: np.uint64, hops: tuple[np.uint64, np.uint64, n
 
 @lean
 def _fill_by_walks(work: Work, ply: int, side: int, taken: tuple[np.uint64, np.uint64]) -> None:
-    """Walk from each piece on its own, depth first."""
+    """Search depth first from each piece separately."""
     frame, waiting = work.frames[ply], work.waiting
     first, last = _directions(work.settings[0].moves, side)
     for slot in range(frame.cells.shape[1]):
@@ -131,7 +130,7 @@ def _fill_by_walks(work: Work, ply: int, side: int, taken: tuple[np.uint64, np.u
 
 @lean
 def _fill_by_links(work: Work, ply: int, side: int, taken: tuple[np.uint64, np.uint64]) -> None:
-    """Link the cells that hops lead between, each zone once, then follow the links from every piece."""
+    """Link cells connected by hops, each zone once, then follow the links from every piece."""
     frame, state = work.frames[ply], work.stack[ply]
     own = (state[1 + 2 * side], state[2 + 2 * side])
     even_seen, odd_seen = np.uint64(0), np.uint64(0)
@@ -152,14 +151,14 @@ def _fill_by_links(work: Work, ply: int, side: int, taken: tuple[np.uint64, np.u
 
 @lean
 def _link(work: Work, start: int, side: int, seen: np.uint64, words: tuple[np.uint64, np.uint64, np.uint64]) -> np.uint64:
-    """Link everything that hops from `start` lead to, other pieces of the side on the way included; return what was seen.
+    """Link all cells reachable by hops from `start`, across other pieces of the side too; return the visited cells.
 
     Args:
-        work: `links` gets, for each cell seen, the free cells one hop away.
-        start: A piece.
-        side: Whose it is.
-        seen: Cells of its word whose links are there already.
-        words: The side's pieces in the word of `start`, and all taken cells, by word.
+        work: Buffers; `links` gets, for each visited cell, the free cells one hop away.
+        start: Cell of a piece.
+        side: Its player.
+        seen: Cells of its word that are already linked.
+        words: The side's pieces in the word of `start`, and all occupied cells, by word.
     """
     own, taken = words[0], (words[1], words[2])
     first, last = _directions(work.settings[0].moves, side)
@@ -188,7 +187,7 @@ def _link(work: Work, start: int, side: int, seen: np.uint64, words: tuple[np.ui
 
 @lean
 def _follow(links: np.ndarray, start: int) -> np.uint64:
-    """Return the cells that links lead to from a cell."""
+    """Return the cells reachable by links from a cell."""
     reached = links[start]
     fresh = reached
     while fresh:
@@ -202,7 +201,7 @@ def _follow(links: np.ndarray, start: int) -> np.uint64:
 
 @lean
 def _directions(moves: int, side: int) -> tuple[int, int]:
-    """Return the range of directions in which hops may lead."""
+    """Return the range of allowed hop directions."""
     if moves != MONO:
         return 0, 6
     return (0, 4) if side == 0 else (2, 6)
@@ -210,6 +209,6 @@ def _directions(moves: int, side: int) -> tuple[int, int]:
 
 @lean
 def _is_taken(taken: tuple[np.uint64, np.uint64], cell: int) -> bool:
-    """Return whether a piece stands on a cell."""
+    """Return whether a cell is occupied."""
     word = taken[1] if cell & 1 else taken[0]
     return (word >> np.uint64(cell >> 1)) & _ONE != 0  # type: ignore[no-any-return]

@@ -1,10 +1,10 @@
-"""Lists of moves, packed so that the largest is the one to try first.
+"""Move lists, packed so that the largest entry is searched first.
 
-    bits 17 ..     how promising: refutation move, history, gain; see `rank`
-    bits 4 .. 16   8191 - action, so that the lower action goes first among equals, whoever generated them
-    bits 0 .. 3    the piece
+    bits 17 ..     rank: refutation move, history, gain; see `rank`
+    bits 4 .. 16   8191 - action, so that ties go to the lower action with every generator
+    bits 0 .. 3    piece
 
-Actions are the game's: 81 * from + to as the mover sees the board.
+Actions are those of the game: 81 * from + to, from the mover's view.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _REFUTES = 1 << 43
 
 @lean
 def action_of(packed: int) -> int:
-    """Return the game's action of a packed move."""
+    """Return the action of a packed move."""
     return _ACTION_BITS - ((packed >> _ACTION) & _ACTION_BITS)
 
 
 @lean
 def gain_of(packed: int) -> int:
-    """Return what a move as listed gains by the values of the cells."""
+    """Return the gain in cell values of a listed move."""
     return (packed >> _RANK) - _LEAST_GAIN
 
 
 @lean
 def slot_of(packed: int) -> int:
-    """Return the piece that a packed move moves."""
+    """Return the piece of a packed move."""
     return packed & 15
 
 
 @lean
 def list_moves(work: Work, ply: int, side: int) -> int:
-    """Write the moves to be searched to `moves[ply]`, each with its gain as rank, and return how many.
+    """Write the moves to `moves[ply]`, with their gains as ranks, and return their number.
 
-    Where every move would go backwards and the settings leave such out, all moves are listed.
+    If the settings exclude backward moves and there are no others, all moves are listed.
     """
     fill(work, ply, side)
     frame, moves = work.frames[ply], work.settings[0].moves
@@ -74,7 +74,7 @@ def list_moves(work: Work, ply: int, side: int) -> int:
 
 @lean
 def target_words(work: Work, ply: int, side: int, slot: int) -> tuple[np.uint64, np.uint64]:
-    """Return where a piece may go, by word, once `fill` has found where its hops lead."""
+    """Return the targets of a piece, by word; requires `fill`."""
     frame, state = work.frames[ply], work.stack[ply]
     cell = frame.cells[side, slot]
     even, odd = _with_steps(cell, frame.jumps[side, slot], (state[1] | state[3], state[2] | state[4]))
@@ -86,7 +86,7 @@ def target_words(work: Work, ply: int, side: int, slot: int) -> tuple[np.uint64,
 
 @lean
 def _with_steps(cell: int, reached: np.uint64, taken: tuple[np.uint64, np.uint64]) -> tuple[np.uint64, np.uint64]:
-    """Return the cells a piece reaches by hops and by steps, by word."""
+    """Return the cells that a piece reaches by hops and by steps, by word."""
     even, odd = STEPS[cell, 0] & BOARD[0] & ~taken[0], STEPS[cell, 1] & BOARD[1] & ~taken[1]
     return (even, odd | reached) if cell & 1 else (even | reached, odd)
 
@@ -113,10 +113,10 @@ def _append(work: Work, ply: int, piece: tuple[int, int], targets: tuple[np.uint
 
 @lean
 def rank(work: Work, ply: int, side: int, count: int, refutation: int) -> int:
-    """Rank the moves listed and return how many of them are searched.
+    """Rank the listed moves and return the number to search.
 
-    First comes the refutation move, then what history speaks for, then what gains most. With `top` only so many moves that
-    gain most are kept.
+    The refutation move comes first, then moves by history, then by gain. With `top` only that many moves of the largest gain
+    are kept.
     """
     settings, moves = work.settings[0], work.moves[ply]
     if settings.top and count > settings.top:
@@ -136,7 +136,7 @@ def rank(work: Work, ply: int, side: int, count: int, refutation: int) -> int:
 
 @lean
 def best_first(moves: Any, first: int, count: int) -> None:
-    """Bring the largest of the entries `first` .. `count` - 1 to the place `first`."""
+    """Swap the largest of the entries `first` .. `count` - 1 to index `first`."""
     best = first
     for i in range(first + 1, count):
         if moves[i] > moves[best]:

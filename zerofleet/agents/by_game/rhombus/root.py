@@ -1,4 +1,4 @@
-"""The root of a search: one iteration over its moves, compiled, and the order of iterations."""
+"""Root of a search: one compiled iteration over its moves, and the sequence of iterations."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ _PLIES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found."""
+    """Result of a search."""
 
-    actions: np.ndarray  # int64 [n]: the best moves, ascending; only the first that was found unless all ties were asked for
+    actions: np.ndarray  # int64 [n]: the best moves, ascending; only the first one found unless `all_ties` is set
     score: int
-    """For the player to move."""
+    """Score for the player to move."""
     depth: int
-    """Plies searched."""
+    """Searched depth in plies."""
     nodes: int
-    """Positions looked at, those of shallower searches included."""
+    """Number of visited positions, including shallower searches."""
 
 
 def run(game: ChineseCheckersRhombus, state: State, work: Work, depths: Iterable[int], *, time_s: float | None = None) -> Found:
-    """Search to each of `depths`, at least one, and return what the last that was completed found.
+    """Search to each of `depths`, at least one, and return the result of the last completed depth.
 
     Args:
         game: The rules.
-        state: A position in which the game goes on; it stays as it is.
-        work: Its settings decide how to search; `control.limit` nodes end the search after the first depth. Nothing of
-            earlier searches in it changes the answer.
+        state: A position that is not over; not modified.
+        work: Buffers and settings; `control.limit` is the node limit after the first depth. Earlier searches in the same
+            buffers do not affect the result.
         depths: Plies, ascending; the first is always completed if it is 1.
-        time_s: When to stop, if at all.
+        time_s: Time limit, if any.
     """
     control, deepest = work.control[0], work.stack.shape[0] - 1
     control.nodes, control.stopped, control.count = 1, 0, 0
@@ -83,9 +83,9 @@ def _stop(work: Work) -> None:
 
 @lean
 def _search_root(game: ChineseCheckersRhombus, work: Work, depth: int) -> None:
-    """Search every move of the root: `values` gets the scores, exact for the best and too low for the others.
+    """Search every move of the root: `values` gets the scores, exact for the best and upper bounds below it for the others.
 
-    The first time moves are listed; from then on the best of the last time go first.
+    The first call lists the moves; later calls order them by their previous values.
     """
     settings, control, frame, moves = work.settings[0], work.control[0], work.frames[0], work.moves[0]
     root = wide(0)
@@ -146,7 +146,7 @@ def set_frame(work: Work, side: int) -> None:
 
 @lean
 def _sort_by_values(work: Work, count: int) -> None:
-    """Sort the moves of the root by their values, the best first; equal ones keep their order."""
+    """Sort the moves of the root by value, best first (stable)."""
     moves, values = work.moves[0], work.values
     for i in range(1, count):
         move, value, j = moves[i], values[i], i

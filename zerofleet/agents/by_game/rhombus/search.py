@@ -1,14 +1,14 @@
 """Minimax, alpha-beta and NegaScout on the rhombus, compiled: one function with switches.
 
-Scores are whole numbers for the player to move: what the position is worth at the horizon, or a win less the plies until it
-(`evaluation`). Whether a game has ended, and how, the rules of the game say. A calm position (`_is_calm`) cannot end with the
-next move; at the last ply of a search over cell values its moves then need not be played: each is worth its gain.
+Scores are integers for the player to move: the evaluation at the horizon, or a win minus the plies before it (`evaluation`).
+The rules of the game decide whether and how a game has ended. A calm position (`_is_calm`) cannot end with the next move; at
+the last ply of a search over cell values its moves are then scored by their gains without being played.
 
-NegaScout searches the first move with the whole window and the others with an empty one, to prove them worse; the rare one
-that is not is searched again (Reinefeld 1983). The bound of an entry of the table follows from the window it was found with.
+NegaScout searches the first move with the full window and the others with a null window, to prove them worse; the rare
+exception is searched again (Reinefeld 1983). The bound of a table entry follows from the window of its search.
 
-Fail-high reductions (Feldmann 1997): where a cut is expected and the position already stands `margin` above what is needed,
-one ply less is searched. Expected kinds of nodes: the first child of a PV node is one too, its others are CUT nodes; all
+Fail-high reductions (Feldmann 1997): where a cutoff is expected and the position is already `margin` above the bound, the
+depth is reduced by one ply. Expected node types: the first child of a PV node is a PV node, its others are CUT nodes; the
 children of a CUT node are ALL nodes, and those of an ALL node CUT nodes.
 """
 
@@ -44,22 +44,22 @@ from zerofleet.agents.by_game.rhombus.work import CHANNELS, MINIMAX, NEGASCOUT, 
 __all__ = ["INFINITE", "PV", "UNKNOWN", "child_window", "leaf_score", "play_child", "search"]
 
 INFINITE = 2 * WIN
-"""Beyond every score."""
+"""Bound above every score."""
 UNKNOWN = 2 * INFINITE
-"""No score: the position has to be searched."""
+"""No score: the position needs a search."""
 
 PV, CUT, ALL = range(3)
 
 _LAST_ACTION = CELLS * CELLS - 1
 _ONE = np.uint64(1)
 _PLIES = np.uint64(0xFFFFFFFF)
-_NOTHING = -WIN - 1  # what no sum of values comes near
-_LEAST_REDUCED = 2  # plies left; with fewer there is nothing to save
+_NOTHING = -WIN - 1  # far below any sum of values
+_LEAST_REDUCED = 2  # plies left, minimum for a reduction
 
 
 @lean
 def play_child(game: ChineseCheckersRhombus, work: Work, ply: int, packed: int) -> None:
-    """Play a move of the position on `ply`: write position and frame of the next ply."""
+    """Play a move of the position on `ply`: write the position and frame of the next ply."""
     parent, child = work.frames[ply], work.frames[ply + 1]
     side = parent.side
     action, slot = action_of(packed), slot_of(packed)
@@ -84,15 +84,15 @@ def play_child(game: ChineseCheckersRhombus, work: Work, ply: int, packed: int) 
 
 @lean
 def search(game: ChineseCheckersRhombus, work: Work, ply: int, alpha: int, beta: int) -> int:
-    """Return the score of the position on `ply`, in which the game goes on: exact within the window, else a bound.
+    """Return the score of the position on `ply`, which is not over: exact within the window, else a bound.
 
     Args:
         game: The rules.
-        work: `frames[ply].depth` says how many plies to search, at least one. If `control.stopped` is set when this returns,
-            the score means nothing.
-        ply: How far from the root.
-        alpha: What the player to move has for sure elsewhere.
-        beta: To which the other can hold them elsewhere.
+        work: Buffers; `frames[ply].depth` is the depth in plies, at least 1. The score is invalid if `control.stopped` is
+            set on return.
+        ply: Distance from the root.
+        alpha: Lower bound of the window, for the player to move.
+        beta: Upper bound of the window.
     """
     settings, control, frame, child = work.settings[0], work.control[0], work.frames[ply], work.frames[ply + 1]
     known = _without_search(game, work, ply, alpha, beta)
@@ -126,7 +126,7 @@ def search(game: ChineseCheckersRhombus, work: Work, ply: int, alpha: int, beta:
 
 @lean
 def _without_search(game: ChineseCheckersRhombus, work: Work, ply: int, alpha: int, beta: int) -> int:
-    """Return a score that needs no search below, or UNKNOWN; `frames[ply].refutation` then says which move to try first."""
+    """Return a score that needs no deeper search, or UNKNOWN with the move to search first in `frames[ply].refutation`."""
     settings, control, frame = work.settings[0], work.control[0], work.frames[ply]
     if control.stopped or control.nodes >= control.limit:
         control.stopped = 1
@@ -155,14 +155,14 @@ def _without_search(game: ChineseCheckersRhombus, work: Work, ply: int, alpha: i
 
 @lean
 def _table_key(work: Work, ply: int) -> np.uint64:
-    """Return the key of a position in the table, which near the last ply of the game depends on the ply."""
+    """Return the table key of a position; near the ply cap it depends on the ply."""
     key = work.frames[ply].key
     return key ^ ply_key(ply) if work.control[0].by_ply else key  # type: ignore[no-any-return]
 
 
 @lean
 def _open(work: Work, ply: int) -> int:
-    """List and rank the moves of a position and return how many are searched."""
+    """List and rank the moves of a position and return the number to search."""
     frame = work.frames[ply]
     count = rank(work, ply, frame.side, list_moves(work, ply, frame.side), frame.refutation)
     if work.settings[0].generation == CHANNELS and frame.depth > 1:
@@ -184,7 +184,7 @@ def _play_next(game: ChineseCheckersRhombus, work: Work, ply: int, index: int, c
 
 @lean
 def child_window(algorithm: int, index: int, alpha: int, beta: int) -> tuple[int, int]:
-    """Return the window in which a child is searched at first, for the player who moves to it."""
+    """Return the first search window of a child, for the player who moves to it."""
     if algorithm == MINIMAX:
         return wide(-INFINITE), wide(INFINITE)
     if algorithm == NEGASCOUT and index > 0 and alpha + 1 < beta:
@@ -194,7 +194,7 @@ def child_window(algorithm: int, index: int, alpha: int, beta: int) -> tuple[int
 
 @lean
 def leaf_score(game: ChineseCheckersRhombus, work: Work, ply: int) -> int:
-    """Return the score, for the player to move, of a position at the horizon or after the end of the game, else UNKNOWN."""
+    """Return the score of a terminal position or one at the horizon, for the player to move, else UNKNOWN."""
     if core.is_over(game, work.stack[ply]):
         return _final_score(game, work, ply)
     return _horizon_score(work, ply) if work.frames[ply].depth == 0 else wide(UNKNOWN)
@@ -202,7 +202,7 @@ def leaf_score(game: ChineseCheckersRhombus, work: Work, ply: int) -> int:
 
 @lean
 def _last_ply(work: Work, ply: int, side: int, beta: int) -> int:
-    """Return the best score that one move leads to, or the first that reaches `beta`; no move ends the game."""
+    """Return the best score after one move, or the first of at least `beta`; no move may end the game."""
     control, frame = work.control[0], work.frames[ply]
     best = wide(-INFINITE)
     fill(work, ply, side)
@@ -217,7 +217,7 @@ def _last_ply(work: Work, ply: int, side: int, beta: int) -> int:
             best = score
             if cuts and best >= beta:
                 return best  # type: ignore[no-any-return]
-    if best <= _NOTHING:  # every move goes backwards, and such are left out
+    if best <= _NOTHING:  # all moves go backwards, which the settings exclude
         count = list_moves(work, ply, side)
         control.nodes += count
         for i in range(count):
@@ -227,7 +227,7 @@ def _last_ply(work: Work, ply: int, side: int, beta: int) -> int:
 
 @lean
 def _best_worth(even: np.uint64, odd: np.uint64, worth: np.ndarray) -> int:
-    """Return the most that a cell of these two words is worth, nearly minus infinity if there is none."""
+    """Return the largest value of a cell in these two words, -INFINITE if there is none."""
     best = wide(-INFINITE)
     while even:
         best = max(best, worth[cell_of(lowest_bit(even), 0)])
@@ -240,7 +240,7 @@ def _best_worth(even: np.uint64, odd: np.uint64, worth: np.ndarray) -> int:
 
 @lean
 def _final_score(game: ChineseCheckersRhombus, work: Work, ply: int) -> int:
-    """Return the score of a game that is over for the player who would be to move."""
+    """Return the score of a terminal position for the player who would be to move."""
     state = work.stack[ply]
     core.scores(game, state, work.scores)
     score = work.scores[work.frames[ply].side]
@@ -251,14 +251,14 @@ def _final_score(game: ChineseCheckersRhombus, work: Work, ply: int) -> int:
 
 @lean
 def _horizon_score(work: Work, ply: int) -> int:
-    """Return what the position is worth to the player to move."""
+    """Return the evaluation of the position for the player to move."""
     score = linear_score(work, ply) if work.settings[0].linear else work.frames[ply].score
     return score if work.frames[ply].side == 0 else -score
 
 
 @lean
 def _may_reduce(work: Work, ply: int, alpha: int, beta: int) -> bool:
-    """Return whether a cut is expected here and a large lead makes it likely."""
+    """Return whether a cutoff is expected here and made likely by a large lead."""
     frame = work.frames[ply]
     if frame.expected != CUT or frame.depth < _LEAST_REDUCED or beta - alpha != 1:
         return False
@@ -268,13 +268,13 @@ def _may_reduce(work: Work, ply: int, alpha: int, beta: int) -> bool:
 
 @lean
 def _is_calm(game: ChineseCheckersRhombus, cells: np.ndarray, state: np.ndarray, side: int) -> bool:
-    """Return whether no move of `side`, who is to move, can end the game. `cells`: int64 [2, 10], where the pieces stand."""
+    """Return whether no move of `side`, the player to move, can end the game. `cells`: int64 [2, 10], cells of the pieces."""
     if game.repetitions or np.int64(state[0] & _PLIES) + 1 >= game.ply_cap:
         return False
     for home in range(2):
         holes = count_bits(HOMES[home, 0] & ~(state[1] | state[3])) + count_bits(HOMES[home, 1] & ~(state[2] | state[4]))
         if holes < 2:
-            guest = 1 - home  # whose goal it is
+            guest = 1 - home  # the player whose goal it is
             inside = (HOMES[home, 0] & state[1 + 2 * guest]) | (HOMES[home, 1] & state[2 + 2 * guest])
             if inside or (holes == 1 and side == guest):
                 return False
@@ -283,7 +283,7 @@ def _is_calm(game: ChineseCheckersRhombus, cells: np.ndarray, state: np.ndarray,
 
 @lean
 def _can_step_twice(cells: np.ndarray, state: np.ndarray, side: int) -> bool:
-    """Return whether a player has two cells to step to, of which one move of the other can take one."""
+    """Return whether a player has two cells to step to, so that one opposing move cannot take both."""
     free = (BOARD[0] & ~(state[1] | state[3]), BOARD[1] & ~(state[2] | state[4]))
     even, odd = np.uint64(0), np.uint64(0)
     for slot in range(cells.shape[1]):

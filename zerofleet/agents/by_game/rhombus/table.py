@@ -1,8 +1,7 @@
-"""The transposition table: what was found out about positions, by 64-bit Zobrist keys.
+"""Transposition table with 64-bit Zobrist keys (Zobrist 1970).
 
-The low bits of a key are the index of its entry; the whole key is stored, so a position that shares the index is never taken
-for another. An entry has the score with its kind of bound and the move that refuted the position or was best in it. Scores
-of won games count plies from the entry's position, not from the root. Source of the keys: Zobrist 1970.
+The low bits of a key are the index of its entry; the full key is stored and verified. An entry has the score with its type of
+bound and the refutation or best move. Scores of won games count plies from the entry's position, not from the root.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _random_words(first: int, count: int) -> np.ndarray:
 ZOBRIST = _random_words(0, 2 * CELLS).reshape(2, CELLS)
 """uint64 [2, 81]: by player and cell."""
 TURN = _random_words(2 * CELLS, 1)[0]
-"""Player 1 is to move."""
+"""Key of player 1 to move."""
 
 
 @lean
@@ -65,8 +64,8 @@ def key_of(cells: np.ndarray, side: int) -> np.uint64:
     """Return the key of a position from scratch.
 
     Args:
-        cells: int64 [2, 10], where the pieces stand.
-        side: Who is to move.
+        cells: int64 [2, 10], cells of the pieces.
+        side: Player to move.
     """
     key = TURN if side == 1 else np.uint64(0)
     for player in range(2):
@@ -77,13 +76,13 @@ def key_of(cells: np.ndarray, side: int) -> np.uint64:
 
 @lean
 def ply_key(ply: int) -> np.uint64:
-    """Return what tells a position on a ply of the search from the same position on another."""
+    """Return a key that distinguishes the same position on different plies of the search."""
     return mix64(np.uint64(ply) + TURN)
 
 
 @lean
 def probe(table: np.ndarray, key: np.uint64, stamp: int) -> int:
-    """Return the index of a key's entry, or -1 if it is not there."""
+    """Return the index of a key's entry, or -1 if there is none."""
     index = int(np.int64(key & np.uint64(table.shape[0] - 1)))
     entry = table[index]
     return index if entry.key == key and entry.stamp == stamp else -1
@@ -91,14 +90,14 @@ def probe(table: np.ndarray, key: np.uint64, stamp: int) -> int:
 
 @lean
 def store(table: np.ndarray, key: np.uint64, stamp: Any, found: tuple[int, int, int, int], ply: int) -> None:
-    """Keep what was found, in place of whatever has the same index.
+    """Store a result, replacing the entry of the same index.
 
     Args:
         table: ENTRY [2 ** bits].
-        key: Of the position.
-        stamp: Of the search.
-        found: Score, window's kind of bound, depth and move.
-        ply: How far from the root.
+        key: Key of the position.
+        stamp: Stamp of the search.
+        found: Score, type of bound, depth and move.
+        ply: Distance from the root.
     """
     score, bound, depth, move = found
     if score > _DECIDED:
@@ -116,8 +115,8 @@ def store(table: np.ndarray, key: np.uint64, stamp: Any, found: tuple[int, int, 
 
 @lean
 def score_of(entry: Any, ply: int) -> int:
-    """Return the score of an entry as seen from the root."""
-    score = int(np.int64(entry.score))  # 64 bits: what is added may not fit into fewer
+    """Return the score of an entry, with wins counted from the root."""
+    score = int(np.int64(entry.score))  # 64 bits: later sums may not fit into 32
     if score > _DECIDED:
         return score - ply
     if score < -_DECIDED:

@@ -1,7 +1,7 @@
-"""What the compiled search writes to: settings, a frame for each ply, moves, history and table.
+"""Buffers of the compiled search: settings, one frame per ply, moves, history and table.
 
-Axes: D plies, S words of a state, L moves. Players and cells are numbered as the game does; a frame belongs to the position
-in the row of `stack` with the same number.
+Axes: D plies, S words of a state, L moves. Players and cells are numbered as in the game; frame i belongs to the position
+`stack[i]`.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ __all__ = [
 MINIMAX, ALPHA_BETA, NEGASCOUT = range(3)
 FLOOD, FRESH, UPWARD, CHANNELS = range(4)
 FULL, NET, MONO = range(3)
-"""Moves that are searched: all; none that ends behind its start; none with a hop backwards."""
+"""Move sets: all moves; no moves that end behind their start; no moves with a backward hop."""
 
 _SETTINGS = np.dtype(
     [
         ("algorithm", np.int64),
         ("generation", np.int64),
         ("moves", np.int64),
-        ("linear", np.int64),  # five features instead of values of cells
-        ("level", np.int64),  # what a level is worth in points
-        ("sorted", np.int64),  # by gain, where nothing better is known
+        ("linear", np.int64),  # five features instead of cell values
+        ("level", np.int64),  # value of a level in points
+        ("sorted", np.int64),  # order by gain, after refutation moves and history
         ("table", np.int64),
         ("exact", np.int64),  # entries of the same depth only
         ("history", np.int64),
-        ("exponent", np.int64),  # a cut of depth d adds 2 ** (d + exponent)
+        ("exponent", np.int64),  # a cutoff at depth d adds 2 ** (d + exponent)
         ("reductions", np.int64),
         ("margin", np.int64),
         ("top", np.int64),  # 0: all moves
@@ -60,10 +60,10 @@ _SETTINGS = np.dtype(
 _CONTROL = np.dtype(
     [
         ("nodes", np.int64),
-        ("limit", np.int64),  # of nodes
-        ("stopped", np.int64),  # set by the search at its limit, or from outside
-        ("stamp", np.int64),  # entries of the table with another stamp are not there
-        ("by_ply", np.int64),  # positions differ by their ply: the last ply of the game is in sight
+        ("limit", np.int64),  # maximal number of nodes
+        ("stopped", np.int64),  # set by the search at its limit, or by another thread
+        ("stamp", np.int64),  # table entries with another stamp are ignored
+        ("by_ply", np.int64),  # keys include the ply: the ply cap is within reach
         ("count", np.int64),  # moves of the root
         ("best", np.int64),
     ]
@@ -71,38 +71,38 @@ _CONTROL = np.dtype(
 _FRAME = np.dtype(
     [
         ("key", np.uint64),
-        ("jumps", np.uint64, (2, PIECES)),  # cells that hops lead to, by player and piece, where `known`
-        ("cells", np.int64, (2, PIECES)),  # where the pieces stand
-        ("known", np.int64, (2,)),  # one bit a piece
-        ("score", np.int64),  # values of player 0's pieces less those of player 1's
-        ("side", np.int64),  # who is to move
+        ("jumps", np.uint64, (2, PIECES)),  # cells reachable by hops, by player and piece, where `known`
+        ("cells", np.int64, (2, PIECES)),  # cells of the pieces
+        ("known", np.int64, (2,)),  # one bit per piece: `jumps` is valid
+        ("score", np.int64),  # values of player 0's pieces minus those of player 1's
+        ("side", np.int64),  # player to move
         ("depth", np.int64),  # plies left to search
-        ("refutation", np.int64),  # the move to try first, -1 if none is known
-        ("expected", np.int64),  # kind of node: see `search`
+        ("refutation", np.int64),  # move to search first, -1 if unknown
+        ("expected", np.int64),  # expected node type: see `search`
     ]
 )
 
 
 class Work(NamedTuple):
-    """The room of one search at a time."""
+    """Buffers of one search at a time."""
 
     settings: np.ndarray  # _SETTINGS [1]
     control: np.ndarray  # _CONTROL [1]
     stack: np.ndarray  # uint64 [D + 1, S]
     frames: np.ndarray  # _FRAME [D + 1]
-    moves: np.ndarray  # int64 [D + 1, L], as `ordering` packs them
-    values: np.ndarray  # int64 [L]: what the root's moves are worth, or less than the best
+    moves: np.ndarray  # int64 [D + 1, L], packed as in `listing`
+    values: np.ndarray  # int64 [L]: scores of the root's moves, exact for the best only
     history: np.ndarray  # int64 [2, 6561]
     table: np.ndarray  # ENTRY [2 ** bits]
     links: np.ndarray  # uint64 [81], scratch: hops from a cell, by bits of its word
-    waiting: np.ndarray  # int64 [81], scratch: cells still to be looked at
+    waiting: np.ndarray  # int64 [81], scratch: stack of cells to visit
     worth: np.ndarray  # int64 [2, 81]
     weights: np.ndarray  # int64 [5]
     scores: np.ndarray  # float32 [2], scratch
 
 
 def make_work(game: ChineseCheckersRhombus, plies: int, bits: int, worth: np.ndarray, weights: np.ndarray) -> Work:
-    """Return room for searches `plies` deep with a table of 2 ** bits entries; all settings are zero."""
+    """Allocate buffers for searches `plies` deep with a table of 2 ** bits entries; all settings are zero."""
     spec = game.spec()
     return Work(
         settings=np.zeros(1, dtype=_SETTINGS).view(np.recarray),
@@ -123,23 +123,23 @@ def make_work(game: ChineseCheckersRhombus, plies: int, bits: int, worth: np.nda
 
 @lean
 def wide(number: Any) -> int:
-    """Return an integer as 64 bits: narrow, unsigned and literal ones are types of their own, compiled for once more."""
+    """Return an integer as int64: numba would compile another specialisation for narrow, unsigned or literal types."""
     return np.int64(number)  # type: ignore[return-value]
 
 
 @lean
 def climbs(moves: Any, side: int) -> int:
-    """Return whether a hop may lead to higher levels, 0 or 1."""
+    """Return whether hops to higher levels are allowed, 0 or 1."""
     return wide(moves != MONO or side == 0)
 
 
 @lean
 def descends(moves: Any, side: int) -> int:
-    """Return whether a hop may lead to lower levels, 0 or 1."""
+    """Return whether hops to lower levels are allowed, 0 or 1."""
     return wide(moves != MONO or side == 1)
 
 
 @lean
 def cell_of(bit: int, parity: int) -> int:
-    """Return the cell that a bit of a word stands for."""
+    """Return the cell of a bit in a word."""
     return 2 * bit + parity

@@ -1,4 +1,4 @@
-"""Perfect play of Connect Four: solver, opening book, and positions to try them on."""
+"""Perfect play of Connect Four: solver, opening book and test positions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Opening book of a solver: the exact score of every position up to some ply, mirror images counted as one.
+"""Opening book of the solver: the exact score of every position up to some ply, with mirror images merged.
 
-A file is one line of JSON, which names the rules it is for and a checksum, then the codes of the positions (uint64, little
-endian, ascending) and their scores (int8). Finished positions and positions with a winning move are left out: those are
-seen at a glance.
+A file is one line of JSON with the rules and a checksum, then the codes of the positions (uint64, little endian, ascending)
+and their scores (int8). Terminal positions and positions with a winning move are omitted, since their scores need no
+search.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Book:
 
     game: ConnectFour
     plies: int
-    """Positions of this many plies and fewer are in it."""
+    """Maximal number of plies of its positions."""
     scores: Mapping[int, int]
-    """Score for the player to move by the code of `outlook`."""
+    """Scores for the player to move, by the code of `outlook`."""
 
     def find(self, code: int, plies: int) -> int | None:
-        """Return the score of a position of so many plies, or None if it is not in the book."""
+        """Return the score of a position after `plies` plies, or None if it is not in the book."""
         return self.scores.get(code) if plies <= self.plies else None
 
 
 def save_book(book: Book, path: Path) -> None:
-    """Write a book; the same book gives the same bytes."""
+    """Write a book; equal books give identical files."""
     codes = np.array(sorted(book.scores), dtype="<u8")
     scores = np.array([book.scores[int(code)] for code in codes], dtype=np.int8)
     body = codes.tobytes() + scores.tobytes()
@@ -62,13 +62,13 @@ def save_book(book: Book, path: Path) -> None:
 
 
 def load_book(path: Path) -> Book:
-    """Read a book; raises `InvalidRequest` if it is damaged, foreign, or of other rules."""
+    """Read a book; raises `InvalidRequest` if it is damaged, of another format or of other rules."""
     return _parse(path.read_bytes(), str(path))
 
 
 @functools.cache
 def shipped_book(game: ConnectFour) -> Book | None:
-    """Return the book that comes with the package, None if it is of another game."""
+    """Return the book shipped with the package, or None if it is for another game."""
     data = resources.files("zerofleet.agents.exact.solver").joinpath(SHIPPED)
     book = _parse(data.read_bytes(), SHIPPED)
     return book if book.game == game else None
@@ -89,9 +89,9 @@ def _parse(data: bytes, name: str) -> Book:
     if not known:
         raise InvalidRequest(f"{name} is a {about['format']!r} of {about['game']!r}; want {FORMAT!r} of 'connect_four'")
     if says != _digest(about, body) or len(body) != 9 * positions:
-        raise InvalidRequest(f"{name} is damaged: its checksum is not that of its content; build it anew")
+        raise InvalidRequest(f"{name} is damaged: its checksum does not match its content; rebuild it")
     if rules != game.spec().rules_version:
-        raise InvalidRequest(f"{name} is of rules version {rules}; these rules have version {game.spec().rules_version}")
+        raise InvalidRequest(f"{name} is for rules version {rules}; the current version is {game.spec().rules_version}")
     codes = np.frombuffer(body, dtype="<u8", count=positions)
     scores = np.frombuffer(body, dtype=np.int8, offset=8 * positions)
     return Book(game, plies, dict(zip(codes.tolist(), scores.tolist(), strict=True)))

@@ -1,7 +1,7 @@
-"""Building an opening book: the deepest positions by search, all others from those below them.
+"""Construction of an opening book: the deepest positions by search, all others by minimax over their successors.
 
-What was searched is written to a journal beside the book at once, a line each, so a builder that is killed goes on where
-it was. Threads share the table: what one finds out helps the others.
+Each result is appended at once to a journal next to the book, so a killed builder resumes from there. Threads share one
+transposition table.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from zerofleet.storage.files import try_lock
 
 __all__ = ["Built", "build_book", "journal_of", "openings"]
 
-BUILD_NODES = 1 << 40  # a leaf may take as long as it needs
+BUILD_NODES = 1 << 40  # effectively no limit per position
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a builder did."""
+    """Result of a build."""
 
     positions: int
-    """Positions in the book."""
+    """Number of positions in the book."""
     searched: int
-    """Positions searched by this process."""
+    """Number of positions searched by this process."""
     resumed: int
-    """Positions that the journal knew."""
+    """Number of positions read from the journal."""
     nodes: int
-    """Positions looked at by this process."""
+    """Number of nodes visited by this process."""
 
 
 def openings(game: ConnectFour, plies: int) -> list[dict[int, State]]:
-    """Return the positions of 0 .. `plies` plies by code: those that go on and have no winning move, mirror images once.
+    """Return the positions after 0 .. `plies` plies by code: not over, without a winning move, mirror images merged.
 
-    In the order of a depth-first walk, so that neighbours have much in common.
+    The order is that of a depth-first traversal, so that consecutive positions share much of their subtrees.
     """
     found: list[dict[int, State]] = [{} for _ in range(plies + 1)]
     board = board_of(game)
@@ -69,7 +69,7 @@ def openings(game: ConnectFour, plies: int) -> list[dict[int, State]]:
 
 
 def journal_of(path: Path) -> Path:
-    """Return where the builder of a book keeps what it knows so far."""
+    """Return the path of the journal of a book."""
     return path.with_name(f"{path.name}.journal")
 
 
@@ -85,15 +85,15 @@ def build_book(
     """Build the book of all positions of at most `plies` plies and write it to `path`.
 
     Args:
-        game: One that fits the solver.
-        path: Where the book goes; its journal lies beside it until then.
+        game: A game that fits the solver.
+        path: File of the book; its journal is kept next to it until completion.
         plies: Depth of the book.
-        threads: How many search at once.
-        table_bits: Logarithm of the number of positions they remember, 8 bytes each.
-        progress: Called with the positions known and all to be known, after each.
+        threads: Number of search threads.
+        table_bits: Binary logarithm of the size of the shared table, in words of 8 bytes.
+        progress: Called after each position with the numbers of solved positions and of all positions to solve.
 
     Raises:
-        InvalidRequest: The game does not fit, the depth is beyond its end, or the journal is of another book.
+        InvalidRequest: The game does not fit, the depth exceeds its length, or the journal belongs to another book.
     """
     if not 0 <= plies < game.rows * game.columns:
         raise InvalidRequest(f"a book of {plies} plies; want 0 to {game.rows * game.columns - 1}")
@@ -111,7 +111,7 @@ def build_book(
 
 
 class _Journal:
-    """Scores by code: a line that says what they are of, then `code score` lines. A torn last line is dropped."""
+    """Append-only file of scores by code: a header line, then `code score` lines. A truncated last line is dropped."""
 
     def __init__(self, path: Path, game: ConnectFour, plies: int) -> None:
         about = {"game": game.spec().name, "parameters": parameters_text(game), "plies": plies}
@@ -131,7 +131,7 @@ class _Journal:
         text = self._file.read()
         whole = text[: text.rfind("\n") + 1]
         if whole and not whole.startswith(self._head):
-            raise InvalidRequest(f"{path} is of another book; remove it, or name another file to build")
+            raise InvalidRequest(f"{path} belongs to another book; remove it, or build to another file")
         for line in whole.splitlines()[1:]:
             code, score = line.split()
             self.scores[int(code)] = int(score)
@@ -147,14 +147,14 @@ class _Journal:
         self._file.close()
 
     def add(self, code: int, score: int) -> None:
-        """Write down a score."""
+        """Append a score."""
         self.scores[code] = score
         self._file.write(f"{code} {score}\n")
         self._file.flush()
 
 
 class _Searchers:
-    """Threads that take positions from one list."""
+    """Search threads that share one queue of positions."""
 
     def __init__(self, first: Solver, journal: _Journal, report: Callable[[], None]) -> None:
         self.nodes = 0
@@ -165,11 +165,11 @@ class _Searchers:
         self._ended = threading.Event()
 
     def search(self, positions: list[tuple[int, State]], threads: int) -> None:
-        """Search all positions; raises the first failure of any thread."""
+        """Search all positions; raises the first exception of any thread."""
         supply = iter(positions)
         with ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(threads))
-            stack.callback(self._ended.set)  # an interrupted builder waits for the positions in hand only
+            stack.callback(self._ended.set)  # an interrupted builder finishes only the positions in progress
             tasks = [pool.submit(self._work, supply) for _ in range(threads)]
             for task in tasks:
                 task.result()
@@ -178,7 +178,7 @@ class _Searchers:
         try:
             self._take_all(supply)
         finally:
-            self._ended.set()  # nothing is left, or something failed: nobody begins another
+            self._ended.set()  # queue empty or thread failed: no thread starts another position
 
     def _take_all(self, supply: Iterator[tuple[int, State]]) -> None:
         solver = self._first.companion()
@@ -195,7 +195,7 @@ class _Searchers:
 
 
 def _filled(game: ConnectFour, levels: list[dict[int, State]], leaves: dict[int, int]) -> dict[int, int]:
-    """Return the scores of all positions, given those of the deepest."""
+    """Return the scores of all positions, given those of the deepest level."""
     board, size = board_of(game), game.rows * game.columns
     scores = {code: leaves[code] for code in levels[-1]}
     for ply in reversed(range(len(levels) - 1)):
@@ -205,7 +205,7 @@ def _filled(game: ConnectFour, levels: list[dict[int, State]], leaves: dict[int,
                 after = _after(game, state, action)
                 seen = outlook(board, *_words(game, after))
                 if core.is_over(game, after):
-                    best = max(best, 0)  # nobody has a winning move here, so the board is full
+                    best = max(best, 0)  # no winning move exists here, so the board is full
                 elif seen.wins:
                     best = max(best, -((size - ply) // 2))
                 else:
@@ -221,5 +221,5 @@ def _after(game: ConnectFour, state: State, action: int) -> State:
 
 
 def _words(game: ConnectFour, state: State) -> tuple[np.uint64, np.uint64]:
-    """Return the stones of the player to move, and all stones."""
+    """Return the stones of the player to move and all stones."""
     return state[1 + core.to_move(game, state)], state[1] | state[2]

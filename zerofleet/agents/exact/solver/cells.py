@@ -1,7 +1,7 @@
-"""Sets of cells of a Connect Four board in one 64-bit word, numbered as in `games.connect_four.bitboard`.
+"""Bitboards: sets of cells of a Connect Four board in one 64-bit word, numbered as in `games.connect_four.bitboard`.
 
-Every column takes rows + 1 bits from the bottom up and its highest bit is never a stone, so that shifted sets do not run
-over into the next column. A `Board` holds what follows from the size of the board.
+Every column takes rows + 1 bits from the bottom up and its highest bit is never a stone, so that shifts do not carry into
+the next column. A `Board` holds the constants of a board size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ONE = np.uint64(1)
 
 
 class Board(NamedTuple):
-    """A size of board, made by `zerofleet.agents.exact.solver.connect_four.board_of`."""
+    """Board size and its masks, created by `zerofleet.agents.exact.solver.connect_four.board_of`."""
 
     rows: int
     columns: int
@@ -29,18 +29,18 @@ class Board(NamedTuple):
 
 @lean
 def playable(board: Board, taken: np.uint64) -> np.uint64:
-    """Return the cells to which a stone can fall: the carry stops at the lowest empty cell of each column."""
+    """Return the lowest empty cell of each column, where the carry of the addition stops."""
     return (taken + board.bottoms) & board.cells
 
 
 @lean
 def open_wins(board: Board, stones: np.uint64, taken: np.uint64) -> np.uint64:
-    """Return the empty cells that would complete a line of `stones`, whether a stone can fall there yet or not."""
+    """Return the empty cells that would complete a line of `stones`, playable or not."""
     found = np.uint64(0)
     if board.connect == 4:
         for step in range(board.rows, board.rows + 3):
             found |= _fourth_cells(stones, np.uint64(step))
-        found |= (stones << _ONE) & (stones << np.uint64(2)) & (stones << np.uint64(3))  # a column fills from below
+        found |= (stones << _ONE) & (stones << np.uint64(2)) & (stones << np.uint64(3))  # vertical: a column fills from below
     else:
         found = _last_cells(board, stones)
     return found & board.cells & ~taken
@@ -48,7 +48,7 @@ def open_wins(board: Board, stones: np.uint64, taken: np.uint64) -> np.uint64:
 
 @lean
 def _fourth_cells(stones: np.uint64, step: np.uint64) -> np.uint64:
-    """Return the cells that have three stones of a line of four beside them, `step` bits apart."""
+    """Return the cells that complete a line of four with three stones, `step` bits apart."""
     pair = (stones << step) & (stones << (step + step))  # to the right of two
     found = pair & (stones << (step + step + step))
     found |= pair & (stones >> step)
@@ -58,7 +58,7 @@ def _fourth_cells(stones: np.uint64, step: np.uint64) -> np.uint64:
 
 @lean
 def _last_cells(board: Board, stones: np.uint64) -> np.uint64:
-    """Return the cells that lack to a line of any length: all other cells of the line, before and behind, have stones."""
+    """Return the cells that complete a line of length `connect`: all other cells of the line have stones."""
     found = np.uint64(0)
     for direction in range(4):
         step = 1 if direction == 0 else board.rows - 1 + direction
@@ -75,7 +75,7 @@ def _last_cells(board: Board, stones: np.uint64) -> np.uint64:
 
 @lean
 def mirrored(board: Board, cells: np.uint64) -> np.uint64:
-    """Return a set of cells seen in a mirror: the first column becomes the last."""
+    """Return a set of cells mirrored horizontally: the first column becomes the last."""
     height = np.uint64(board.rows + 1)
     column = (_ONE << height) - _ONE
     found = np.uint64(0)

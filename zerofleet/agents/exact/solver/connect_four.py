@@ -1,10 +1,10 @@
-"""Perfect play of Connect Four: the score of any position on boards of up to 64 bits.
+"""Connect Four solver: the score of any position on boards of up to 64 bits.
 
     solver = Solver(games.make("connect_four"), book=shipped_book(game))
     solver.scores(state).scores      # of every legal move, for the player to move
 
-Scores are those of `search` beside this module. Positions of the opening come from a book where there is one; others are
-searched by halving the range in which the score must lie, with null windows.
+Scores are defined in `zerofleet.agents.exact.solver.search`. Openings are looked up in the book, if there is one; other
+positions are solved by bisecting the range of scores with null-window searches.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["BestMoves", "ScoredMoves", "Solver", "board_of", "fits"]
 
 MAX_NODES = 4_000_000_000
-"""What a question may cost: some ten minutes. Every position of 6 x 7 is cheaper by far."""
+"""Node limit per query, about ten minutes. Every position of 6 x 7 takes far less."""
 
-SLICE_NODES = 20_000_000  # between two looks at the keyboard: two to four seconds
+SLICE_NODES = 20_000_000  # two to four seconds; signals are handled between slices
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredMoves:
-    """The legal moves of a position with their scores for the player to move."""
+    """Legal moves of a position with their scores for the player to move."""
 
     actions: np.ndarray  # int16 [n], ascending
     scores: np.ndarray  # int64 [n]
     nodes: int
-    """Positions looked at; 0 if the book knew everything."""
+    """Number of visited nodes; 0 if the book had all scores."""
 
     def best(self) -> np.ndarray:
         """Return the actions of the highest score, int16 [m]."""
@@ -48,17 +48,17 @@ class ScoredMoves:
 
 @dataclass(frozen=True, slots=True)
 class BestMoves:
-    """The moves of a position than which there are no better ones."""
+    """Best moves of a position."""
 
     actions: np.ndarray  # int16 [m], ascending
     score: int
-    """For the player to move."""
+    """Score for the player to move."""
     nodes: int
-    """Positions looked at."""
+    """Number of visited nodes."""
 
 
 def fits(game: core.Game) -> bool:
-    """Return whether a solver can take the game: Connect Four on a board of at most 64 bits, spare row included."""
+    """Return whether the solver supports the game: Connect Four on a board of at most 64 bits, including the spare row."""
     return isinstance(game, ConnectFour) and (game.rows + 1) * game.columns <= 64
 
 
@@ -70,7 +70,7 @@ def board_of(game: ConnectFour) -> Board:
 
 
 class Solver:
-    """Knows the score of every position. Threads may share one; they wait for each other."""
+    """Solver of all positions of one game. Thread-safe: queries are serialised by a lock."""
 
     def __init__(
         self,
@@ -80,21 +80,21 @@ class Solver:
         table: np.ndarray | int = MIN_BITS,
         max_nodes: int = MAX_NODES,
     ) -> None:
-        """Take the game and what is known of it.
+        """Create a solver.
 
         Args:
-            game: One that `fits`.
-            book: Scores of openings, of the same game.
-            table: Logarithm of the number of positions to remember, or a table to share with other solvers.
-            max_nodes: Positions that one question may look at.
+            game: A game that `fits`.
+            book: Opening book of the same game.
+            table: Binary logarithm of the size of the transposition table, or a table shared with other solvers.
+            max_nodes: Node limit per query.
 
         Raises:
-            InvalidRequest: The game does not fit, or the book is of another.
+            InvalidRequest: The game does not fit, or the book is for another game.
         """
         if not fits(game):
             raise InvalidRequest(f"{game} is too large for the solver; want (rows + 1) * columns of at most 64")
         if book is not None and book.game != game:
-            raise InvalidRequest(f"the book is of {book.game}, not of {game}")
+            raise InvalidRequest(f"the book is for {book.game}, not for {game}")
         self.game = game
         self.book = book
         self._board = board_of(game)
@@ -105,25 +105,25 @@ class Solver:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Load, or the first time compile, what is needed, so that it is not counted to a question."""
+        """Load or compile the search, so that the first query does not include this time."""
         outlook(self._board, np.uint64(0), np.uint64(0))
         run(self._board, self._room, self._table, 0)
 
     def companion(self) -> Solver:
-        """Return a solver for another thread that shares the book and the table."""
+        """Return a solver for another thread, with the same book and table."""
         return Solver(self.game, book=self.book, table=self._table, max_nodes=self._max_nodes)
 
     def score(self, state: State) -> tuple[int, int]:
-        """Return the score of a position for the player to move, and the nodes it took.
+        """Return the score of a position for the player to move and the number of visited nodes.
 
-        Raises `InvalidRequest` when it takes more than `max_nodes`.
+        Raises `InvalidRequest` above `max_nodes` nodes.
         """
         with self._lock:
             self._nodes = 0
             return self._score(state), self._nodes
 
     def scores(self, state: State) -> ScoredMoves:
-        """Return every legal move with its score; raises as `score` does."""
+        """Return every legal move with its score; raises like `score`."""
         with self._lock:
             self._nodes = 0
             actions = legal(self.game, state)
@@ -131,7 +131,7 @@ class Solver:
             return ScoredMoves(np.array(actions, dtype=np.int16), np.array(found, dtype=np.int64), self._nodes)
 
     def best(self, state: State) -> BestMoves:
-        """Return the moves of the highest score: the soonest wins or the latest losses. Raises as `score` does."""
+        """Return the moves of the highest score: the earliest wins or the latest losses. Raises like `score`."""
         with self._lock:
             self._nodes = 0
             score = self._score(state)
@@ -139,9 +139,9 @@ class Solver:
             return BestMoves(np.array(actions, dtype=np.int16), score, self._nodes)
 
     def keeping(self, state: State) -> BestMoves:
-        """Return the moves that keep a win, a draw or a loss, with 1, 0 or -1 for a score; raises as `score` does.
+        """Return the moves that keep a win, a draw or a loss, with score 1, 0 or -1; raises like `score`.
 
-        Much cheaper than `best`, above all in lost positions, which every move keeps.
+        Much cheaper than `best`, above all in lost positions, where every move qualifies.
         """
         with self._lock:
             self._nodes = 0
@@ -152,12 +152,12 @@ class Solver:
             return BestMoves(np.array(actions, dtype=np.int16), value, self._nodes)
 
     def lost(self, state: State, action: int) -> int:
-        """Return how much less a move scores than the best; raises as `score` does."""
+        """Return the score difference between the best move and `action`; raises like `score`."""
         with self._lock:
             self._nodes = 0
             score, after = self._score(state), self._after(state, action)
             if self._score(after, -score, 1 - score) <= -score:
-                return 0  # most moves of good players: one question instead of several
+                return 0  # most moves of strong players: one null window instead of several
             return score + self._score(after)
 
     def _after(self, state: State, action: int) -> State:
@@ -166,7 +166,7 @@ class Solver:
         return after
 
     def _score(self, state: State, low: int | None = None, high: int | None = None) -> int:
-        """Return the score; if it lies outside [low, high], some score on the same side."""
+        """Return the score if it is within [low, high], else some score on the same side of that range."""
         stones = [int(word) for word in state[1:3]]
         taken = stones[0] | stones[1]
         mine = stones[core.to_move(self.game, state)]
@@ -189,9 +189,9 @@ class Solver:
         return bool(scores.any())
 
     def _halve(self, position: tuple[int, int, int], low: int, high: int) -> int:
-        """Return the score of a position between two bounds, or the bound beyond which it lies.
+        """Return the score of a position within [low, high], or the nearer bound if it is outside.
 
-        The first questions are near 0, where they are cheap and decide most (Pons).
+        The first null windows are near 0, where they are cheap and most informative (Pons).
         """
         while low < high:
             middle = (low + high) // 2
@@ -216,7 +216,7 @@ class Solver:
             self._nodes = spent + int(walk[NODES])
             if not done and self._nodes >= self._max_nodes:
                 raise InvalidRequest(
-                    f"{self.game} after {position[1].bit_count()} plies is too hard: more than {self._max_nodes:,} positions "
-                    "had to be looked at; take a smaller board or a later position"
+                    f"{self.game} after {position[1].bit_count()} plies is too hard: the search exceeds {self._max_nodes:,} "
+                    "positions; use a smaller board or a later position"
                 )
         return int(walk[VALUE])

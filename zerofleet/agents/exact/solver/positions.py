@@ -1,4 +1,4 @@
-"""Random positions to try a solver on: nobody has won, and nobody wins with the next stone."""
+"""Random test positions for a solver: not over, and without an immediate win."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FRUITLESS_DRAWS = 100_000
 
 
 def random_positions(game: ConnectFour, *, plies: range, seed: int) -> Iterator[State]:
-    """Yield positions after random games of a number of plies drawn from `plies`; the same arguments give the same ones.
+    """Yield positions after a random number of random plies, uniform over `plies`; deterministic in the arguments.
 
-    Raises `InvalidRequest` when there are none to be found.
+    Raises `InvalidRequest` after `FRUITLESS_DRAWS` consecutive draws without such a position.
     """
     rng = np.random.default_rng(seed)
     board = board_of(game)
@@ -35,7 +35,7 @@ def random_positions(game: ConnectFour, *, plies: range, seed: int) -> Iterator[
             continue
         fruitless = 0
         yield state
-    raise InvalidRequest(f"no open positions of {plies.start} to {plies.stop - 1} plies were found; take fewer plies")
+    raise InvalidRequest(f"no open positions of {plies.start} to {plies.stop - 1} plies were found; use fewer plies")
 
 
 def _played(game: ConnectFour, plies: int, rng: np.random.Generator) -> State:

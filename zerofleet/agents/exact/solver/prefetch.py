@@ -1,7 +1,7 @@
-"""Asking the memory for a word before it is needed: the one machine instruction that numba has no name for.
+"""Memory prefetch from compiled code, an LLVM intrinsic that numba does not expose.
 
-A table of a solver is far larger than the caches, and a search waits for it most of its time. Asked in time, the word is
-there; it makes the search 1.7 times as fast.
+The table of a solver is far larger than the caches, and a search spends most of its time on cache misses. Prefetching
+makes the search 1.7 times as fast.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from games.compiled import INTERPRETED
 
 __all__ = ["prefetch"]
 
-_READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch: to read, to keep in all caches, no code
+_READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch: read access, highest locality, data cache
 
 
 def _interpreted(table: np.ndarray, place: int) -> None:
-    """Do nothing: it changes no result."""
+    """Do nothing: prefetching affects speed only."""
 
 
 @intrinsic
@@ -41,4 +41,4 @@ def _compiled(context: Any, table: Any, place: Any) -> Any:
 
 
 prefetch: Callable[[np.ndarray, int], None] = _interpreted if INTERPRETED else cast("Any", _compiled)
-"""Ask for the word of a contiguous array at a place, from compiled code."""
+"""Prefetch a word of a contiguous array, from compiled code."""

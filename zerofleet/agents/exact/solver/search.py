@@ -1,14 +1,14 @@
-"""The search of the Connect Four solver: is a position worth more than a bound?
+"""Null-window search of the Connect Four solver.
 
-Scores count the mover's stones that are left when the mover wins, the winning one included: a win with the next stone of
-n cells left empty is worth (n + 1) // 2, so that sooner is better; a loss the same with a minus; a draw 0. On 6 x 7 the
+The score of a win is the number of the winner's remaining stones, including the winning one: a win with the next stone, with
+n cells empty, scores (n + 1) // 2, so that earlier wins score higher; a loss scores the negative, a draw 0. On 6 x 7 the
 score of the empty board is 1: the first player wins with its last stone.
 
-A search asks whether the score exceeds one bound (a null window) and finds out a bound that is as good or better. It looks
-at moves only that do not lose at once, at forced replies first, then at moves that open the most threats, columns of the
-middle before others. All this is from Pascal Pons, "Solving Connect 4: how to build a perfect AI" (2015-2019); positions
-are keyed after John Tromp's Fhourstones. The walk itself is a loop over frames, one for each ply, not a recursion: it can
-stop after some nodes and go on later.
+A search tests whether the score exceeds a bound (a null window) and returns a bound at least as tight. It skips moves that
+lose at once, plays forced replies only, and orders the others by the number of threats they create, centre columns first.
+All this is from Pascal Pons, "Solving Connect 4: how to build a perfect AI" (2015-2019); positions are keyed after John
+Tromp's Fhourstones. The search is a loop over frames, one per ply, instead of a recursion, so that it can stop after any
+number of nodes and resume.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ __all__ = ["NODES", "VALUE", "Outlook", "Room", "begin", "outlook", "room_for", 
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
 _LOW_BYTE = np.uint64(0xFF)
-_ZERO_SCORE = 64  # bounds are stored with this added
+_ZERO_SCORE = 64  # offset of stored bounds
 
 MINE, TAKEN, THREATS = 0, 1, 2  # words of a frame
 BOUND, BEST, NEXT, COUNT, BEGAN = 0, 1, 2, 3, 4  # numbers of a frame
 PLY, FIRST, VALUE, ENTERING, NODES = 0, 1, 2, 3, 4  # numbers of the walk
 MIRROR_PLIES = 8
-"""So many plies from the root a position and its mirror image are one; further down looking costs more than it saves."""
+"""Depth from the root within which mirror images are merged; deeper, the test costs more than it saves."""
 
 _NOTHING = -128  # less than every score
 
 
 class Room(NamedTuple):
-    """Where a search stands. Plies run from the empty board; one frame for each and one more."""
+    """State of a search. Plies count from the empty board; one frame for each, and one more."""
 
     words: np.ndarray  # uint64 [plies + 1, 3]
     numbers: np.ndarray  # int64 [plies + 1, 5]
-    moves: np.ndarray  # uint64 [plies + 1, columns], the cells to try, best first
+    moves: np.ndarray  # uint64 [plies + 1, columns], cells to play, best first
     threats: np.ndarray  # uint64 [plies + 1, columns], winning cells of the mover after each
     weights: np.ndarray  # int64 [columns], for sorting
-    order: np.ndarray  # uint64 [columns], the columns from the middle outwards
+    order: np.ndarray  # uint64 [columns], columns from the centre outwards
     walk: np.ndarray  # int64 [5]
 
 
 def room_for(board: Board) -> Room:
-    """Return room for searches on a board."""
+    """Allocate the state of searches on a board."""
     frames, columns = board.rows * board.columns + 1, board.columns
     middle_first = sorted(range(columns), key=lambda column: (abs(2 * column - columns + 1), column))
     column = (1 << board.rows) - 1
@@ -67,25 +67,25 @@ def room_for(board: Board) -> Room:
 
 
 class Outlook(NamedTuple):
-    """What is seen at a glance."""
+    """Static properties of a position."""
 
-    code: np.uint64  # the same for a position and its mirror image, and for no other
+    code: np.uint64  # unique up to mirror images
     wins: np.uint64  # cells where the mover wins at once
-    threats: np.uint64  # cells where the other player would win, now or when they can be reached
+    threats: np.uint64  # cells where the opponent would win, playable or not
 
 
 @lean
 def outlook(board: Board, mine: np.uint64, taken: np.uint64) -> Outlook:
-    """Look at a position, given the stones of the player to move and all stones."""
+    """Return the outlook of a position, given the stones of the player to move and all stones."""
     wins = open_wins(board, mine, taken) & playable(board, taken)
     code = min(_code(board, mine, taken), _code(board, mirrored(board, mine), mirrored(board, taken)))
     return Outlook(code, wins, open_wins(board, mine ^ taken, taken))
 
 
 def begin(room: Room, position: tuple[int, int, int], bound: int) -> None:
-    """Set out to learn whether a position is worth more than `bound` to the player to move, who must not have a winning move.
+    """Start a search whether the score of a position exceeds `bound` for the player to move, who must have no winning move.
 
-    A position is the mover's stones, all stones, and the threats of its `outlook`.
+    A position consists of the mover's stones, all stones and the threats of its `outlook`.
     """
     ply = position[1].bit_count()
     room.words[ply] = position
@@ -95,9 +95,9 @@ def begin(room: Room, position: tuple[int, int, int], bound: int) -> None:
 
 @lean
 def run(board: Board, room: Room, table: np.ndarray, most_nodes: int) -> bool:
-    """Go on searching; return whether it is done, with the answer in walk[VALUE], or has looked at `most_nodes` positions.
+    """Continue a search to its end or `most_nodes` nodes; return whether it is done, with the result in walk[VALUE].
 
-    The answer is an upper bound of the score if it does not exceed the bound asked about, else a lower bound.
+    The result is an upper bound of the score if it does not exceed the tested bound, else a lower bound.
     """
     shift = np.uint64(64 - int(count_bits(np.uint64(table.size - 1))))
     walk = room.walk
@@ -118,21 +118,21 @@ def run(board: Board, room: Room, table: np.ndarray, most_nodes: int) -> bool:
 
 @lean
 def _descend(room: Room, ply: int) -> None:
-    """Take the next move of a frame."""
+    """Play the next move of a frame."""
     place = room.numbers[ply, NEXT]
     room.numbers[ply, NEXT] = place + 1
     mine, taken = room.words[ply, MINE], room.words[ply, TAKEN]
     room.words[ply + 1, MINE] = mine ^ taken
     room.words[ply + 1, TAKEN] = taken | room.moves[ply, place]
     room.words[ply + 1, THREATS] = room.threats[ply, place]
-    room.numbers[ply + 1, BOUND] = -room.numbers[ply, BOUND] - 1  # scores are whole: less than -b is at most -b - 1
+    room.numbers[ply + 1, BOUND] = -room.numbers[ply, BOUND] - 1  # integer scores: less than -b is at most -b - 1
     room.walk[PLY] = ply + 1
     room.walk[ENTERING] = 1
 
 
 @lean
 def _is_settled(board: Board, room: Room, table: np.ndarray, ply: int, shift: np.uint64) -> bool:
-    """Take in the value of a move; return whether the frame has its own, which then stands in walk[VALUE] and the table."""
+    """Back up the value of a move; return whether the frame is complete, with its value in walk[VALUE] and the table."""
     numbers = room.numbers[ply]
     value = room.walk[VALUE]
     numbers[BEST] = max(numbers[BEST], value)
@@ -158,7 +158,7 @@ def _is_settled(board: Board, room: Room, table: np.ndarray, ply: int, shift: np
 
 @lean
 def _enter(board: Board, room: Room, table: np.ndarray, ply: int, shift: np.uint64) -> bool:
-    """Look at the position of a frame; return whether moves must be tried, else its value stands in walk[VALUE]."""
+    """Visit the position of a frame; return whether its moves need a search, else its value is in walk[VALUE]."""
     walk = room.walk
     walk[NODES] += 1
     left = board.rows * board.columns - ply
@@ -170,7 +170,7 @@ def _enter(board: Board, room: Room, table: np.ndarray, ply: int, shift: np.uint
     if left <= 2:
         walk[VALUE] = 0
         return False
-    least, most = -((left - 2) // 2), (left - 1) // 2  # nobody wins with the next stone
+    least, most = -((left - 2) // 2), (left - 1) // 2  # no win with the next stone
     word = look_up(table, _product(board, room, ply), shift)
     if word != UNKNOWN:
         least, most = max(least, _least(word)), min(most, _most(word))
@@ -187,18 +187,18 @@ def _enter(board: Board, room: Room, table: np.ndarray, ply: int, shift: np.uint
 
 @lean
 def _moves(cells: np.uint64, threats: np.uint64) -> np.uint64:
-    """Return the playable cells that do not lose at once: those that stop a win and do not lay the ground for one."""
+    """Return the playable cells that do not lose at once: forced replies if any, never a cell below a threat."""
     forced = cells & threats
     if forced:
         if forced & (forced - _ONE):
-            return np.uint64(0)  # two wins at once cannot both be stopped
+            return np.uint64(0)  # two immediate wins cannot both be blocked
         cells = forced
     return cells & ~(threats >> _ONE)
 
 
 @lean
 def _sort(board: Board, room: Room, table: np.ndarray, ply: int, moves: np.uint64, shift: np.uint64) -> None:
-    """Write the moves of a frame, those first that leave the mover the most winning cells."""
+    """Write the moves of a frame in descending order of the mover's winning cells after each."""
     mine, taken = room.words[ply, MINE], room.words[ply, TAKEN]
     cells, threats, weights = room.moves[ply], room.threats[ply], room.weights
     count = 0
@@ -222,7 +222,7 @@ def _sort(board: Board, room: Room, table: np.ndarray, ply: int, moves: np.uint6
 
 @lean
 def _product(board: Board, room: Room, ply: int) -> np.uint64:
-    """Return what stands for a frame's position in the table."""
+    """Return the table product of a frame's position."""
     mine, taken = room.words[ply, MINE], room.words[ply, TAKEN]
     code = _code(board, mine, taken)
     if ply < room.walk[FIRST] + MIRROR_PLIES:
@@ -232,7 +232,7 @@ def _product(board: Board, room: Room, ply: int) -> np.uint64:
 
 @lean
 def _code(board: Board, mine: np.uint64, taken: np.uint64) -> np.uint64:
-    """Return the stones of the mover under a mark on each column's lowest empty cell: no two positions have the same."""
+    """Return a unique code: the mover's stones, plus one bit at the lowest empty cell of each column."""
     return mine + taken + board.bottoms
 
 

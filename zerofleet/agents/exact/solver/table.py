@@ -1,14 +1,14 @@
-"""What a solver remembers: bounds of scores by position, one word each.
+"""Transposition table of the solver: bounds of scores by position, one word each.
 
-A position's code is multiplied by an odd constant, which no two codes share the product of. The product's high bits say
-where it is stored and the low ones are stored with it, so the whole product is known and no position is taken for another:
+A position's code is multiplied by an odd constant, a bijection modulo 2^64. The product's high bits select the place and
+its low bits are stored there, so the whole product is verified and distinct positions never collide:
 
     word    63 ............... 22   21 ...... 16   15 ..... 8   7 ...... 0
             low bits of product     work           least + 64   most + 64         0: empty
 
-Two words share a place: the first keeps what cost most to find out, the second what came last (Breuker 1998, TwoBig).
+A place holds two words: the first keeps the result of the most work, the second the most recent (Breuker 1998, TwoBig).
 
-Threads may share a table: words are written and read whole.
+Threads may share a table: words are read and written atomically.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from zerofleet.agents.exact.solver.prefetch import prefetch
 __all__ = ["MIN_BITS", "UNKNOWN", "empty_table", "fetch", "look_up", "note", "scrambled"]
 
 MIN_BITS = 22
-"""Logarithm of the size of the smallest table, 32 MB: the product's other 42 bits fit into a word with the bounds."""
+"""Binary logarithm of the minimal size, 32 MB: the other 42 bits of the product fit into a word with work and bounds."""
 
 UNKNOWN = np.uint64(0)
-"""What is found of a position that is not stored."""
+"""Result of a lookup for a position that is not stored."""
 
 _SCRAMBLE = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, made odd (Knuth 6.4)
 _ONE, _KEPT = np.uint64(1), np.uint64(22)
@@ -35,25 +35,25 @@ _WORK, _WORK_MASK = np.uint64(16), np.uint64(63)
 def empty_table(bits: int = MIN_BITS) -> np.ndarray:
     """Return a table of 2^bits words, uint64; raises `ValueError` below `MIN_BITS`."""
     if bits < MIN_BITS:
-        raise ValueError(f"a table of 2^{bits} words cannot tell all positions apart; want 2^{MIN_BITS} or more")
+        raise ValueError(f"a table of 2^{bits} words cannot distinguish all positions; want 2^{MIN_BITS} or more")
     return np.zeros(1 << bits, dtype=np.uint64)
 
 
 @lean
 def fetch(table: np.ndarray, product: np.uint64, shift: np.uint64) -> None:
-    """Have the memory bring a position's place, which is far away as a rule; it will be there when it is looked up."""
+    """Prefetch the place of a position, usually a cache miss, before its lookup."""
     prefetch(table, int((product >> shift) & ~_ONE))
 
 
 @lean
 def scrambled(code: np.uint64) -> np.uint64:
-    """Return the product that stands for a code."""
+    """Return the table product of a code."""
     return code * _SCRAMBLE
 
 
 @lean
 def look_up(table: np.ndarray, product: np.uint64, shift: np.uint64) -> np.uint64:
-    """Return the word of a position, or `UNKNOWN`; `shift` is 64 less the logarithm of the table's size."""
+    """Return the word of a position, or `UNKNOWN`; `shift` is 64 minus the logarithm of the table's size."""
     place = (product >> shift) & ~_ONE
     kept = product << _KEPT
     word: np.uint64 = table[place]
@@ -80,7 +80,7 @@ def note(table: np.ndarray, product: np.uint64, shift: np.uint64, bounds: np.uin
 
 @lean
 def _logarithm(number: np.uint64) -> np.uint64:
-    """Return how many binary digits a number has."""
+    """Return the bit length of a number."""
     for step in (1, 2, 4, 8, 16, 32):
         number |= number >> np.uint64(step)
     return np.uint64(count_bits(number))
