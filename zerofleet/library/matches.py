@@ -37,7 +37,7 @@ def match(
     seed: int = 0,
     progress: bool = True,
 ) -> MatchSummary:
-    """Let two players meet and return wins, draws and losses of the first, its share of the points and Elo, with intervals.
+    """Play a match and return wins, draws and losses of the first player, its share of the points and Elo, with intervals.
 
     Every opening is played from each seat. The result is that of `zerofleet match`.
 
@@ -54,7 +54,7 @@ def match(
     Raises:
         GameError: No such game.
         ZerofleetError: `InvalidRequest` for an agent that does not exist or does not play the game, for models of two runs or
-            of another game, and for a player that would meet itself; `ModelNotFound`, `CorruptModel`, `Unavailable`.
+            of another game, and for a player against itself; `ModelNotFound`, `CorruptModel`, `Unavailable`.
     """
     return background.wait_for(_match((first, second), game, games, simulations, opening_plies, seed, progress=progress))
 
@@ -86,7 +86,7 @@ async def _match(
     progress: bool,
 ) -> MatchSummary:
     if games < 1:
-        raise InvalidRequest(f"a match of {games} games says nothing; want at least 1")
+        raise InvalidRequest(f"a match has at least 1 game, got games={games}")
     run = _run_of(players)
     played = _game_of(run, game)
     names = [player if isinstance(player, str) else f"model:{player.version}" for player in players]
@@ -116,7 +116,7 @@ def _game_of(run: Run | None, game: str | Game | None) -> Game:
     named = make(game) if isinstance(game, str) else game
     if run is None:
         if named is None:
-            raise InvalidRequest('two agents were named and no game; say which, such as game="connect_four"')
+            raise InvalidRequest('two agents without a game; add one, such as game="connect_four"')
         return named
     if named is not None and model_name(named) != model_name(run.game):
         raise InvalidRequest(f"{run.path} is a run of {model_name(run.game)}, not of {model_name(named)}; leave out game=")
@@ -128,7 +128,7 @@ def _entrants(names: list[str], game: Game, run: Run | None) -> Entrants:
 
 
 def _lines(games: int) -> Callable[[Scoreboard], None]:
-    """Return what shows the score on standard error, every few seconds."""
+    """Return a callback that prints the score to standard error every few seconds."""
     console, shown_s = Console(stderr=True, highlight=False, force_jupyter=False), time.monotonic()
 
     def show(board: Scoreboard) -> None:

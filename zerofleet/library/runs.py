@@ -38,9 +38,9 @@ def open_run(path: str | Path) -> Run:
 class Run:
     """A run: its models, its games and its metrics.
 
-    The first question to a model starts an inference server, unless the run is under way and has one that serves the
-    version. The server is kept for further questions; it ends with `with`, with `close`, or when the run is collected or the
-    process ends. A question after that starts another one.
+    The first analysis starts an inference server, unless the run is live and has one that serves the version. The server is
+    kept for further analyses; it stops at the end of the `with` block, with `close`, when the run is garbage-collected or when
+    the process exits. A later analysis starts another one.
     """
 
     def __init__(self, paths: RunPaths) -> None:
@@ -58,12 +58,12 @@ class Run:
 
     @property
     def game(self) -> Game:
-        """The game that is learnt, as `games.make` makes it."""
+        """The game of the run, as `games.make` returns it."""
         return self._game
 
     @property
     def header(self) -> RunHeader:
-        """Game, parameters, preset, seed and time of creation, as `run.json` says them."""
+        """Game, parameters, preset, seed and time of creation, from `run.json`."""
         return self._header
 
     def versions(self) -> list[int]:
@@ -99,7 +99,7 @@ class Run:
         return await self._server.address(set(versions))
 
     def close(self) -> None:
-        """End the inference server, if one was started."""
+        """Stop the inference server, if one was started."""
         background.wait_for(self._server.aclose())
 
     def __enter__(self) -> Self:
@@ -170,7 +170,7 @@ class StoredGame:
     players: tuple[str, ...]
     """By seat: `model:7` or the name of an agent."""
     finished_at: datetime
-    """By the clock of the worker."""
+    """Wall-clock time of the worker."""
 
 
 def _stored_game(record: GameRecord) -> StoredGame:
