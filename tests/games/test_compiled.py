@@ -62,7 +62,7 @@ import sys
 sys.path.insert(0, ".")
 import numpy as np
 from countdown import Countdown
-from games import perft
+from games.tools import perft
 stack = np.zeros((6, 1), dtype=np.int64)
 counts = np.zeros((6, 2), dtype=np.int64)
 perft._count(Countdown(), stack, np.empty((6, 2), dtype=np.int16), counts, 0)
@@ -158,12 +158,13 @@ def test_code_cached_for_a_game_does_not_affect_a_process_without_it(tmp_path: P
     (mine / "countdown.py").write_text(GAME)
     (mine / "countdown_end.py").write_text(END.replace("BONUS", "0"))
     run(mine, COUNT, **cache)
-    count = "from games import make, perft; print(perft.perft(make('tic_tac_toe'), 3))"
+    count = "from games import make; from games.tools import perft; print(perft.perft(make('tic_tac_toe'), 3))"
     assert run(tmp_path, count, **cache) == "[9, 72, 504]"
 
 
 COUNT_LINES = """
-from games import make, perft
+from games import make
+from games.tools import perft
 print(perft.perft(make("tic_tac_toe"), 3), sum(perft._count.stats.cache_hits.values()))
 """
 

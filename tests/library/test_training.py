@@ -24,7 +24,7 @@ def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> 
         zf.train("chess", run_dir=root)
     with pytest.raises(ConfigurationError, match=r"did you mean search\.simulations"):
         zf.train("tic_tac_toe", preset="tiny", run_dir=root, settings={"search.simulation": 3})
-    with pytest.raises(ConfigurationError, match="no preset is called 'huge'"):
+    with pytest.raises(ConfigurationError, match="unknown preset 'huge'"):
         zf.train("tic_tac_toe", preset="huge", run_dir=root)
     assert not root.exists()
 

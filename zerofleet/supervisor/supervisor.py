@@ -137,10 +137,10 @@ class Supervisor:
     def stop(self, reason: str) -> None:
         """Drain the services, or kill what has not ended at the second call; `reason` is shown. In the event loop of `run`."""
         if self._stop.is_set():
-            self._tell(f"{reason} again: killing what has not ended")
+            self._tell(f"{reason} again: killing the remaining services")
             self._hurry.set()
         else:
-            self._tell(f"{reason}: finishing the games in hand; once more to kill")
+            self._tell(f"{reason}: stopping the services; once more to kill them")
         self._stop.set()
 
     async def _run_services(self) -> None:

@@ -50,7 +50,7 @@ class EvaluatorContract:
         batch = self._batch()
         found = await evaluator.evaluate(batch, version=self.version)
         policy, value, listed = found.policy, found.value, batch.legal >= 0
-        assert found.version == self.version, f"version {self.version} that was asked for answers, not {found.version}"
+        assert found.version == self.version, f"the requested version {self.version} replies, not {found.version}"
         assert policy.dtype == np.float16, f"the policy is float16, not {policy.dtype}"
         assert policy.shape == batch.legal.shape, f"the policy has the shape {batch.legal.shape} of legal, not {policy.shape}"
         assert np.isfinite(policy).all(), "probabilities are finite and not negative"
@@ -124,7 +124,7 @@ class EvaluatorContract:
 
 def _check_extra_heads(found: Evaluation, batch: LeafBatch) -> None:
     count = len(found.extra_heads)
-    assert count == batch.extra_heads, f"{batch.extra_heads} extra heads are answered where as many are asked for, not {count}"
+    assert count == batch.extra_heads, f"{batch.extra_heads} requested extra heads are returned, not {count}"
     for head in found.extra_heads:
         assert head.ndim == 2, f"an extra head has the shape [{len(batch)}, W], not {head.shape}"
         assert len(head) == len(batch), f"an extra head has the shape [{len(batch)}, W], not {head.shape}"

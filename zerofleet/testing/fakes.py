@@ -27,13 +27,13 @@ class FunctionEvaluator:
         policy, value, *extra_heads = self._function(batch, version)
         if policy.shape != batch.legal.shape or value.ndim != 2 or len(value) != len(batch):
             raise InvalidRequest(
-                f"the function answered policy {policy.shape} and value {value.shape};"
-                f" wanted {batch.legal.shape} and ({len(batch)}, players)"
+                f"the function returned policy {policy.shape} and value {value.shape};"
+                f" want {batch.legal.shape} and ({len(batch)}, players)"
             )
         if len(extra_heads) < batch.extra_heads or any(head.ndim != 2 or len(head) != len(batch) for head in extra_heads):
             raise InvalidRequest(
-                f"the function answered extra heads {[head.shape for head in extra_heads]};"
-                f" wanted {batch.extra_heads} of ({len(batch)}, width)"
+                f"the function returned extra heads {[head.shape for head in extra_heads]};"
+                f" want {batch.extra_heads} of ({len(batch)}, width)"
             )
         asked = tuple(extra_heads[: batch.extra_heads])
         return Evaluation(policy.astype(np.float16, copy=False), value.astype(np.float32, copy=False), version, asked)
