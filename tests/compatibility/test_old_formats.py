@@ -1,4 +1,4 @@
-"""What an earlier version wrote is read, continued and restored by this one, to the last number."""
+"""Files of an earlier version are read, continued and restored by this one, to the last number."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Servant(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.faults: list[tuple[grpc.StatusCode, str]] = []
         self.spoil: Callable[[Any], None] = lambda reply: None
         self.unit = 1.0
-        """What the first byte of a row is multiplied with."""
+        """Factor of the first byte of a row."""
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         self.rows.append(request.inputs[0].shape[0])

@@ -21,7 +21,7 @@ SMALLER = {
     "games=100": "games=4",
     "simulations=400": "simulations=16",
 }
-"""What the page says, and what the test says instead."""
+"""Substitutions in the snippets of the page, so that a run of seconds serves the test."""
 
 
 @pytest.mark.slow

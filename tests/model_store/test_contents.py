@@ -1,4 +1,4 @@
-"""What a version consists of besides its hashes: tensors and pickles of its archive, and golden positions that fit."""
+"""Contents of a version besides its hashes: tensors and pickles of its archive, and golden positions that fit."""
 
 from __future__ import annotations
 
