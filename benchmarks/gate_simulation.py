@@ -3,20 +3,27 @@
     field = tilted(DRAWISH, share_from_elo(50.0))
     simulate(Sprt(elo0=0.0, elo1=50.0), field, runs=10_000, max_pairs=5_000, seed=1).mean_pairs
 
+`python -m benchmarks.gate_simulation` prints the tables of docs/decisions/0005-gate-statistics.md and 0013-watch.md.
+
 A *field* is the probability of each score of a pair, [5], in the order of `PENTANOMIAL_SCORES`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets import GateSettings
+from zerofleet.strength.ratings.intervals import share_from_elo
 from zerofleet.strength.ratings.likelihood import PENTANOMIAL_SCORES
 from zerofleet.strength.ratings.sprt import Sprt
 
-__all__ = ["DECISIVE", "DRAWISH", "SimulatedTests", "simulate", "tilted"]
+Statistic = Callable[[Sprt, np.ndarray, np.ndarray], np.ndarray]
+
+__all__ = ["DECISIVE", "DRAWISH", "SimulatedTests", "main", "simulate", "tilted"]
 
 DRAWISH = np.array([0.08, 0.15, 0.54, 0.15, 0.08])
 """Equal players that draw often, or whose openings favour one side."""
@@ -59,10 +66,13 @@ def tilted(field: np.ndarray, mean: float) -> np.ndarray:
     return found
 
 
-def simulate(test: Sprt, field: np.ndarray, *, runs: int, max_pairs: int, seed: int) -> SimulatedTests:
+def simulate(
+    test: Sprt, field: np.ndarray, *, runs: int, max_pairs: int, seed: int, statistic: Statistic = Sprt.evidence
+) -> SimulatedTests:
     """Return the outcomes of `runs` tests, within `max_pairs`, of players whose pairs score according to `field` (float [5]).
 
-    All tests advance together, one pair at a time.
+    All tests advance together, one pair at a time. `statistic` is compared with the bounds: `Sprt.log_likelihood_ratio` is the
+    test without its bet.
     """
     rng = np.random.default_rng(seed)
     counts = np.zeros((runs, len(PENTANOMIAL_SCORES)))
@@ -71,7 +81,7 @@ def simulate(test: Sprt, field: np.ndarray, *, runs: int, max_pairs: int, seed: 
     for pair in range(1, max_pairs + 1):
         outcomes = rng.choice(len(PENTANOMIAL_SCORES), size=len(counts), p=field)
         counts[np.arange(len(counts)), outcomes] += 1
-        ratios = test.log_likelihood_ratio(counts, PENTANOMIAL_SCORES)
+        ratios = statistic(test, counts, PENTANOMIAL_SCORES)
         passed, failed = ratios >= test.upper, ratios <= test.lower
         stronger += int(passed.sum())
         not_stronger += int(failed.sum())
@@ -82,3 +92,29 @@ def simulate(test: Sprt, field: np.ndarray, *, runs: int, max_pairs: int, seed: 
     pairs = np.concatenate([*lengths, np.full(len(counts), max_pairs)])
     longest = int(np.quantile(pairs, 0.95, method="higher"))
     return SimulatedTests(stronger, not_stronger, len(counts), float(pairs.mean()), longest)
+
+
+def main() -> None:
+    """Print mean lengths and rates of the default gate and watch by true strength, in Markdown."""
+    gate, runs, seed = GateSettings(), 2_000, 1
+    fields = {"drawish": DRAWISH, "decisive": DECISIVE}
+    before = Sprt.log_likelihood_ratio
+    tests = {
+        "gate without its bet": (Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta), before),
+        "gate": (Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta), Sprt.evidence),
+        "watch": (Sprt(gate.watch_elo0, gate.watch_elo1, gate.alpha, gate.beta), Sprt.evidence),
+    }
+    for title, (test, statistic) in tests.items():
+        print(f"\n{title}\n\n| true Elo |" + "".join(f" {name}: passes | fails | pairs |" for name in fields))  # noqa: T201
+        print("| --- |" + " --- | --- | --- |" * len(fields))  # noqa: T201
+        for elo in (-800.0, -300.0, -200.0, -100.0, -75.0, -50.0, -25.0, 0.0, 25.0, 50.0, 100.0, 200.0, 300.0, 800.0):
+            cells = ""
+            for field in fields.values():
+                at = tilted(field, share_from_elo(elo))
+                found = simulate(test, at, runs=runs, max_pairs=gate.max_pairs, seed=seed, statistic=statistic)
+                cells += f" {found.stronger / runs:.1%} | {found.not_stronger / runs:.1%} | {found.mean_pairs:.1f} |"
+            print(f"| {elo:+.0f} |{cells}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -95,7 +95,7 @@ def learn(game: Game, directory: Path, *, rounds: int, count: int, steps: int, s
         for one in self_play(game, model, version, count=count, seed=seed + played):
             # A record holds moves and searches, no planes: validation replays it by the rules, and rejects a false claim.
             payload = encode_record(one, worker_id="example", uid=new_uid(seed, "example", played, nonce=0))
-            window.add(extract(validate(decode_record(payload)), search_value_share=0.0))
+            window.add(extract(validate(decode_record(payload)), TRAIN))
             played += 1
         losses = [learner.step().total for _ in range(steps)]
         network = learner.candidate()  # averaged weights: less noise than the last step's

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from games import core
+from games.compiled import compiled
 from games.core import Game, GameSpec, Symmetry
 from games.errors import IllegalMove
 from games.kit.bits import unpack
@@ -229,6 +230,16 @@ class _Walk:
             values = [float(self._ask("move_value", self.state.array, action)) for action in look.actions]
             if not np.isfinite(values).all():
                 self._fail(2, f"move_value returned {values} for the actions {look.actions}")
+        if core.has_rule(type(self.game), "may_end") and not look.over:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        """Play all single moves, and all pairs of moves, unless `may_end` is true."""
+        for plies in (1, 2):
+            scratch = np.empty((plies, self.spec.state_size), dtype=self.spec.state_dtype)
+            legal = np.empty((plies, self.spec.max_legal), dtype=np.int16)
+            if not self._ask("may_end", self.state.array, plies) and _ends(self.game, self.state.array, plies, scratch, legal):
+                self._fail(10, f"may_end denies that the game can end within {plies} moves")
 
     def _check_notation(self, actions: Sequence[int]) -> None:
         before = self.state.array.copy()
@@ -342,6 +353,24 @@ class _Walk:
             )
         if not _same_planes(look, seen, symmetry, self.spec):
             self._fail(6, f"under {symmetry.name!r} the planes do not become those of the image:\n{self.game.draw(image)}")
+
+
+@compiled
+def _ends(game: Any, state: np.ndarray, plies: int, scratch: np.ndarray, legal: np.ndarray) -> bool:
+    """Return whether 1 or 2 moves can end the game; scratch space for each ply: states [plies, S], actions [plies, L]."""
+    for i in range(core.legal_actions(game, state, legal[0])):
+        scratch[0] = state
+        core.play(game, scratch[0], int(legal[0, i]))
+        if core.is_over(game, scratch[0]):
+            return True
+        if plies < 2:
+            continue
+        for j in range(core.legal_actions(game, scratch[0], legal[1])):
+            scratch[1] = scratch[0]
+            core.play(game, scratch[1], int(legal[1, j]))
+            if core.is_over(game, scratch[1]):
+                return True
+    return False
 
 
 def _same_planes(look: _Look, image: _Look, symmetry: Symmetry, spec: GameSpec) -> bool:

@@ -31,10 +31,11 @@ Laws (tested by `check_game` on random games):
      viewer's turn, the legal actions and the player to move. Secret moves of the current round are undone; until the round
      ends, they appear in no view and affect no player's choices. The view and the seed determine the sample; the view alone
      determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.
+ 10. `may_end` is true wherever one legal move, or two in succession, end the game.
 
 Optional rules have the defaults defined below: `standing` and `repetition_key` (games with recurring positions), `round_of`,
-`foresee` and `play_foreseen` (secret moves), `move_value` (a move heuristic for greedy players), `estimate` (a heuristic
-evaluation for depth-limited searches).
+`foresee` and `play_foreseen` (secret moves), `may_end` (a quick test that spares searches a look for wins),
+`move_value` (a move heuristic for greedy players), `estimate` (a heuristic evaluation for depth-limited searches).
 
 Polymorphism: a call of `play(game, ...)` in compiled code selects the rule by the *type* of `game` when the caller is
 compiled (numba's `@overload`), so a kernel compiles once per game class and serves every board size.
@@ -355,6 +356,16 @@ def play_foreseen(game: Any, state: State, action: int, plays: np.ndarray) -> No
     Hidden hands are changed to make the plays possible. Afterwards it is the same player's turn, or the game is over.
     """
     play(game, state, action)
+
+
+@_optional
+def may_end(game: Any, state: State, plies: int) -> bool:
+    """Return whether the game may end within `plies` (1 or 2) moves of a position that is not over; False must be certain.
+
+    The search looks for wins in one before it evaluates a position, at every node of a game that has this rule and at the
+    root of any other. The test should cost far less than listing and playing the legal moves.
+    """
+    return True
 
 
 @_optional

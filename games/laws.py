@@ -29,6 +29,7 @@ LAWS = {
     "viewer's turn, the legal actions and the player to move. Secret moves of the current round are undone; until the round "
     "ends, they appear in no view and affect no player's choices. The view and the seed determine the sample; the view alone "
     "determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.",
+    10: "`may_end` is true wherever one legal move, or two in succession, end the game.",
 }
 """Laws by number, identical to the docstring of `games.core`."""
 

@@ -160,3 +160,9 @@ def encode(game: TicTacToe, state: State, viewer: int, out: np.ndarray) -> None:
 def key(game: TicTacToe, state: State) -> np.uint64:
     """Return a hash of both words of stones."""
     return mix64((state[0] << np.uint64(9)) | state[1])
+
+
+@rule(TicTacToe)
+def may_end(game: TicTacToe, state: State, plies: int) -> bool:
+    """Return whether the fifth stone, the first to complete a line, is among the next ones."""
+    return int(state[2]) + plies >= 5

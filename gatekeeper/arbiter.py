@@ -3,12 +3,16 @@
     submitted ──► queued ──► playing ──► promoted | rejected
                     │           └──────► broken            failed checks or loading, or invalid evaluations
                     ├──────────────────► broken
-                    └──────────────────► superseded        a newer candidate was queued when its turn came
+                    ├──────────────────► superseded        a newer candidate was queued when its turn came
+                    └──────────────────► trial             mode watch: promoted at once, see `watch`
 
 The newest candidate is decided first and supersedes all older ones: the loop learns from the latest network. A match in
 progress is played to its end, across restarts of this process and of the inference server. An unreachable server, a full
 disk or a wrong token do not affect the verdict: the arbiter waits and retries. Any other failure is retried a few times; if
 the champion is still served then, the candidate is broken. No candidate can stop the service.
+
+A champion that was never trained has nothing to defend: the first trained candidate replaces it without a match. In mode
+`watch` a candidate is promoted without a match too, unless a version was found weaker and none confirmed since.
 
 On every path a version becomes champion only after an inference server has loaded it, which tests its output for the golden
 positions; or after an operator has accepted the risk.
@@ -19,18 +23,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from contextlib import AsyncExitStack
-from functools import partial
 
 import structlog
 
-from games.core import Game
-from gatekeeper.disk import Disk
 from gatekeeper.evaluation import BrokenVersion, FailedVersion
 from gatekeeper.ledger import Ledger
-from gatekeeper.pointer import NOT_SELF_TESTED, ROLLBACK, ChampionPointer, previous_version, was_self_tested
+from gatekeeper.lineage import ROLLBACK, confirmed_champion, holds_candidates, previous_version
+from gatekeeper.pointer import ChampionPointer
+from gatekeeper.promoter import Promoter, untrained
 from gatekeeper.referee import ChampionChanged, Referee
 from gatekeeper.served_versions import Serving
+from gatekeeper.verdicts import Verdicts
+from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import (
     ConfigurationError,
@@ -47,7 +51,6 @@ from zerofleet.errors import (
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.model_store import ModelStore
 from zerofleet.strength.matches import Decision
 from zerofleet.telemetry import metrics, tracing
 
@@ -57,7 +60,8 @@ FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 10.0
 MOST_FAILURES = 8
 """Failures of unknown cause after which a candidate is broken; with the pauses between them they take about 20 s."""
-LONGEST_REASON = 2_000  # characters
+AT_ONCE = "promoted at once"
+"""Prefix of the reason of a version that is measured after its promotion."""
 
 # Transient failures and those an operator can repair; none is a fault of the candidate.
 PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound, ConfigurationError, OSError)
@@ -70,29 +74,26 @@ class Arbiter:
 
     def __init__(
         self,
-        game: Game,
-        store: ModelStore,
         *,
         ledger: Ledger,
         pointer: ChampionPointer,
         serving: Serving,
         referee: Referee,
+        promoter: Promoter,
+        verdicts: Verdicts,
         evaluator: Evaluator,
-        disk: Disk,
-        plays_matches: bool,
+        mode: str,
     ) -> None:
-        self._game = game
-        self._store = store
         self._ledger = ledger
         self._pointer = pointer
         self._serving = serving
         self._referee = referee
+        self._promoter = promoter
+        self._verdicts = verdicts
         self._evaluator = evaluator
-        self._disk = disk
-        self._plays_matches = plays_matches
+        self._mode = mode
         self._model = ledger.model
         self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
-        self._work = asyncio.Event()
         self._traces: dict[int, str] = {}
         """Trace context of each unsettled candidate's submission, by version; not kept over a restart."""
         self._failures: Counter[int] = Counter()
@@ -106,7 +107,7 @@ class Arbiter:
         Raises `ModelNotFound` for a version that is not stored, `InvalidRequest` for a different manifest, `CorruptModel`
         for an unreadable one, `Unavailable`. Cancellation: the candidate is either accepted or unknown.
         """
-        stored = await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
+        stored = await self._promoter.manifest_sha256(version)
         if stored != manifest_sha256:
             raise InvalidRequest(
                 f"version {version} of {self._model} is stored with manifest {stored[:16]}…, "
@@ -117,7 +118,6 @@ class Arbiter:
             if traceparent := tracing.traceparent():
                 self._traces[version] = traceparent
             self.idle.clear()
-            self._work.set()
         log.info("candidate.offered", version=version, status=candidate.status)
         return candidate
 
@@ -133,7 +133,7 @@ class Arbiter:
             if champion is not None and champion.version == version:
                 return champion
             reason = reason or "promoted by hand"
-            champion = await self._crown(version, reason=reason, without_self_test=without_self_test)
+            champion = await self._promoter.crown(version, reason=reason, without_self_test=without_self_test)
         try:
             await self._ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
         except Unavailable as error:  # the promotion itself is complete
@@ -144,18 +144,21 @@ class Arbiter:
         """Make the previous champion the champion again. Raises as `promote`. Cancellation: as `promote`."""
         async with self._pointer.command():
             version = previous_version(self._pointer.history)
-            return await self._crown(version, reason=f"{ROLLBACK}: {reason}" if reason else ROLLBACK)
+            return await self._promoter.crown(version, reason=f"{ROLLBACK}: {reason}" if reason else ROLLBACK)
 
     async def run(self) -> None:
         """Decide on candidates until cancelled. Raises `StaleEpoch` when another gatekeeper has taken over.
 
         Cancellation: a match in progress resumes at the next start.
         """
-        await self._tidy_up()
+        await self._verdicts.tidy_up()
+        if self._ledger.unsettled():
+            self.idle.clear()
         while True:
+            changed = self._ledger.changed
             version = self._next()
             if version is None:
-                await self._rest()
+                await self._rest(changed)
                 continue
             try:
                 with tracing.follow("gate", parent=self._traces.get(version, ""), version=version):
@@ -167,18 +170,27 @@ class Arbiter:
                 self._backoff.reset()
 
     def _next(self) -> int | None:
-        """Return the next candidate: one whose match has begun, else the newest."""
-        waiting = [c for c in self._ledger.candidates() if not c.status.settled]
+        """Return the next candidate: one whose match has begun, else the newest; None while none may be decided."""
+        candidates = self._ledger.candidates()
+        waiting = [candidate for candidate in candidates if not candidate.status.settled]
         metrics.GATE_QUEUE.set(sum(c.status is CandidateStatus.QUEUED for c in waiting))
-        begun = [c for c in waiting if c.status is CandidateStatus.PLAYING]
-        return (begun or waiting)[-1].version if waiting else None
+        holds = self._mode == "watch" and holds_candidates(self._pointer.history, candidates)
+        metrics.GATE_HOLDS.set(holds)
+        if not waiting or (holds and self._champion_on_trial()):
+            return None
+        begun = [candidate for candidate in waiting if candidate.status is CandidateStatus.PLAYING]
+        return (begun or waiting)[-1].version
 
-    async def _rest(self) -> None:
-        """Wait for a candidate."""
-        metrics.GATE_CANDIDATE.set(0)
-        self._work.clear()
-        self.idle.set()
-        await self._work.wait()
+    def _champion_on_trial(self) -> bool:
+        champion = self._pointer.champion
+        known = self._ledger.candidate(champion.version) if champion else None
+        return known is not None and known.status is CandidateStatus.TRIAL
+
+    async def _rest(self, changed: asyncio.Event) -> None:
+        """Wait for a change of the ledger: a candidate, or the end of a measurement that candidates wait for."""
+        if not self._ledger.unsettled():
+            self.idle.set()
+        await changed.wait()
 
     async def _attempt(self, version: int) -> None:
         """Decide on a candidate; settle it as broken after repeated failures. Raises `PASSING` errors and `StaleEpoch`."""
@@ -209,14 +221,17 @@ class Arbiter:
         if champion is not None and version <= champion.version:
             await self._settle_outrun(version, champion)
             return
+        if self._mode == "watch" and any(version == former.version for former in self._pointer.history):
+            await self._settle(version, CandidateStatus.REJECTED, "rolled back before; promote it by hand if that was an error")
+            return
         try:
-            await self._check(version)
+            manifest = await self._promoter.check(version)
         except (CorruptModel, ModelNotFound) as error:
             await self._settle(version, CandidateStatus.BROKEN, str(error))
             return
         await self._give_up_older(version)
         try:
-            await self._judge(version, champion)
+            await self._judge(manifest, champion)
         except ChampionChanged:
             await self._requeue(version)
         except BrokenVersion as error:
@@ -228,28 +243,52 @@ class Arbiter:
                 raise Unavailable(f"the inference server cannot load the champion ({error}); roll back") from error
             await self._settle(version, CandidateStatus.BROKEN, str(error))
 
-    async def _judge(self, version: int, champion: Champion | None) -> None:
-        """Load a verified candidate, measure it, and promote or reject it."""
+    async def _judge(self, manifest: Manifest, champion: Champion | None) -> None:
+        """Load a verified candidate, measure it if that must come first, and promote or reject it."""
+        version = manifest.version
         async with self._serving.including(version):
-            decision = Decision(True, "first champion" if champion is None else "promoted without a match")
-            if champion is not None and self._plays_matches:
+            at_once = await self._exemption(manifest, champion)
+            if at_once is not None or champion is None:
+                decision = Decision(True, at_once or "first champion")
+            else:
                 await self._ledger.set_status(version, CandidateStatus.PLAYING)
                 decision = await self._match(version, champion)
             if decision.first_wins:
                 await self._succeed(version, champion, decision.reason)
             crash_point("gatekeeper_before_verdict")
-            status = CandidateStatus.PROMOTED if decision.first_wins else CandidateStatus.REJECTED
+            status = _promoted(decision.reason) if decision.first_wins else CandidateStatus.REJECTED
             await self._settle(version, status, decision.reason)
+
+    async def _exemption(self, manifest: Manifest, champion: Champion | None) -> str | None:
+        """Return the reason to promote a candidate without a match, None when it must play one. Raises `ModelNotFound`."""
+        if champion is None:
+            return "first champion"
+        if self._mode == "off":
+            return "promoted without a match"
+        if not untrained(manifest) and await self._promoter.is_untrained(champion.version):
+            return f"trained ({manifest.train_steps:,} steps), and champion {champion.version} never was: no match needed"
+        if self._mode != "watch" or holds_candidates(self._pointer.history, self._ledger.candidates()):
+            return None
+        confirmed = confirmed_champion(self._pointer.history, self._ledger.candidates())
+        return f"{AT_ONCE}, measured against version {confirmed.version} afterwards" if confirmed else None
 
     async def _match(self, version: int, champion: Champion) -> Decision:
         """Play a candidate against the champion. The thousands of evaluations of a match are not traced."""
         with tracing.child("gate.match", version=version, champion=champion.version):
             with tracing.paused():
-                decision = await self._referee.play(version, champion, self._evaluator)
+                opponent = self._opponent(champion)
+                async with self._serving.including(opponent.version):
+                    decision = await self._referee.play(version, champion, self._evaluator, opponent=opponent)
             tracing.note(passes=decision.first_wins, reason=decision.reason)
             if (report := self._referee.report_of(version)) is not None:
                 tracing.note(wins=report.wins, draws=report.draws, losses=report.losses, llr=report.log_likelihood_ratio)
         return decision
+
+    def _opponent(self, champion: Champion) -> Champion:
+        """Return the champion a candidate must beat: in mode `watch` the last confirmed one."""
+        if self._mode != "watch":
+            return champion
+        return confirmed_champion(self._pointer.history, self._ledger.candidates()) or champion
 
     async def _succeed(self, version: int, champion: Champion | None, reason: str) -> None:
         """Promote a candidate, provided that the champion it was measured against still is champion."""
@@ -261,40 +300,10 @@ class Arbiter:
                 written = await self._pointer.write(version, reason=reason)
                 tracing.note(epoch=written.epoch, reason=reason)
 
-    async def _crown(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
-        """Verify a version, load it on the inference server, which self-tests it, and write the pointer."""
-        await self._check(version)
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(self._serving.including(version))
-            except (ZerofleetError, OSError) as error:
-                # The content of a former champion is sound: it is the present one that cannot be loaded.
-                if not await self._passed_before(version):
-                    if isinstance(error, CorruptModel):
-                        raise
-                    if not without_self_test:
-                        raise Unavailable(
-                            f"version {version} was not self-tested: the inference server is unreachable or cannot load it"
-                            f" ({error}); start it, or promote version {version} with --without-self-test"
-                        ) from error
-                    reason = f"{reason} {NOT_SELF_TESTED}"
-                log.warning("promotion.not_loaded", version=version, error=str(error))
-            return await self._pointer.write(version, reason=reason)
-
-    async def _passed_before(self, version: int) -> bool:
-        """Return whether a version with the same content has been a self-tested champion."""
-        sha256 = await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
-        return was_self_tested(self._pointer.history, version, sha256)
-
-    async def _check(self, version: int) -> None:
-        """Verify a version's files. Raises `CorruptModel`, `ModelNotFound`."""
-        with tracing.child("gate.check", version=version):
-            await self._disk.run(partial(self._store.verify, self._model, version, game=self._game))
-
     async def _requeue(self, version: int) -> None:
         """Queue a candidate again after the champion changed during its match, unless it is settled."""
         log.info("match.pointless", version=version)
-        await self._close_matches(version, rated=False)
+        await self._verdicts.close_matches(version, rated=False)
         candidate = self._ledger.candidate(version)
         if candidate is not None and not candidate.status.settled:
             await self._ledger.set_status(version, CandidateStatus.QUEUED)
@@ -307,34 +316,18 @@ class Arbiter:
     async def _settle_outrun(self, version: int, champion: Champion) -> None:
         """Settle a candidate that is already the champion, or older than it."""
         if version == champion.version:
-            await self._settle(version, CandidateStatus.PROMOTED, champion.reason)
+            await self._settle(version, _promoted(champion.reason), champion.reason)
         else:
             reason = f"version {champion.version}, which is newer, became champion first"
             await self._settle(version, CandidateStatus.REJECTED, reason)
 
     async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
         """Record the verdict on a candidate, and close its match."""
-        reason = reason[:LONGEST_REASON].encode(errors="backslashreplace").decode()
-        report = self._referee.report_of(version)
-        await self._ledger.set_status(version, status, reason=reason, report=report)
-        crash_point("gatekeeper_after_verdict")
-        metrics.GATE_VERDICTS.labels(verdict=status.value).inc()
-        log.info("candidate.settled", version=version, status=status.value, reason=reason)
-        tracing.note(status=status.value)
+        await self._verdicts.settle(version, status, reason)
         self._traces.pop(version, None)
         self._failures.pop(version, None)
-        await self._close_matches(version, rated=status is CandidateStatus.PROMOTED)
 
-    async def _close_matches(self, version: int, *, rated: bool) -> None:
-        for board in self._ledger.boards("gate"):
-            if board.terms.players[0].version == version:
-                rated_groups = self._referee.standing(board).groups if rated else 0
-                await self._ledger.close_match(board.terms.match_id, rated_groups=rated_groups)
 
-    async def _tidy_up(self) -> None:
-        """Close the matches of settled candidates that a killed process left open."""
-        for candidate in self._ledger.candidates():
-            if candidate.status.settled:
-                await self._close_matches(candidate.version, rated=candidate.status is CandidateStatus.PROMOTED)
-        if self._ledger.unsettled():
-            self.idle.clear()
+def _promoted(reason: str) -> CandidateStatus:
+    """Return the status of a version promoted for `reason`."""
+    return CandidateStatus.TRIAL if reason.startswith(AT_ONCE) else CandidateStatus.PROMOTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
 from zerofleet.errors import CorruptModel, InvalidRequest, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
@@ -30,9 +31,10 @@ class FailedVersion(ZerofleetError):
 class WatchedEvaluator:
     """Evaluator that forwards requests, measures them and attributes errors."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, purpose: Literal["match", "ladder"]) -> None:
         self._evaluator = evaluator
         self._network = metrics.EVALUATIONS.labels(source="network")
+        self._spent = metrics.GATE_EVALUATIONS.labels(purpose=purpose)
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`; raises `BrokenVersion` for invalid output, `FailedVersion` for an internal error.
@@ -51,4 +53,5 @@ class WatchedEvaluator:
         metrics.EVAL_LATENCY.observe(time.monotonic() - began)
         metrics.EVAL_BATCH_SIZE.observe(len(batch))
         self._network.inc(len(batch))
+        self._spent.inc(len(batch))
         return answer

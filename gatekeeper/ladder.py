@@ -104,6 +104,7 @@ class Ladder:
         boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
+            leaves_per_game=self._settings.gate.leaves_per_game,
             slots=self._settings.ladder_slots,
             cache_positions=self._settings.cache_positions,
             before_step=self._take_turns,

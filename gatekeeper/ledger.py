@@ -6,6 +6,7 @@ games of closed matches are dropped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Literal
@@ -43,6 +44,8 @@ class Ledger:
         self._boards: dict[str, tuple[Purpose, Scoreboard]] = {}
         self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
         """Rated games of closed matches by their players, games of equal outcome added up."""
+        self.changed = asyncio.Event()
+        """Set, and replaced by another event, at the next change."""
 
     def load(self) -> None:
         """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
@@ -128,7 +131,12 @@ class Ledger:
         return self._boards[match_id][1]
 
     async def _commit(self, event: Event) -> None:
-        await self._disk.commit(lambda: self._journal.append(event), lambda _: self._fold(event))
+        await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
+
+    def _announce(self, event: Event) -> None:
+        self._fold(event)
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     def _fold(self, event: Event) -> None:
         match event:

@@ -17,17 +17,11 @@ import structlog
 from gatekeeper.disk import Disk
 from gatekeeper.lease import Lease
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import ModelNotFound, StaleEpoch, Unavailable
+from zerofleet.errors import StaleEpoch, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.model_store import ModelStore
 
-__all__ = ["NOT_SELF_TESTED", "ROLLBACK", "ChampionPointer", "previous_version", "was_self_tested"]
-
-ROLLBACK = "rollback"
-"""Prefix of a rollback's reason, in the pointer and its history."""
-
-NOT_SELF_TESTED = "(without self-test)"
-"""Suffix of the reason of a champion that no inference server had loaded when it was promoted."""
+__all__ = ["ChampionPointer"]
 
 log = structlog.get_logger()
 
@@ -138,30 +132,3 @@ class ChampionPointer:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def previous_version(history: Sequence[Champion]) -> int:
-    """Return the target of a rollback: the predecessor of the champion, as if the champion had never been promoted.
-
-    Consecutive rollbacks go further back each time. Raises `ModelNotFound` when there is no predecessor.
-    """
-    line: list[int] = []
-    for champion in history:
-        if champion.reason.startswith(ROLLBACK) and champion.version in line[:-1]:
-            line.pop()
-            while line[-1] != champion.version:
-                line.pop()
-        else:
-            line.append(champion.version)
-    if len(line) < 2:
-        raise ModelNotFound("there is no earlier champion to go back to; promote a version by its number instead")
-    return line[-2]
-
-
-def was_self_tested(history: Sequence[Champion], version: int, manifest_sha256: str) -> bool:
-    """Return whether a version with this manifest has been champion after an inference server had loaded it."""
-    return any(
-        (champion.version, champion.manifest_sha256) == (version, manifest_sha256)
-        and not champion.reason.endswith(NOT_SELF_TESTED)
-        for champion in history
-    )

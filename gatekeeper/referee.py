@@ -1,8 +1,9 @@
-"""Referee: plays the match of a candidate against the champion until it is decided."""
+"""Referee: plays the match of a candidate against the champion, or of a champion against its reference, until it is decided."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import structlog
 
 from games.core import Game
 from gatekeeper.ledger import Ledger
+from gatekeeper.pacing import EvaluationBudget, PacedEvaluator
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.contracts.promotions import Champion, MatchReport
@@ -35,48 +37,78 @@ from zerofleet.strength.matches import (
 from zerofleet.strength.ratings import Sprt
 from zerofleet.telemetry import metrics
 
-__all__ = ["ChampionChanged", "Referee", "match_report", "stopping_rule"]
+__all__ = ["ChampionChanged", "Referee", "match_report", "stopping_rule", "trial_rule"]
+
+TRIAL_MATCH = "watch/"
+"""Prefix of the match ids of measurements."""
 
 log = structlog.get_logger()
 
+SLOTS_SHARE = 4  # games of a close match for each one of its start
+
 
 class ChampionChanged(Exception):
-    """The champion was replaced during a candidate's match against it."""
+    """The champion was replaced during a match whose result depends on it."""
 
 
 class Referee:
     """Gate matches of one model; results are stored in the ledger, so a match survives a restart."""
 
     def __init__(
-        self, game: Game, settings: GatekeeperSettings, *, ledger: Ledger, pointer: ChampionPointer, make_agent: AgentMaker
+        self,
+        game: Game,
+        settings: GatekeeperSettings,
+        *,
+        ledger: Ledger,
+        pointer: ChampionPointer,
+        make_agent: AgentMaker,
+        budget: EvaluationBudget,
     ) -> None:
         self._game = game
         self._settings = settings
         self._ledger = ledger
         self._pointer = pointer
         self._make_agent = make_agent
+        self._budget = budget
         self._rule = stopping_rule(settings)
+        self._trial_rule = trial_rule(settings)
 
-    async def play(self, version: int, champion: Champion, evaluator: Evaluator) -> Decision:
-        """Play the match of a candidate, or the rest of it, until it is decided.
+    async def play(
+        self, version: int, champion: Champion, evaluator: Evaluator, *, opponent: Champion | None = None
+    ) -> Decision:
+        """Play the match of a candidate, or the rest of it, until it is decided; by default against the champion.
 
         Raises `ChampionChanged`; `BrokenVersion`; errors of the evaluator, after which the next call resumes the match.
         Cancellation: likewise.
         """
-        terms, gate = self._terms(version, champion), self._settings.gate
-        board = await self._ledger.open_match(terms, "gate")
-        self._show(version, board)
-        log.info("match.begun", version=version, match=terms.match_id, known_results=len(board.results()))
-        settings = MatchSettings(
-            simulations=gate.simulations,
-            slots=min(self._settings.match_slots, gate.max_pairs * terms.games_per_group),
-            cache_positions=self._settings.cache_positions,
-        )
-        record = partial(self._record, version, champion, board)
-        outcome = await play_match(board, self._rule, evaluator, settings=settings, make_agent=self._make_agent, record=record)
-        decision = outcome.decision
-        log.info("match.decided", version=version, match=terms.match_id, passes=decision.first_wins, reason=decision.reason)
-        return decision
+        other = (opponent or champion).version
+        board = await self._open(f"gate/{version}/{other}/{champion.epoch}", version, other)
+        lead, slots = self._settings.match_slots, SLOTS_SHARE * self._settings.match_slots
+        if self._settings.gate.mode == "watch":
+            evaluator, lead = PacedEvaluator(evaluator, self._budget), self._settings.watch_slots
+            slots = lead
+        return await self._play(board, evaluator, lead=lead, slots=slots, valid=lambda: self._pointer.epoch == champion.epoch)
+
+    async def measure(self, champion: Champion, reference: int, evaluator: Evaluator, *, valid: Callable[[], bool]) -> Decision:
+        """Measure a version promoted at once against `reference`, within the budget; resumes as `play`.
+
+        `champion` is the version as it was promoted. Raises `ChampionChanged` when a result arrives and `valid()` is false;
+        otherwise as `play`. Cancellation: likewise.
+        """
+        match_id = f"{TRIAL_MATCH}{champion.version}/{reference}/{champion.epoch}"
+        board = await self._open(match_id, champion.version, reference)
+        paced = PacedEvaluator(evaluator, self._budget)
+        slots = self._settings.watch_slots
+        return await self._play(board, paced, lead=slots, slots=slots, valid=valid)
+
+    def trial_of(self, version: int) -> tuple[int, Decision | None] | None:
+        """Return the reference of a version's open measurement and its decision, if reached; None without a measurement."""
+        for board in self._ledger.boards("gate"):
+            measured, reference = board.terms.players
+            if measured.version == version and board.terms.match_id.startswith(TRIAL_MATCH) and reference.version is not None:
+                outcome = decide(board, self._trial_rule)
+                return reference.version, outcome.decision if outcome else None
+        return None
 
     def report_of(self, version: int) -> MatchReport | None:
         """Return the report of a candidate's open match, None when it has none."""
@@ -84,27 +116,57 @@ class Referee:
             candidate, champion = board.terms.players
             if candidate.version == version and champion.version is not None:
                 standing = self.standing(board)
-                return match_report(champion.version, standing, self._rule.log_likelihood_ratio(standing))
+                return match_report(champion.version, standing, self._rule_of(board).log_likelihood_ratio(standing))
         return None
 
     def standing(self, board: Scoreboard) -> Standing:
         """Return the standing of a match; results after its decision do not count."""
-        outcome = decide(board, self._rule)
+        outcome = decide(board, self._rule_of(board))
         return outcome.standing if outcome else board.standing()
 
-    def _terms(self, version: int, champion: Champion) -> MatchTerms:
-        seed = np.random.SeedSequence([self._settings.seed, version, champion.version]).generate_state(1, np.uint64)
-        return MatchTerms(
-            match_id=f"gate/{version}/{champion.version}/{champion.epoch}",
+    async def _open(self, match_id: str, version: int, other: int) -> Scoreboard:
+        seed = np.random.SeedSequence([self._settings.seed, version, other]).generate_state(1, np.uint64)
+        terms = MatchTerms(
+            match_id=match_id,
             game=self._game,
-            players=(Player.model(version), Player.model(champion.version)),
+            players=(Player.model(version), Player.model(other)),
             seed=int(seed[0]) >> 1,
             opening_plies=self._settings.gate.opening_plies,
             max_groups=self._settings.gate.max_pairs,
         )
+        return await self._ledger.open_match(terms, "gate")
 
-    async def _record(self, version: int, champion: Champion, board: Scoreboard, result: GameResult) -> None:
-        if self._pointer.epoch != champion.epoch:
+    async def _play(
+        self, board: Scoreboard, evaluator: Evaluator, *, lead: int, slots: int, valid: Callable[[], bool]
+    ) -> Decision:
+        """Play a match with `lead` games at its start and up to `slots` later."""
+        version, match_id, gate = board.terms.players[0].version or 0, board.terms.match_id, self._settings.gate
+        self._show(version, board)
+        settings = MatchSettings(
+            simulations=gate.simulations,
+            leaves_per_game=gate.leaves_per_game,
+            slots=min(slots, board.terms.max_groups * board.terms.games_per_group),
+            lead_games=lead,
+            cache_positions=self._settings.cache_positions,
+        )
+        play = settings.terms(self._game.spec())
+        log.info("match.begun", version=version, match=match_id, known_results=len(board.results()), **play)
+        record = partial(self._record, version, board, valid)
+        try:
+            outcome = await play_match(
+                board, self._rule_of(board), evaluator, settings=settings, make_agent=self._make_agent, record=record
+            )
+        finally:
+            metrics.GATE_CANDIDATE.set(0)
+        decision = outcome.decision
+        log.info("match.decided", version=version, match=match_id, passes=decision.first_wins, reason=decision.reason)
+        return decision
+
+    def _rule_of(self, board: Scoreboard) -> StoppingRule:
+        return self._trial_rule if board.terms.match_id.startswith(TRIAL_MATCH) else self._rule
+
+    async def _record(self, version: int, board: Scoreboard, valid: Callable[[], bool], result: GameResult) -> None:
+        if not valid():
             raise ChampionChanged
         await self._ledger.record(result)
         crash_point("gatekeeper_after_result")
@@ -117,10 +179,11 @@ class Referee:
         ended = Counter(_outcome(result) for result in board.results())
         for outcome in ("win", "draw", "loss"):
             metrics.GATE_MATCH_GAMES.labels(result=outcome).set(ended[outcome])
-        metrics.GATE_LLR.set(self._rule.log_likelihood_ratio(board.standing()))
-        if isinstance(self._rule, SequentialTest):
-            metrics.GATE_LLR_BOUND.labels(side="lower").set(self._rule.sprt.lower)
-            metrics.GATE_LLR_BOUND.labels(side="upper").set(self._rule.sprt.upper)
+        rule = self._rule_of(board)
+        metrics.GATE_LLR.set(rule.log_likelihood_ratio(board.standing()))
+        if isinstance(rule, SequentialTest):
+            metrics.GATE_LLR_BOUND.labels(side="lower").set(rule.sprt.lower)
+            metrics.GATE_LLR_BOUND.labels(side="upper").set(rule.sprt.upper)
 
 
 def stopping_rule(settings: GatekeeperSettings) -> StoppingRule:
@@ -130,7 +193,15 @@ def stopping_rule(settings: GatekeeperSettings) -> StoppingRule:
         return ShareOfPoints(gate.share, gate.max_pairs)
     if gate.mode == "sprt":
         return SequentialTest(Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta))
+    if gate.mode == "watch":
+        return trial_rule(settings)
     return FixedGames()
+
+
+def trial_rule(settings: GatekeeperSettings) -> SequentialTest:
+    """Return the test of versions that were promoted at once. Raises as `stopping_rule`."""
+    gate = settings.gate
+    return SequentialTest(Sprt(gate.watch_elo0, gate.watch_elo1, gate.alpha, gate.beta))
 
 
 def _outcome(result: GameResult) -> str:

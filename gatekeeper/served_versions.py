@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -32,6 +32,10 @@ class Control(Protocol):
 
     async def ready(self, model: str, version: int) -> bool:
         """Return whether every replica is ready to evaluate a version."""
+        ...
+
+    async def evaluations(self, model: str) -> Mapping[tuple[str, int], int]:
+        """Return the number of evaluated positions by server and version."""
         ...
 
 

@@ -25,14 +25,19 @@ from gatekeeper.journal import EventJournal
 from gatekeeper.ladder import Ladder
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
+from gatekeeper.pacing import EvaluationBudget
 from gatekeeper.pointer import ChampionPointer
+from gatekeeper.promoter import Promoter
 from gatekeeper.pruning import Pruner
 from gatekeeper.referee import Referee
 from gatekeeper.served_versions import Control, Serving
 from gatekeeper.servicer import GatekeeperServicer
 from gatekeeper.settings import GatekeeperSettings
+from gatekeeper.verdicts import Verdicts
+from gatekeeper.watch import Watch
 from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
@@ -68,11 +73,13 @@ class RunningGatekeeper:
     """Address for clients: `host:port` with the bound port, or `unix:/path`."""
     pointer: ChampionPointer
     arbiter: Arbiter
+    watch: Watch
     ladder: Ladder
     ledger: Ledger
     serving: Serving
     pruner: Pruner
     evaluator: Evaluator
+    """Evaluator of the ladder's games."""
     health: HealthService
     grpc: grpc.aio.Server
 
@@ -88,6 +95,7 @@ class RunningGatekeeper:
             group.create_task(self._follow())
             if not by_hand_only:
                 group.create_task(self.arbiter.run())
+                group.create_task(self.watch.run())
                 group.create_task(self.pruner.run())
                 group.create_task(self.ladder.run(self.evaluator))
 
@@ -129,19 +137,30 @@ async def open_gatekeeper(
         pointer = ChampionPointer(store, model, lease, disk)
         evaluator = evaluator or await _reach_evaluator(stack, settings, model)
         control = control or await _reach_control(stack, settings, store)
-        watched = WatchedEvaluator(evaluator)
+        watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
         serving = Serving(control, model, pointer, recheck_s=settings.recheck_s)
-        referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent)
+        budget = EvaluationBudget(partial(control.evaluations, model), settings.gate.watch_share)
+        referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent, budget=budget)
+        promoter = Promoter(game, store, model, pointer=pointer, serving=serving, disk=disk)
+        verdicts = Verdicts(ledger, referee)
         arbiter = Arbiter(
-            game,
-            store,
             ledger=ledger,
             pointer=pointer,
             serving=serving,
             referee=referee,
+            promoter=promoter,
+            verdicts=verdicts,
             evaluator=watched,
-            disk=disk,
-            plays_matches=settings.gate.mode != "off",
+            mode=settings.gate.mode,
+        )
+        watch = Watch(
+            ledger=ledger,
+            pointer=pointer,
+            serving=serving,
+            referee=referee,
+            promoter=promoter,
+            verdicts=verdicts,
+            evaluator=watched,
         )
         ladder = Ladder(game, settings, ledger=ledger, pointer=pointer, idle=arbiter.idle, make_agent=make_agent)
         pruner = Pruner(store, settings.models, ledger=ledger, pointer=pointer, serving=serving, disk=disk)
@@ -149,7 +168,7 @@ async def open_gatekeeper(
         server, health_servicer, address = await _listen(settings, servicer)
         try:
             yield RunningGatekeeper(
-                address, pointer, arbiter, ladder, ledger, serving, pruner, watched, health_servicer, server
+                address, pointer, arbiter, watch, ladder, ledger, serving, pruner, rating, health_servicer, server
             )
         finally:
             pointer.close()
@@ -173,6 +192,7 @@ async def _reach_evaluator(stack: AsyncExitStack, settings: GatekeeperSettings, 
         token=plain(settings.token),
         tls=settings.tls,
         on_retry=metrics.count_eval_retry,
+        priority=Priority.HIGH,
     )
     return await stack.enter_async_context(client)
 

@@ -44,8 +44,11 @@ class GatekeeperSettings(StoreSettings):
     requires a token of a role allowed to make it; best given as a file."""
 
     match_slots: int = Field(default=64, ge=1)
-    """Number of concurrent games of a gate match. More games fill larger requests, but those in progress are lost when the
-    test decides early. A match takes about the share of the inference server that these are of all concurrent games."""
+    """Number of concurrent games at the start of a gate match, which decide it when the difference is clear; games in progress
+    are lost then. A close match goes on with up to four times as many. They overtake self-play at the inference server."""
+    watch_slots: int = Field(default=16, ge=1)
+    """Number of concurrent games of a measurement in mode `watch`: few, since its share of evaluations sets the pace, and games
+    in progress are lost when the test decides."""
     ladder_slots: int = Field(default=16, ge=1)
     """Number of concurrent games of the ladder."""
     ladder_time_share: float = Field(default=0.2, gt=0.0, le=1.0)

@@ -1,6 +1,6 @@
 """Analysis of positions for people: moves in; named moves with priors, visits and values out.
 
-Leaves are evaluated through the data plane, batched with the workers' requests; the search is that of self-play.
+Leaves are evaluated through the data plane, with priority over the workers' requests; the search is that of self-play.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from games.core import Game, State
 from inference_server.data_plane import DataPlane
 from inference_server.registry import ServedVersion
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
@@ -114,7 +115,8 @@ class _PlaneEvaluator:
         if left_s <= 0:
             raise Unavailable("the deadline passed during the search; allow more time or request fewer simulations")
         states, legal = batch.states.copy(), batch.legal.copy()  # read on the device thread
-        result = await self._plane.evaluate(self._served, states, legal, patience_s=None if left_s == math.inf else left_s)
+        patience_s = None if left_s == math.inf else left_s
+        result = await self._plane.evaluate(self._served, states, legal, patience_s=patience_s, priority=Priority.HIGH)
         policy, value, *extra_heads = result.output
         if len(extra_heads) < batch.extra_heads:
             raise InvalidRequest(f"version {version} has {len(extra_heads)} extra heads, the search needs {batch.extra_heads}")
@@ -156,7 +158,7 @@ def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:
             int(analysis.actions[i]),
             float(analysis.priors[i]),
             int(analysis.visits[i]),
-            float(analysis.values[i]) if analysis.visits[i] else None,
+            None if math.isnan(analysis.values[i]) else float(analysis.values[i]),
         )
         for i in analysis.ranking()
     )

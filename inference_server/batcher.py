@@ -4,7 +4,8 @@ The device thread takes the next batch as soon as the previous one is done, so t
 Results return to the loop, which delivers each caller its own rows.
 
 A request that is cancelled or past its deadline leaves the queue without an effect on the rest of its batch. A batch that
-fails is evaluated again request by request, so that one request cannot fail another.
+fails is evaluated again request by request, so that one request cannot fail another. A request that the queue splits is
+answered when its last part is evaluated, and fails with the first part that fails.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Self
 import numpy as np
 import structlog
 
-from inference_server.queueing import BatchReport, CountedNetwork, RequestOutput, RequestQueue, Ticket
+from inference_server.queueing import BatchReport, CountedNetwork, Part, RequestOutput, RequestQueue, Ticket, Wait
+from zerofleet.contracts.priorities import Priority, level_of
 from zerofleet.errors import Unavailable
 
 __all__ = ["Batcher"]
@@ -30,7 +32,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    ticket: Ticket
+    part: Part
     outcome: RequestOutput | Exception
 
 
@@ -77,7 +79,13 @@ class Batcher:
         return f"{self._queue.rows} positions wait for the device; try again later"
 
     async def evaluate(
-        self, network: CountedNetwork, states: np.ndarray, legal: np.ndarray, *, expires_s: float
+        self,
+        network: CountedNetwork,
+        states: np.ndarray,
+        legal: np.ndarray,
+        *,
+        expires_s: float,
+        priority: Priority = Priority.DEFAULT,
     ) -> RequestOutput:
         """Return the output for one request of uint8 [B, packed_bytes] and int16 [B, L].
 
@@ -86,7 +94,7 @@ class Batcher:
         Cancellation: the request leaves the queue, or its rows are computed and discarded; others are not affected.
         """
         now_s = self._clock()
-        ticket = Ticket(network, states, legal, now_s, expires_s, self._loop.create_future())
+        ticket = Ticket(network, states, legal, now_s, expires_s, self._loop.create_future(), level_of(priority))
         with self._changed:
             if self._closing:
                 raise Unavailable("the server is shutting down; use another one or try again later")
@@ -114,18 +122,18 @@ class Batcher:
         self._prepare()
         while batch := self._next_batch():
             began_s = self._clock()
-            fresh = [ticket for ticket in batch if ticket.expires_s > began_s]
+            fresh = [part for part in batch if part.ticket.expires_s > began_s]
             late = Unavailable("the deadline passed while the request waited for the device; allow more time or send less")
-            results = [_Result(ticket, late) for ticket in batch if ticket.expires_s <= began_s]
+            results = [_Result(part, late) for part in batch if part.ticket.expires_s <= began_s]
             report = None
             if fresh:
-                answered = _evaluate(fresh, self._clock)
-                results += answered
-                waits = tuple(began_s - ticket.arrived_s for ticket in fresh)
-                report = BatchReport(sum(map(len, fresh)), waits, self._clock() - began_s)
-            self._loop.call_soon_threadsafe(self._deliver, batch[0].network, results, report)
+                results += _evaluate(fresh, self._clock)
+                report = _report(fresh, began_s, self._clock() - began_s)
+                with self._changed:
+                    self._queue.note_speed(report.rows, report.compute_s)
+            self._loop.call_soon_threadsafe(self._deliver, batch[0].ticket.network, results, report)
 
-    def _next_batch(self) -> list[Ticket]:
+    def _next_batch(self) -> list[Part]:
         """Wait for a batch; return an empty one when the queue is empty and closing."""
         with self._changed:
             while True:
@@ -136,35 +144,52 @@ class Batcher:
                 ripe_at_s = self._queue.ripe_at_s()
                 self._changed.wait(None if ripe_at_s is None else max(0.0, ripe_at_s - now_s))
 
-    @staticmethod
-    def _deliver(network: CountedNetwork, results: list[_Result], report: BatchReport | None) -> None:
+    def _deliver(self, network: CountedNetwork, results: list[_Result], report: BatchReport | None) -> None:
         for result in results:
-            future = result.ticket.future
-            if future.done():  # cancelled during the evaluation
+            ticket = result.part.ticket
+            if ticket.future.done():  # cancelled during the evaluation, or failed before
                 continue
             if isinstance(result.outcome, Exception):
-                future.set_exception(result.outcome)
-            else:
-                future.set_result(result.outcome)
+                ticket.future.set_exception(result.outcome)
+                with self._changed:
+                    self._queue.discard(ticket)
+                continue
+            ticket.answered.append(result.outcome)
+            if result.part.is_last:
+                ticket.future.set_result(_joined(ticket.answered))
         if report is not None:
             network.count(report)
 
 
-def _evaluate(tickets: list[Ticket], clock: Callable[[], float]) -> list[_Result]:
+def _report(parts: list[Part], began_s: float, compute_s: float) -> BatchReport:
+    begun = [part.ticket for part in parts if part.is_first]
+    waits = tuple(Wait(ticket.priority, began_s - ticket.arrived_s) for ticket in begun)
+    return BatchReport(sum(map(len, parts)), len(parts), waits, compute_s)
+
+
+def _joined(parts: list[RequestOutput]) -> RequestOutput:
+    """Return the output of a request from those of its parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    output = tuple(np.concatenate(heads) for heads in zip(*(part.output for part in parts), strict=True))
+    return RequestOutput(output, parts[0].queue_s, sum(part.compute_s for part in parts))
+
+
+def _evaluate(parts: list[Part], clock: Callable[[], float]) -> list[_Result]:
     """Evaluate requests of one version as one batch, and one by one when that fails."""
     began_s = clock()
     try:
-        output = tickets[0].network.evaluate([t.states for t in tickets], [t.legal for t in tickets])
+        output = parts[0].ticket.network.evaluate([part.states for part in parts], [part.legal for part in parts])
     except Exception as error:
-        if len(tickets) == 1:
-            return [_Result(tickets[0], error)]
-        log.warning("batch.failed", requests=len(tickets), error=str(error))
-        return [result for ticket in tickets for result in _evaluate([ticket], clock)]
+        if len(parts) == 1:
+            return [_Result(parts[0], error)]
+        log.warning("batch.failed", requests=len(parts), error=str(error))
+        return [result for part in parts for result in _evaluate([part], clock)]
     compute_s = clock() - began_s
     results, start = [], 0
-    for ticket in tickets:
-        rows = slice(start, start + len(ticket))
+    for part in parts:
+        rows = slice(start, start + len(part))
         own = tuple(head[rows] for head in output)
-        results.append(_Result(ticket, RequestOutput(own, began_s - ticket.arrived_s, compute_s)))
-        start += len(ticket)
+        results.append(_Result(part, RequestOutput(own, began_s - part.ticket.arrived_s, compute_s)))
+        start += len(part)
     return results

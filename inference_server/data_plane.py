@@ -16,6 +16,7 @@ from inference_server.queueing import RequestOutput
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet.contracts.naming import parse_version, require_model_name
+from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import ModelNotFound, Overloaded
 from zerofleet.telemetry import metrics, tracing
 
@@ -68,7 +69,13 @@ class DataPlane:
         return not self.draining
 
     async def infer(
-        self, names: tuple[str, str], tensors: Sequence[Tensor], *, outputs: Sequence[str] = (), patience_s: float | None = None
+        self,
+        names: tuple[str, str],
+        tensors: Sequence[Tensor],
+        *,
+        outputs: Sequence[str] = (),
+        patience_s: float | None = None,
+        priority: Priority = Priority.DEFAULT,
     ) -> Inference:
         """Evaluate a request for `names` (model, version) within `patience_s`, the caller's remaining time.
 
@@ -80,7 +87,7 @@ class DataPlane:
         try:
             wanted = served.contract.require_outputs(outputs)
             states, legal = served.contract.read(tensors)
-            result = await self.evaluate(served, states, legal, patience_s=patience_s)
+            result = await self.evaluate(served, states, legal, patience_s=patience_s, priority=priority)
             if (span := tracing.current()) is not tracing.NO_SPAN:
                 tracing.note(span, model=served.manifest.model, version=served.version, positions=len(states))
                 tracing.note(span, queue_s=round(result.queue_s, 6), compute_s=round(result.compute_s, 6))
@@ -93,12 +100,18 @@ class DataPlane:
         return Inference(served.manifest.model, served.version, sent)
 
     async def evaluate(
-        self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float | None = None
+        self,
+        served: ServedVersion,
+        states: np.ndarray,
+        legal: np.ndarray,
+        *,
+        patience_s: float | None = None,
+        priority: Priority = Priority.DEFAULT,
     ) -> RequestOutput:
         """Evaluate checked arrays with a version, even one that has just been retired. Raises and cancels as `infer`."""
         expires_s = time.monotonic() + (DEFAULT_PATIENCE_S if patience_s is None else patience_s)
         try:
-            return await self._batcher.evaluate(served, states, legal, expires_s=expires_s)
+            return await self._batcher.evaluate(served, states, legal, expires_s=expires_s, priority=priority)
         except Overloaded:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise

@@ -21,6 +21,7 @@ from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
 from inference_server.tensors import Tensor
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
+from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["SERVICE", "KServeServicer", "handler"]
@@ -79,6 +80,7 @@ class KServeServicer:
             _tensors(request),
             outputs=[output.name for output in request.outputs],
             patience_s=context.time_remaining(),
+            priority=_priority(request.parameters),
         )
         reply = messages.ModelInferResponse(model_name=inference.model, model_version=str(inference.version), id=request.id)
         for name, datatype, rows in inference.outputs:
@@ -129,6 +131,17 @@ def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
         for name in names
     }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def _priority(parameters: Any) -> Priority:
+    """Return the level of a request; raises `InvalidRequest` for a parameter `priority` that is not a number from 0 up."""
+    if PRIORITY_PARAMETER not in parameters:
+        return level_of(Priority.DEFAULT)
+    sent = parameters[PRIORITY_PARAMETER]
+    kind = sent.WhichOneof("parameter_choice")
+    if kind not in ("int64_param", "uint64_param"):
+        raise InvalidRequest(f"parameter {PRIORITY_PARAMETER} is sent as {kind or 'nothing'}, want int64_param or uint64_param")
+    return level_of(getattr(sent, kind))
 
 
 def _tensors(request: Any) -> list[Tensor]:
@@ -189,6 +202,7 @@ def _config(served: ServedVersion, versions: Sequence[int], max_delay_us: int) -
     )
     config.version_policy.specific.versions.extend(versions)
     config.dynamic_batching.max_queue_delay_microseconds = max_delay_us
+    config.dynamic_batching.priority_levels = config.dynamic_batching.default_priority_level = Priority.LOW
     for tensors, listed in ((config.input, served.contract.inputs), (config.output, served.contract.outputs)):
         for name, datatype, length in listed:
             tensors.add(name=name, data_type=_CONFIG_TYPES[datatype], dims=[length])

@@ -77,8 +77,8 @@ class ServedVersion:
         metrics.INFERENCE_POSITIONS.labels(model=self.manifest.model).inc(report.rows)
         metrics.INFERENCE_BATCH_SIZE.observe(report.rows)
         metrics.INFERENCE_BUSY.inc(report.compute_s)
-        for wait_s in report.queue_s:
-            metrics.INFERENCE_QUEUE_TIME.observe(wait_s)
+        for wait in report.waits:
+            metrics.INFERENCE_QUEUE_TIME.labels(priority=str(wait.priority.value)).observe(wait.seconds)
 
 
 class Registry:

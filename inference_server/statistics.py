@@ -44,6 +44,6 @@ class VersionStatistics:
         self.positions += report.rows
         self.batches += 1
         self.last_at_ms = time.time_ns() // 1_000_000
-        self.queue.add(sum(report.queue_s), len(report.queue_s))
-        self.compute.add(report.compute_s * len(report.queue_s), len(report.queue_s))
+        self.queue.add(sum(wait.seconds for wait in report.waits), len(report.waits))
+        self.compute.add(report.compute_s * report.requests, len(report.waits))
         self.by_rows[report.rows].add(report.compute_s)

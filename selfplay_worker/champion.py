@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 import structlog
 
@@ -22,9 +23,20 @@ log = structlog.get_logger()
 class AdoptedModel:
     """Version that new games begin with; 0 until there is a champion."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        """Start without a version; `clock` returns seconds since 1970 UTC."""
         self.version = 0
+        self._clock = clock
+        self._made_at_s: float | None = None
         self._available = asyncio.Event()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the export of the followed champion, or since its promotion if the export is unknown; 0 without one.
+
+        Clocks of several machines may disagree; an age is never negative.
+        """
+        return 0.0 if self._made_at_s is None else max(0.0, self._clock() - self._made_at_s)
 
     def adopt(self, version: int) -> None:
         """Play with `version` from now on."""
@@ -40,9 +52,15 @@ class AdoptedModel:
     async def follow(self, champions: AsyncIterator[Champion], *, delay_s: float, rng: random.Random) -> None:
         """Adopt each champion that appears: the first at once, later ones after at most `delay_s`.
 
-        Ends with the iterator. Cancellation: the current version stays.
+        The time from export to adoption is measured for versions promoted since the call, without roll-backs. Ends with the
+        iterator. Cancellation: the current version stays.
         """
+        began_s = self._clock()
         async for champion in champions:
             if self.version:
                 await asyncio.sleep(rng.uniform(0.0, delay_s))
+            is_new = champion.version > self.version and champion.promoted_at_ms / 1000 >= began_s
             self.adopt(champion.version)
+            self._made_at_s = (champion.exported_at_ms or champion.promoted_at_ms) / 1000
+            if is_new and champion.exported_at_ms:
+                metrics.ADOPTION.observe(self.age_s)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from selfplay_worker.diagnostics import Diagnostics, Figures
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.contracts.records import encode_record, new_uid
@@ -57,6 +58,7 @@ class GameRegister:
         self._run_seed = settings.run_seed
         self._incarnation = settings.incarnation or secrets.randbits(63)
         self._resignation = resignation
+        self._diagnostics = Diagnostics()
 
     def begin(self, version: int) -> Ticket:
         """Return the ticket of a new game."""
@@ -79,11 +81,30 @@ class GameRegister:
         self._resignation.finished(ticket.number, played)
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
+        self._count(played)
         log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
         tracing.note(ticket.span, plies=len(played.moves), outcome=outcome_of(played.scores))
         ticket.span.end()
         payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
         return FinishedGame(ticket.uid, payload, traceparent=tracing.traceparent(ticket.span))
+
+    def _count(self, played: PlayedGame) -> None:
+        facts = self._diagnostics.note(played)
+        metrics.GAMES_ENDED.labels(ending=facts.ending).inc()
+        metrics.WINS_IN_ONE.labels(outcome="taken").inc(facts.wins_taken)
+        metrics.WINS_IN_ONE.labels(outcome="overlooked").inc(facts.wins_overlooked)
+        metrics.SELFPLAY_SAMPLES.labels(weight="full").inc(facts.samples)
+        metrics.SELFPLAY_SAMPLES.labels(weight="reduced").inc(facts.reduced_samples)
+        figures = self._diagnostics.figures
+        metrics.RESIGNED_GAMES.set(figures.resigned_ratio)
+        metrics.TARGET_ENTROPY.set(figures.target_entropy)
+        metrics.DISTINCT_OPENINGS.set(figures.distinct_openings_ratio)
+        metrics.NEW_POSITIONS.set(figures.new_positions_ratio)
+
+    @property
+    def figures(self) -> Figures:
+        """Figures of the games finished so far."""
+        return self._diagnostics.figures
 
     def abandon(self, ticket: Ticket, reason: str) -> None:
         """Close a game that will not be finished. `reason`: stale, version_gone or drain."""

@@ -7,25 +7,39 @@ the GIL, so the event loop stays free for gRPC, the champion and the probes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
 
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
-from selfplay_worker.game_register import GameRegister, Ticket
-from selfplay_worker.openings import random_opening
-from selfplay_worker.publisher import Publisher
+from selfplay_worker.game_register import FinishedGame, GameRegister, Ticket
+from selfplay_worker.openings import Draft, Openings
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.stopping import Stop
 from selfplay_worker.traces import BlockTraces
+from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import Leaves, SearchBlock, SearchCounters
 from zerofleet.telemetry import metrics
 
-__all__ = ["Crew", "Lane"]
+__all__ = ["Crew", "Lane", "Outlet"]
 
 Result = TypeVar("Result")
+
+
+class Outlet(Protocol):
+    """Destination of finished games; a worker's is the publisher."""
+
+    def hand_over(self, game: FinishedGame) -> None:
+        """Take a finished game, without waiting."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until lanes may play on; awaited before each step. Cancellation: no effect."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +49,13 @@ class Crew:
     adopted: AdoptedModel
     evaluator: PatientEvaluator
     register: GameRegister
-    publisher: Publisher
+    publisher: Outlet
     resignation: ResignationCalibration
     stop: Stop
     thread: Executor
     """Executor of the search; one thread uses one core."""
     staleness: Literal["finish", "switch", "drop"]
-    opening_plies: int
-    """Largest number of random plies at the start of a game."""
+    openings: Openings
 
 
 class Lane:
@@ -67,28 +80,36 @@ class Lane:
             async with stop.interruptible():
                 await self._crew.publisher.room()
             self._follow_champion()
-            if not stop.no_new_games:
-                self._fill()
-            elif not self._games:
+            drafts = {} if stop.no_new_games else self._fill()
+            if not self._games:
                 break
-            await self._step()
+            await self._step(drafts)
             self._collect()
         for slot in list(self._games):
             self._give_up(slot, "drain")
 
-    async def _step(self) -> None:
-        """Search until leaves wait, evaluate them, absorb the evaluation. After an interruption the leaves still wait."""
+    async def _step(self, drafts: Mapping[int, Draft]) -> None:
+        """Search until leaves wait, evaluate them, absorb the evaluation. After an interruption the leaves still wait.
+
+        `drafts`: openings of idle slots that need an evaluation, which shares the request of the leaves; then their games
+        begin.
+        """
         leaves: Leaves = await self._in_thread(self._block.advance)
         self._count()
-        if not len(leaves.batch):
+        wanted = _joined(leaves, list(drafts.values()), self._version)
+        if not len(wanted.batch):
             return
         answered = None
         async with self._crew.stop.interruptible():
-            with self._traces.request(len(leaves.batch)):
-                answered = await self._crew.evaluator.evaluate(leaves)
+            with self._traces.request(len(wanted.batch)):
+                answered = await self._crew.evaluator.evaluate(wanted)
         if answered is not None:
             found, gone = answered
-            await self._in_thread(self._block.absorb, found.policy, found.value, found.extra_heads)
+            searched = len(leaves.batch)
+            if searched:
+                heads = [head[:searched] for head in found.extra_heads]
+                await self._in_thread(self._block.absorb, found.policy[:searched], found.value[:searched], heads)
+            self._begin_drafted(drafts, found.value[searched:])
             if gone:
                 self._abandon_older("version_gone")
 
@@ -118,14 +139,31 @@ class Lane:
         self._traces.end(slot)
         self._crew.register.abandon(self._games.pop(slot), reason)
 
-    def _fill(self) -> None:
-        """Begin a game in every idle slot."""
+    def _fill(self) -> dict[int, Draft]:
+        """Begin a game in every idle slot; return the openings that need an evaluation first, by slot."""
+        drafts: dict[int, Draft] = {}
         for slot in self._block.idle():
             ticket = self._crew.register.begin(self._version)
-            opening = random_opening(self._block.game, seed=ticket.seed, most_plies=self._crew.opening_plies)
-            self._block.begin(slot, seed=ticket.seed, versions=[self._version] * self._seats, opening=opening)
             self._games[slot] = ticket
             self._traces.begin(slot, ticket)
+            draft = self._crew.openings.draft(ticket.seed)
+            metrics.OPENINGS.labels(kind=draft.kind).inc()
+            if draft.leaves is None:
+                self._begin(slot, draft.opening())
+            else:
+                drafts[slot] = draft
+        return drafts
+
+    def _begin_drafted(self, drafts: Mapping[int, Draft], values: np.ndarray) -> None:
+        """Begin the games whose openings were evaluated; `values` float32 [B, P] holds their leaves in order."""
+        for slot, draft in drafts.items():
+            count = len(draft.lines)
+            self._begin(slot, draft.opening(values[:count]))
+            values = values[count:]
+
+    def _begin(self, slot: int, opening: Sequence[int]) -> None:
+        seed = self._games[slot].seed
+        self._block.begin(slot, seed=seed, versions=[self._version] * self._seats, opening=opening)
 
     def _collect(self) -> None:
         """Hand finished games to the publisher; update the resignation threshold."""
@@ -133,6 +171,7 @@ class Lane:
         for slot in finished:
             played = self._block.take(slot)
             self._traces.end(slot)
+            self._crew.openings.remember(played)
             self._crew.publisher.hand_over(self._crew.register.finish(self._games.pop(slot), played))
         if finished and self._crew.resignation.enabled:
             self._block.set_resign_threshold(self._crew.resignation.threshold())
@@ -146,3 +185,14 @@ class Lane:
     @property
     def _seats(self) -> int:
         return self._block.game.spec().num_players
+
+
+def _joined(leaves: Leaves, drafts: Sequence[Draft], version: int) -> Leaves:
+    """Return the leaves of a search followed by those of drafts, which `version` evaluates."""
+    batches = [draft.leaves for draft in drafts if draft.leaves is not None]
+    if not batches:
+        return leaves
+    states = np.concatenate([leaves.batch.states, *(batch.states for batch in batches)])
+    legal = np.concatenate([leaves.batch.legal, *(batch.legal for batch in batches)])
+    added = np.full(len(states) - len(leaves.batch), version, dtype=leaves.versions.dtype)
+    return Leaves(LeafBatch(states, legal, leaves.batch.extra_heads), np.concatenate([leaves.versions, added]))

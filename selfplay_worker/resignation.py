@@ -106,8 +106,8 @@ class ResignationCalibration:
     def _outcomes(self, played: PlayedGame) -> np.ndarray:
         """Return the first would-be resignation of this game for each threshold, int8 [T].
 
-        The search also requires that its best move is no better than t. The root's mean alone, which is at most that,
-        finds resignations earlier and therefore errs on the careful side.
+        The search also requires that its best move is no better than t, unless the loss is proven. The root's value alone
+        finds resignations no later and therefore errs on the careful side.
         """
         outcomes = np.zeros(len(self._thresholds), dtype=np.int8)
         movers = _movers(played)

@@ -15,7 +15,7 @@ import structlog
 from games.core import Game
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.game_register import FinishedGame, outcome_of
-from selfplay_worker.publisher import Publisher
+from selfplay_worker.lane import Outlet
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.shares import Shares
 from selfplay_worker.stopping import Stop
@@ -38,9 +38,7 @@ log = structlog.get_logger()
 class WarmStart:
     """Player of a worker's share of the warm start's games."""
 
-    def __init__(
-        self, game: Game, settings: WorkerSettings, *, adopted: AdoptedModel, publisher: Publisher, stop: Stop
-    ) -> None:
+    def __init__(self, game: Game, settings: WorkerSettings, *, adopted: AdoptedModel, publisher: Outlet, stop: Stop) -> None:
         """Make the agents. Raises `ConfigurationError`; `InvalidRequest` for agents that cannot play the game."""
         self._game = game
         self._settings = settings

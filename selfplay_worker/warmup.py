@@ -7,6 +7,8 @@ import time
 import structlog
 
 from games.core import Game
+from selfplay_worker import game_walk
+from selfplay_worker.openings import Openings
 from zerofleet.search import SearchSettings
 from zerofleet.search import warm_up as warm_up_search
 
@@ -15,8 +17,13 @@ __all__ = ["warm_up"]
 log = structlog.get_logger()
 
 
-def warm_up(game: Game, settings: SearchSettings) -> None:
-    """Warm up a search with a model on every seat, and log the duration."""
+def warm_up(game: Game, settings: SearchSettings, openings: Openings) -> None:
+    """Warm up a search with a model on every seat, the openings and the diagnostics, and log the duration.
+
+    Raises `ConfigurationError` for openings that do not suit the game.
+    """
     began = time.monotonic()
+    openings.warm_up()
+    game_walk.warm_up(game)
     warm_up_search(game, settings, versions=[1] * game.spec().num_players)
     log.info("worker.warm", seconds=round(time.monotonic() - began, 2))

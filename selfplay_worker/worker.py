@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing
 
 import structlog
@@ -18,7 +18,8 @@ from games.core import Game
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
 from selfplay_worker.game_register import GameRegister
-from selfplay_worker.lane import Crew, Lane
+from selfplay_worker.lane import Crew, Lane, Outlet
+from selfplay_worker.openings import Openings
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import NEVER, ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
@@ -37,7 +38,7 @@ from zerofleet.service.lifecycle import Service
 from zerofleet.storage.streams import GameStream, open_stream
 from zerofleet.telemetry import metrics
 
-__all__ = ["SelfPlay", "serve"]
+__all__ = ["SelfPlay", "make_block", "make_crew", "serve"]
 
 ASK_AGAIN_S = 0.5  # pause while the gatekeeper is away
 
@@ -91,28 +92,14 @@ class SelfPlay:
 
     def __init__(self, game: Game, settings: WorkerSettings, *, evaluator: Evaluator, stream: GameStream) -> None:
         rng = random.Random(f"{settings.run_seed}/{settings.name}")  # noqa: S311 - delays, not secrets
-        spec = game.spec()
-        resignation = _calibration(game, settings)
         self._game = game
         self._settings = settings
         self._rng = rng
-        self._adopted = AdoptedModel()
-        self._publisher = Publisher(stream, spec.name, capacity=settings.publish_queue_games, rng=rng)
-        self._stop = Stop()
+        self._publisher = Publisher(stream, game.spec().name, capacity=settings.publish_queue_games, rng=rng)
         self._lanes_ended = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
-        self._crew = Crew(
-            adopted=self._adopted,
-            evaluator=PatientEvaluator(evaluator, self._adopted, spec=spec, rng=rng),
-            register=GameRegister(settings, resignation),
-            publisher=self._publisher,
-            resignation=resignation,
-            stop=self._stop,
-            thread=self._thread,
-            staleness=settings.selfplay.staleness,
-            opening_plies=settings.selfplay.opening_plies,
-        )
-        self._resignation = resignation
+        self._crew = make_crew(game, settings, evaluator=evaluator, outlet=self._publisher, thread=self._thread, rng=rng)
+        self._adopted, self._stop = self._crew.adopted, self._crew.stop
         self._warm_start = (
             WarmStart(game, settings, adopted=self._adopted, publisher=self._publisher, stop=self._stop)
             if settings.warm_start.games
@@ -169,14 +156,14 @@ class SelfPlay:
         selfplay = self._settings.selfplay
         loop = asyncio.get_running_loop()
         async with self._stop.interruptible():
-            await loop.run_in_executor(self._thread, warm_up, self._game, self._settings.search)
+            await loop.run_in_executor(self._thread, warm_up, self._game, self._settings.search, self._crew.openings)
             log.info("worker.waiting_for_champion")
             await self._adopted.available()
         if self._stop.now:
             return
-        search = self._settings.search.model_copy(update={"resign_threshold": NEVER})  # until it is calibrated
-        blocks = [SearchBlock(self._game, search, slots=selfplay.slots) for _ in range(selfplay.lanes)]
-        _watch_resignation(self._resignation)
+        blocks = [make_block(self._game, self._settings) for _ in range(selfplay.lanes)]
+        _watch_resignation(self._crew.resignation)
+        metrics.NETWORK_AGE.set_function(lambda: self._adopted.age_s)
         service.ready()
         async with asyncio.TaskGroup() as group:
             for block in blocks:
@@ -193,6 +180,30 @@ class SelfPlay:
                 log.warning("worker.games_abandoned", why="they did not end within half the grace time")
         self._stop.stop_now()
         await self._lanes_ended.wait()
+
+
+def make_crew(
+    game: Game, settings: WorkerSettings, *, evaluator: Evaluator, outlet: Outlet, thread: Executor, rng: random.Random
+) -> Crew:
+    """Return the objects shared by the lanes of a worker; `evaluator` must not itself retry."""
+    resignation, adopted = _calibration(game, settings), AdoptedModel()
+    return Crew(
+        adopted=adopted,
+        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng),
+        register=GameRegister(settings, resignation),
+        publisher=outlet,
+        resignation=resignation,
+        stop=Stop(),
+        thread=thread,
+        staleness=settings.selfplay.staleness,
+        openings=Openings(game, settings.selfplay),
+    )
+
+
+def make_block(game: Game, settings: WorkerSettings) -> SearchBlock:
+    """Return the block of a lane; its players do not resign until the threshold is calibrated."""
+    search = settings.search.model_copy(update={"resign_threshold": NEVER})
+    return SearchBlock(game, search, slots=settings.selfplay.slots)
 
 
 def _calibration(game: Game, settings: WorkerSettings) -> ResignationCalibration:

@@ -5,7 +5,7 @@ Axes: B batch, C planes, H x W cells, A actions, L most legal actions, P players
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -20,18 +20,24 @@ __all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "to_rows"]
 
 
 class Whole(NamedTuple):
-    """Counts of a whole batch, of which a rank may hold a part: losses are means over the whole."""
+    """Size of a whole batch, of which a rank may hold a part: losses are weighted means over the whole."""
 
     positions: int
-    with_opponents: int
-    """Positions with known choices of the other players in the same round."""
-    with_plies_left: int
-    """Positions with a known number of plies left."""
+    weight: float
+    """Sum of the weights."""
+    with_opponents: float
+    """Weight of the positions with known choices of the other players in the same round."""
+    with_plies_left: float
+    """Weight of the positions with a known number of plies left."""
+    with_reply: float
+    """Weight of the positions with a known move of the next player."""
 
     @classmethod
     def of(cls, samples: Samples) -> Self:
-        """Return the counts of samples that form a whole batch."""
-        return cls(len(samples), int((samples.opponents >= 0).any(axis=1).sum()), int((samples.plies_left >= 0).sum()))
+        """Return the size of samples that form a whole batch."""
+        weight = samples.weight.astype(np.float64)
+        known = ((samples.opponents >= 0).any(axis=1), samples.plies_left >= 0, samples.reply >= 0)
+        return cls(len(samples), float(weight.sum()), *(float(weight[rows].sum()) for rows in known))
 
 
 class Drawn(NamedTuple):
@@ -40,10 +46,13 @@ class Drawn(NamedTuple):
     samples: Samples
     turns: np.ndarray  # int64 [B], symmetry applied to each
     whole: Whole
+    progress: float = 0.0
+    """Share of the planned training that has passed, in [0, 1]."""
 
     def part(self, begin: int, end: int) -> Drawn:
         """Return the samples from `begin` to before `end`."""
-        return Drawn(Samples(*(array[begin:end] for array in self.samples.arrays)), self.turns[begin:end], self.whole)
+        samples = Samples(*(array[begin:end] for array in self.samples.arrays))
+        return self._replace(samples=samples, turns=self.turns[begin:end])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +65,16 @@ class Batch:
     value: Tensor  # float32 [B, P]
     opponents: Tensor  # int64 [B, P - 1], -1 without a choice in the same round
     plies_left: Tensor  # float32 [B], -1 where unknown
+    reply: Tensor  # int64 [B], -1 where unknown
+    weight: Tensor  # float32 [B], above 0
     whole: Whole
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device, planes in channels-last layout, in which CPUs and GPUs convolve faster."""
         planes = self.planes.to(device, memory_format=torch.channels_last, non_blocking=True)
-        others = (self.legal, self.policy, self.value, self.opponents, self.plies_left)
-        legal, policy, value, opponents, plies_left = (tensor.to(device, non_blocking=True) for tensor in others)
-        return Batch(planes, legal, policy, value, opponents, plies_left, self.whole)
+        names = ("legal", "policy", "value", "opponents", "plies_left", "reply", "weight")
+        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in names}
+        return replace(self, planes=planes, **moved)
 
 
 class BatchMaker:
@@ -90,7 +101,7 @@ class BatchMaker:
 
     def build(self, drawn: Drawn) -> Batch:
         """Return drawn samples in the network's layout."""
-        samples, turns, whole = drawn
+        samples, turns, whole, _ = drawn
         count = len(samples)
         planes = np.empty((count, *self._planes), np.float32)
         _unpack(samples.states, turns, self._cells, planes.reshape(count, self._planes[0], -1))
@@ -102,6 +113,8 @@ class BatchMaker:
             torch.from_numpy(np.ascontiguousarray(samples.value)),
             torch.from_numpy(self._actions[turns[:, None], samples.opponents].astype(np.int64)),
             torch.from_numpy(np.ascontiguousarray(samples.plies_left)),
+            torch.from_numpy(self._actions[turns, samples.reply].astype(np.int64)),
+            torch.from_numpy(np.ascontiguousarray(samples.weight)),
             whole,
         )
 
@@ -113,7 +126,7 @@ def to_rows(drawn: Drawn) -> np.ndarray:
     return np.concatenate([array.view(np.uint8) for array in flat], axis=1)
 
 
-def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole) -> Drawn:
+def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole, progress: float = 0.0) -> Drawn:
     """Return the drawn samples that `to_rows` serialised into `rows`, which may be a part of its result."""
     samples, turns = Samples.empty(spec, len(rows)), np.empty(len(rows), np.int64)
     begin = 0
@@ -121,7 +134,7 @@ def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole) -> Drawn:
         width = array.nbytes // max(1, len(rows))
         array.reshape(len(rows), -1).view(np.uint8)[:] = rows[:, begin : begin + width]
         begin += width
-    return Drawn(samples, turns, whole)
+    return Drawn(samples, turns, whole, progress)
 
 
 @compiled

@@ -158,13 +158,10 @@ def _records(game: Game, seed: int) -> list[bytes]:
 def _fill(game: Game, settings: TrainerSettings, records: list[bytes], seconds: float) -> tuple[SampleWindow, float, float]:
     """Return a window, and the games and samples added to it per second."""
     window = SampleWindow(game.spec(), settings.train)
-    extract(validate(decode_record(records[0])), search_value_share=0.0)  # compiles
+    extract(validate(decode_record(records[0])), settings.train)  # compiles
     count, began = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - began) < seconds:
-        played = validate(decode_record(records[count % len(records)]))
-        window.add(
-            extract(played, search_value_share=settings.train.search_value_share, policy_target=settings.train.policy_target)
-        )
+        window.add(extract(validate(decode_record(records[count % len(records)])), settings.train))
         count += 1
     return window, count / elapsed, window.total / elapsed
 

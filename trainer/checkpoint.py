@@ -54,6 +54,8 @@ class Accounts:
     """Samples trained on by then."""
     marks: tuple[tuple[int, int], ...] = ()
     """(game number in the log, samples before it), ascending: places from which the window can be filled."""
+    active_s: float = 0.0
+    """Time that the trainer has run, in all sessions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
 from zerofleet.contracts.manifests import Golden, Manifest, check_golden
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
+from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
@@ -114,6 +115,8 @@ output [
 version_policy: {{ latest {{ num_versions: 2 }} }}
 dynamic_batching {{
   max_queue_delay_microseconds: 1000
+  priority_levels: {Priority.LOW:d}
+  default_priority_level: {Priority.LOW:d}
   default_queue_policy {{ max_queue_size: 256 timeout_action: REJECT }}
 }}
 instance_group [ {{ count: 1 kind: KIND_AUTO }} ]
@@ -141,7 +144,7 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
         games_seen=lineage.games_seen,
         created_at_ms=time.time_ns() // 1_000_000,
         network=settings.model_dump(),
-        heads=(*BASE_HEADS, *settings.heads),
+        heads=(*BASE_HEADS, *served.network.heads),
         golden=Golden.of(states, legal, policy, value, extra_heads),
         torch=torch.__version__,
     )

@@ -17,6 +17,7 @@ from torch.nn import functional
 from games.core import GameSpec
 from trainer.network import Network
 from trainer.tower import fold_kernels
+from zerofleet.contracts.heads import AUXILIARY_HEADS
 
 __all__ = ["ServingModule", "serving_module", "unpack_planes"]
 
@@ -88,10 +89,13 @@ class _Probabilities(nn.Module):
 
 
 def serving_module(network: Network, spec: GameSpec) -> ServingModule:
-    """Return the served form of a copy of `network`, in evaluation mode, float32, on the CPU."""
+    """Return the served form of a copy of `network`, without auxiliary heads, in evaluation mode, float32, on the CPU."""
     served = copy.deepcopy(network).cpu().float()
     fold_kernels(served)
-    return (ServingModule, _WithOneHead, _WithTwoHeads)[len(network.heads)](served, spec).eval()
+    kept = [index for index, name in enumerate(served.heads) if name not in AUXILIARY_HEADS]
+    served.extra = nn.ModuleList(served.extra[index] for index in kept)
+    served.heads = tuple(served.heads[index] for index in kept)
+    return (ServingModule, _WithOneHead, _WithTwoHeads)[len(kept)](served, spec).eval()
 
 
 def unpack_planes(state: Tensor, planes: int, height: int, width: int) -> Tensor:

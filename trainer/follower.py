@@ -127,7 +127,7 @@ class Follower:
         place = self._group.place
         log.info("follower.joined", rank=place.rank, ranks=place.size, device=str(self._device), step=learner.state.step)
 
-    def _step(self, numbers: list[int]) -> None:
+    def _step(self, numbers: list[float]) -> None:
         if self._game is None or self.learner is None:
             raise InvalidRequest("rank 0 ordered a step before it sent its learner")
         self.learner.train_on(self._group.receive_part(self._game.spec(), numbers))

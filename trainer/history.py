@@ -28,6 +28,7 @@ FIGURES = (
     "losses/value",
     "losses/opponents",
     "losses/plies_left",
+    "losses/reply",
     "charts/learning_rate",
     "charts/gradient_norm",
     "charts/skipped_steps",

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from games.core import GameSpec
 from trainer.batches import Batch, BatchMaker, Drawn
-from trainer.loss import Losses, compute_losses
+from trainer.loss import Losses, compute_losses, policy_surprise
+from trainer.merging import merge_equal
 from trainer.network import Network
 from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer
 from trainer.ranks import Ranks
@@ -39,6 +40,8 @@ class LearnerState:
     skipped: int = 0
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
+    progress: float = 0.0
+    """Share of the planned training that had passed at the last step, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,15 @@ class Learner:
         """Mean number of uses of a received sample."""
         return self.state.samples_trained / max(1, self.window.total)
 
+    @property
+    def progress(self) -> float:
+        """Share of the planned training that has passed, in [0, 1], for a schedule over the plan; set it before a step."""
+        return self.state.progress
+
+    @progress.setter
+    def progress(self, share: float) -> None:
+        self.state.progress = min(1.0, max(0.0, share))
+
     def steps_allowed(self) -> int:
         """Return the number of steps allowed before new samples must arrive (0 before `min_samples` have)."""
         if self.window.total < self.settings.min_samples:
@@ -99,9 +111,9 @@ class Learner:
 
     def step(self) -> StepReport:
         """Draw a batch and train on it, together with the other ranks, if any; see `train_on`."""
-        drawn = self._maker.turn(self.window.draw(self.settings.batch_size, self.rng), self.rng)
+        drawn = self._draw(self.rng)
         with self._ranks.turn():
-            return self.train_on(self._ranks.share(drawn))
+            return self.train_on(self._ranks.share(drawn._replace(progress=self.progress)))
 
     def train_on(self, drawn: Drawn) -> StepReport:
         """Train on this rank's part of a batch; every rank must call it.
@@ -110,7 +122,8 @@ class Learner:
         Raises `CorruptModel` when too many steps in a row are skipped: the network has diverged.
         """
         batch = self._maker.build(drawn).to(self.device)
-        rate = learning_rate(self.settings, self.state.step)
+        self.progress = drawn.progress
+        rate = learning_rate(self.settings, self.state.step, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         losses = self._losses(batch)
@@ -137,12 +150,15 @@ class Learner:
         """
         averaged = self.average.network(self.network)
         rng = np.random.default_rng((self._seed, self.state.step))
-        batches = (self._draw(self.settings.batch_size, rng).planes for _ in range(_STATISTICS_BATCHES))
+        batches = (self._maker.build(self._draw(rng)).to(self.device).planes for _ in range(_STATISTICS_BATCHES))
         estimate_statistics(averaged, batches)
         return averaged
 
-    def _draw(self, count: int, rng: np.random.Generator) -> Batch:
-        return self._maker.make(self.window.draw(count, rng), rng).to(self.device)
+    def _draw(self, rng: np.random.Generator) -> Drawn:
+        samples = self.window.draw(self.settings.batch_size, rng)
+        merged = merge_equal(samples, self.settings.merge_equal)
+        # Every rank needs a position.
+        return self._maker.turn(merged if len(merged) >= self._ranks.size else samples, rng)
 
     def _losses(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
@@ -154,9 +170,23 @@ class Learner:
             batch,
             value_weight=settings.value_weight,
             policy_activation=self.network.policy_activation,
+            weight=self._weights_by_surprise(logits.float(), batch) if settings.surprise_share else None,
             extra={name: answer.float() for name, answer in zip(self.network.heads, extra, strict=True)},
-            extra_weights={"opponents": settings.opponents_weight, "plies_left": settings.plies_left_weight},
+            extra_weights={
+                "opponents": settings.opponents_weight,
+                "plies_left": settings.plies_left_weight,
+                "reply": settings.reply_weight,
+            },
         )
+
+    @torch.no_grad()
+    def _weights_by_surprise(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Return weights float32 [B] of which a share is distributed by surprise; every rank must call it."""
+        surprise = policy_surprise(logits, batch, self.network.policy_activation)
+        mean = (batch.weight * surprise).sum() / batch.whole.weight
+        self._ranks.add_up(mean)
+        share = self.settings.surprise_share if mean > 0 else 0.0
+        return batch.weight * (1.0 - share + share * surprise / mean.clamp(min=torch.finfo(mean.dtype).tiny))
 
     @torch.no_grad()
     def _take_step(self) -> None:

@@ -14,13 +14,13 @@ from torch.nn import functional
 
 from trainer.batches import Batch
 
-__all__ = ["Losses", "compute_losses", "log_policy"]
+__all__ = ["Losses", "compute_losses", "log_policy", "policy_surprise"]
 
 _UNLISTED = -1e30  # a logit whose probability is 0; minus infinity would make 0 * inf = nan of the padding
 
 
 class Losses(NamedTuple):
-    """Scalars, each a mean over the whole batch; for a part of the batch, its contribution to that mean."""
+    """Scalars, each a weighted mean over the whole batch; for a part of the batch, its contribution to that mean."""
 
     total: Tensor
     policy: Tensor
@@ -45,6 +45,13 @@ def log_policy(logits: Tensor, legal: Tensor, activation: str = "softmax") -> Te
     return chosen if activation == "sigmoid_raw" else torch.log_softmax(chosen, dim=1)
 
 
+@torch.no_grad()
+def policy_surprise(logits: Tensor, batch: Batch, policy_activation: str = "softmax") -> Tensor:
+    """Return float32 [B], at least 0: the Kullback-Leibler divergence of each policy target from the network's policy."""
+    predicted = log_policy(logits, batch.legal, policy_activation)
+    return (torch.xlogy(batch.policy, batch.policy) - batch.policy * predicted).sum(dim=1).clamp(min=0.0)
+
+
 def compute_losses(
     logits: Tensor,
     value: Tensor,
@@ -52,20 +59,23 @@ def compute_losses(
     *,
     value_weight: float,
     policy_activation: str = "softmax",
+    weight: Tensor | None = None,
     extra: Mapping[str, Tensor] | None = None,
     extra_weights: Mapping[str, float] | None = None,
 ) -> Losses:
     """Return the losses of a network's outputs.
 
     `logits`: float32 [B, A] of all actions; those not in `batch.legal` are masked and get no gradient. `value`: float32
-    [B, P], index 0 the player to move, as in `batch.value`. `extra`: outputs of the extra heads by name: `opponents` logits
-    float32 [B, A], `plies_left` a share float32 [B, 1]. Their losses enter the total with `extra_weights`, by default 1.
+    [B, P], index 0 the player to move, as in `batch.value`. `weight`: float32 [B], replaces the weights of the batch in the
+    policy and value losses; the sum over the whole batch must be the same. `extra`: outputs of the extra heads by name:
+    `opponents` and `reply` logits float32 [B, A], `plies_left` a share float32 [B, 1]. Their losses enter the total with
+    `extra_weights`, by default 1.
     """
-    positions = batch.whole.positions
-    policy_loss = -(batch.policy * log_policy(logits, batch.legal, policy_activation)).sum() / positions
-    value_loss = (value - batch.value).square().sum() / (positions * value.shape[1])
+    weights, total_weight = (batch.weight if weight is None else weight)[:, None], batch.whole.weight
+    policy_loss = -(weights * batch.policy * log_policy(logits, batch.legal, policy_activation)).sum() / total_weight
+    value_loss = (weights * (value - batch.value).square()).sum() / (total_weight * value.shape[1])
     total = policy_loss + value_weight * value_loss
-    terms = {"opponents": _opponents_loss, "plies_left": _plies_left_loss}
+    terms = {"opponents": _opponents_loss, "plies_left": _plies_left_loss, "reply": _reply_loss}
     losses = {name: terms[name](answer, batch) for name, answer in (extra or {}).items()}
     for name, loss in losses.items():
         total = total + (extra_weights or {}).get(name, 1.0) * loss
@@ -73,15 +83,21 @@ def compute_losses(
 
 
 def _opponents_loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy of the opponents' choices, equally weighted, over all actions."""
+    """Return the cross-entropy of the opponents' choices, equally weighted within a position, over all actions."""
     listed = batch.opponents >= 0
     chosen = torch.log_softmax(logits, dim=1).gather(1, batch.opponents.clamp(min=0)).masked_fill(~listed, 0.0)
     count = listed.sum(dim=1)
-    return -(chosen.sum(dim=1) / count.clamp(min=1)).sum() / max(1, batch.whole.with_opponents)
+    return -(batch.weight * chosen.sum(dim=1) / count.clamp(min=1)).sum() / (batch.whole.with_opponents or 1.0)
 
 
 def _plies_left_loss(answer: Tensor, batch: Batch) -> Tensor:
     """Return the squared error of the share of plies left, over positions where it is known."""
     known = batch.plies_left >= 0
     error = (answer.squeeze(1) - batch.plies_left).masked_fill(~known, 0.0)
-    return error.square().sum() / max(1, batch.whole.with_plies_left)
+    return (batch.weight * error.square()).sum() / (batch.whole.with_plies_left or 1.0)
+
+
+def _reply_loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Return the cross-entropy of the next player's moves over all actions, over positions where they are known."""
+    chosen = torch.log_softmax(logits, dim=1).gather(1, batch.reply.clamp(min=0)[:, None]).squeeze(1)
+    return -(batch.weight * chosen.masked_fill(batch.reply < 0, 0.0)).sum() / (batch.whole.with_reply or 1.0)

@@ -4,6 +4,7 @@
                       ├─ value ─── tanh ──────────────► expected score of each player
                       └─ extra heads, by settings ────► opponents: logits of the others' choices in this round
                                                         plies_left: plies to come as a share of the longest game
+                                                        reply: logits of the next player's move; not exported
 
 The trunk is a residual tower, AlphaZero's architecture (Silver et al. 2018) at any size for any planes, or a perceptron
 for encodings without a board. `trainer.exported_module` wraps a network in the wire format.
@@ -52,6 +53,11 @@ class Network(nn.Module):
     def __init__(self, spec: GameSpec, settings: NetworkSettings) -> None:
         """Build random weights. Raises `ConfigurationError` when the settings do not fit the game."""
         super().__init__()
+        if "reply" in settings.heads and spec.information != "perfect":
+            raise ConfigurationError(
+                f"network.heads lists reply, which needs perfect information; {spec.name} has {spec.information} moves or "
+                "information, for which opponents is meant"
+            )
         self.heads: tuple[str, ...] = settings.heads
         self.policy_activation: str = settings.policy_activation
         _, height, width = spec.planes
@@ -69,9 +75,9 @@ class Network(nn.Module):
         )
         self.value = head(spec.num_players, settings.value_channels, settings.value_hidden)
         self.extra = nn.ModuleList(
-            head(spec.num_actions, settings.policy_channels)
-            if name == "opponents"
-            else PliesLeftHead(head(1, settings.value_channels))
+            PliesLeftHead(head(1, settings.value_channels))
+            if name == "plies_left"
+            else head(spec.num_actions, settings.policy_channels)
             for name in settings.heads
         )
         self.register_load_state_dict_pre_hook(_before_loading)  # type: ignore[no-untyped-call]
@@ -81,7 +87,7 @@ class Network(nn.Module):
 
         `planes`: float [B, C, H, W]. Returns `logits` float32 [B, A] of all actions, legal or not; `value` float32 [B, P]
         in [-1, 1], index 0 the player to move, then in seat order; and the outputs of the extra heads, in the order of
-        `heads`: `opponents` logits float32 [B, A], `plies_left` float32 [B, 1] in [0, 1].
+        `heads`: `opponents` and `reply` logits float32 [B, A], `plies_left` float32 [B, 1] in [0, 1].
         """
         x = self.trunk(planes)
         extra: list[Tensor] = []
@@ -102,7 +108,14 @@ def _trunk(spec: GameSpec, settings: NetworkSettings) -> Tower | Perceptron:
     if settings.kind == "perceptron":
         return Perceptron(planes * height * width, settings.hidden, settings.activation)
     hexagonal = settings.hex_kernels and spec.lattice == "hexagonal"
-    return Tower(planes, settings.channels, settings.blocks, hexagonal=hexagonal)
+    return Tower(
+        planes,
+        settings.channels,
+        settings.blocks,
+        hexagonal=hexagonal,
+        pooled=settings.global_pooling,
+        squeeze=settings.squeeze,
+    )
 
 
 def _cells_of_moves(spec: GameSpec, settings: NetworkSettings) -> np.ndarray | None:

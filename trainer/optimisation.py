@@ -15,17 +15,18 @@ from zerofleet.presets import TrainSettings
 
 __all__ = ["WeightAverage", "estimate_statistics", "learning_rate", "make_optimizer"]
 
-_COSINE_FLOOR = 0.1  # a cosine schedule ends at this share of the rate
 
+def learning_rate(settings: TrainSettings, step: int, progress: float = 0.0) -> float:
+    """Return the rate of a step, numbered from 0: linear warm-up, then the schedule.
 
-def learning_rate(settings: TrainSettings, step: int) -> float:
-    """Return the rate of a step, numbered from 0: linear warm-up, then the schedule."""
+    `progress`: share of the planned training that has passed, in [0, 1], for a schedule over the plan.
+    """
     warm = min(1.0, (step + 1) / (settings.warmup_steps + 1))
     if settings.schedule == "constant":
         return settings.learning_rate * warm
-    done = min(1.0, step / settings.schedule_steps)
-    fall = _COSINE_FLOOR + (1.0 - _COSINE_FLOOR) * 0.5 * (1.0 + math.cos(math.pi * done))
-    return settings.learning_rate * warm * fall
+    done = progress if settings.schedule_over == "plan" else min(1.0, step / settings.schedule_steps)
+    above_floor = 0.5 * (1.0 + math.cos(math.pi * done)) if settings.schedule == "cosine" else 1.0 - done
+    return settings.learning_rate * warm * (settings.schedule_floor + (1.0 - settings.schedule_floor) * above_floor)
 
 
 def make_optimizer(network: Network, settings: TrainSettings) -> Optimizer:

@@ -42,7 +42,7 @@ __all__ = ["Order", "ProcessGroup", "open_ranks", "part_of"]
 
 BEAT_EVERY_S = 2.0  # maximum delay before a stop signal of another rank reaches rank 0
 BEATS_PER_TIMEOUT = 4
-_HEADER = 6  # an order and up to five numbers
+_HEADER = 3 + len(Whole._fields)  # an order and up to all numbers of `STEP`
 
 log = structlog.get_logger()
 
@@ -126,7 +126,7 @@ class ProcessGroup(Ranks):
     def share(self, drawn: Drawn) -> Drawn:
         """See `Ranks.share`; call it inside `turn`."""
         rows, count = to_rows(drawn), len(drawn.turns)
-        self._order(Order.STEP, *drawn.whole, rows.shape[1])
+        self._order(Order.STEP, rows.shape[1], drawn.progress, *drawn.whole)
         parts = [self._padded(rows[slice(*part_of(count, rank, self.size))], count) for rank in range(self.size)]
         with self._together("sending a batch"):
             dist.scatter(torch.empty_like(parts[0]), parts, src=0)
@@ -135,30 +135,31 @@ class ProcessGroup(Ranks):
 
     # Operations of the other ranks.
 
-    def next_order(self) -> tuple[Order, list[int]]:
+    def next_order(self) -> tuple[Order, list[float]]:
         """Wait for an order; rank 0 sends several within the time-out."""
-        header = torch.zeros(_HEADER, dtype=torch.int64)
+        header = torch.zeros(_HEADER, dtype=torch.float64)
         with self._together("waiting for rank 0"):
             dist.broadcast(header, src=0)
         kind, *numbers = header.tolist()
-        return Order(kind), numbers
+        return Order(int(kind)), numbers
 
-    def receive_texts(self, sizes: Sequence[int]) -> list[bytes]:
+    def receive_texts(self, sizes: Sequence[float]) -> list[bytes]:
         """Carry out `JOIN`: return the texts of the given sizes."""
-        texts = [torch.empty(size, dtype=torch.uint8) for size in sizes]
+        texts = [torch.empty(int(size), dtype=torch.uint8) for size in sizes]
         with self._together("receiving the learner"):
             for text in texts:
                 dist.broadcast(text, src=0)
         return [text.numpy().tobytes() for text in texts]
 
-    def receive_part(self, spec: GameSpec, numbers: Sequence[int]) -> Drawn:
+    def receive_part(self, spec: GameSpec, numbers: Sequence[float]) -> Drawn:
         """Receive the batch of `STEP`: return this rank's part."""
-        whole, width = Whole(*numbers[:3]), numbers[3]
+        width, progress, positions, *weights = numbers
+        whole = Whole(int(positions), *weights)
         begin, end = part_of(whole.positions, self.place.rank, self.size)
-        part = torch.empty(self._most_rows(whole.positions), width, dtype=torch.uint8)
+        part = torch.empty(self._most_rows(whole.positions), int(width), dtype=torch.uint8)
         with self._together("receiving a batch"):
             dist.scatter(part, src=0)
-        return from_rows(part.numpy()[: end - begin], spec, whole)
+        return from_rows(part.numpy()[: end - begin], spec, whole, progress)
 
     # Collective operations.
 
@@ -187,7 +188,7 @@ class ProcessGroup(Ranks):
         return everyone
 
     def add_up(self, tensor: Tensor) -> None:
-        """See `Exchange.add_up`."""
+        """See `Ranks.add_up` and `Exchange.add_up`."""
         with self._together("adding up"):
             dist.all_reduce(tensor)
 
@@ -197,8 +198,9 @@ class ProcessGroup(Ranks):
         self.add_up(said)
         self.asked_to_end = self.asked_to_end or bool(said > 0)
 
-    def _order(self, kind: Order, *numbers: int) -> None:
-        header = torch.tensor([kind, *numbers, *[0] * (_HEADER - 1 - len(numbers))], dtype=torch.int64)
+    def _order(self, kind: Order, *numbers: float) -> None:
+        """Send an order; float64 holds counts up to 2^53 exactly."""
+        header = torch.tensor([kind, *numbers, *[0.0] * (_HEADER - 1 - len(numbers))], dtype=torch.float64)
         with self._together("giving an order"):
             dist.broadcast(header, src=0)
         self._ordered_at = time.monotonic()

@@ -94,5 +94,8 @@ class Ranks:
         """Send every other rank its part of a batch, and return this rank's. Rank 0 alone draws."""
         return drawn
 
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace the tensor by the sum over all ranks."""
+
     def sum_step(self, gradients: Sequence[Tensor], figures: Tensor) -> None:
         """Replace gradients and figures by their sums over all ranks, bit-identical on each."""

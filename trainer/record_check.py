@@ -126,9 +126,7 @@ class RecordCheck:
         self._require_young(claimed)
         if self._fleet is not None and claimed:
             self._fleet.admit(record.worker_id, record.moves[:], record.scores[:])
-        samples = extract(
-            played, search_value_share=self._settings.search_value_share, policy_target=self._settings.policy_target
-        )
+        samples = extract(played, self._settings)
         self._ages.note(claimed, len(samples))
         return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
 

@@ -113,11 +113,7 @@ class Replay:
 
     def read(self, payload: bytes) -> Samples:
         """Return the samples of a record; raises `RecordRejected`."""
-        return extract(
-            validate(decode_record(payload)),
-            search_value_share=self._settings.search_value_share,
-            policy_target=self._settings.policy_target,
-        )
+        return extract(validate(decode_record(payload)), self._settings)
 
     def _add(self, number: int, samples: Samples) -> None:
         if number >= self._marks[-1].game + MARK_EVERY_GAMES:

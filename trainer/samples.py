@@ -13,9 +13,11 @@ import numpy as np
 from games import core
 from games.compiled import compiled
 from games.core import GameSpec
-from zerofleet.contracts.played import FULL_SEARCH
-from zerofleet.contracts.records import SearchColumns, ValidatedGame
+from trainer.value_targets import value_targets
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED
+from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets import TrainSettings
 
 __all__ = ["PolicyTarget", "Samples", "extract", "require_target"]
 
@@ -32,6 +34,8 @@ class Samples:
     value: np.ndarray  # float32 [N, P], target score in [-1, 1]; index 0 is the player to move, then seat order
     opponents: np.ndarray  # int16 [N, P - 1], choices of the others in the same round, next seat first; -1 if none
     plies_left: np.ndarray  # float32 [N], plies still played as a share of max_plies, in [0, 1]; -1 if unknown
+    reply: np.ndarray  # int16 [N], the next move if another player made it in a game of perfect information; else -1
+    weight: np.ndarray  # float32 [N], above 0: weight of all losses of the sample; usually 1
 
     def __len__(self) -> int:
         return len(self.states)
@@ -46,12 +50,14 @@ class Samples:
             value=np.empty((count, spec.num_players), np.float32),
             opponents=np.empty((count, spec.num_players - 1), np.int16),
             plies_left=np.empty(count, np.float32),
+            reply=np.empty(count, np.int16),
+            weight=np.empty(count, np.float32),
         )
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The arrays, in the order of the fields."""
-        return self.states, self.legal, self.policy, self.value, self.opponents, self.plies_left
+        return self.states, self.legal, self.policy, self.value, self.opponents, self.plies_left, self.reply, self.weight
 
 
 def require_target(spec: GameSpec, policy_target: PolicyTarget) -> None:
@@ -63,16 +69,17 @@ def require_target(spec: GameSpec, policy_target: PolicyTarget) -> None:
         )
 
 
-def extract(played: ValidatedGame, *, search_value_share: float, policy_target: PolicyTarget = "search") -> Samples:
+def extract(played: ValidatedGame, settings: TrainSettings) -> Samples:
     """Return a sample for each fully searched move, and for each move of an agent marked for training.
 
-    The policy target is the record's or, as `counter`, the actions that would have beaten the opponents' choices of the same
-    round (`require_target`); positions without such choices keep the record's. The value target weighs the final scores with
-    `1 - search_value_share` and the root's value with the rest, both from the point of view of the player to move; moves of
-    agents have no root value and use the scores alone. Lengths of agents' games are no target: a model's games differ.
+    The policy target is the record's or, with `policy_target` `counter`, the actions that would have beaten the opponents'
+    choices of the same round (`require_target`); positions without such choices keep the record's. For the value target see
+    `trainer.value_targets`. Reduced searches have the weight `reduced_weight` and are left out if it is 0. Lengths of agents'
+    games are no target: a model's games differ.
     """
     search, spec = played.search, played.game.spec()
-    rows = np.flatnonzero(search.flags & FULL_SEARCH)
+    weights = np.where(search.flags & REDUCED, settings.reduced_weight, 1.0)
+    rows = np.flatnonzero((search.flags & FULL_SEARCH != 0) & (weights > 0.0))
     plies = search.ply[rows]
     samples = Samples.empty(spec, len(rows))
     policy = np.zeros(samples.policy.shape, np.float32)  # numba cannot store float16
@@ -80,12 +87,14 @@ def extract(played: ValidatedGame, *, search_value_share: float, policy_target: 
     moves = np.array(played.record.moves[:], np.int64)
     _fill_opponents(played.game, played.states, played.movers, moves, plies, samples.opponents)
     _fill_policy(rows, search.start, search.actions, search.policy, samples.legal, policy)
-    if policy_target == "counter" and spec.counters is not None:
+    if settings.policy_target == "counter" and spec.counters is not None:
         _counter(spec.counters, samples.opponents, samples.legal, policy)
     samples.policy[:] = policy
     is_length_unknown = played.record.resigned_seat or any(played.record.seat_agents)
     samples.plies_left[:] = -1.0 if is_length_unknown else (len(played.movers) - plies) / spec.max_plies
-    samples.value[:] = _value_targets(played, search, rows, search_value_share)
+    samples.reply[:] = _replies(played.movers, moves, plies) if spec.information == "perfect" else -1
+    samples.value[:] = value_targets(played, rows, settings)
+    samples.weight[:] = weights[rows]
     return samples
 
 
@@ -118,6 +127,12 @@ def _fill_opponents(
                 other += step
 
 
+def _replies(movers: np.ndarray, moves: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    """Return int16 [N]: the move after each ply, -1 where there is none or the same player made it."""
+    following = np.minimum(plies + 1, len(moves) - 1)  # the last ply is its own follower, hence of the same player
+    return np.where(movers[following] != movers[plies], moves[following], -1).astype(np.int16)
+
+
 @compiled
 def _counter(counters: np.ndarray, opponents: np.ndarray, legal: np.ndarray, policy: np.ndarray) -> None:
     """Write into `policy` (float32 [N, L]) the actions that beat the opponents' choices, in equal parts if several."""
@@ -143,13 +158,3 @@ def _fill_policy(
             while legal[i, column] != actions[j]:
                 column += 1
             out[i, column] = policy[j]
-
-
-def _value_targets(played: ValidatedGame, search: SearchColumns, rows: np.ndarray, share: float) -> np.ndarray:
-    """Return float32 [N, P]: scores and root values mixed, rotated so that the player to move comes first."""
-    movers = played.movers[search.ply[rows]].astype(np.int64)
-    players = len(played.scores)
-    seats = (movers[:, None] + np.arange(players)) % players  # int64 [N, P]
-    shares = np.where(search.model_version[rows] > 0, share, 0.0)[:, None]
-    mixed = (1.0 - shares) * played.scores[None] + shares * search.root_value[rows]
-    return np.take_along_axis(mixed, seats, axis=1).astype(np.float32)

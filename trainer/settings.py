@@ -44,6 +44,8 @@ class TrainerSettings(StoreSettings):
     """Seed of the first network's weights and of every batch."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of training; auto selects a GPU if there is one."""
+    planned_end_s: float = Field(default=0.0, ge=0)
+    """Planned end of the run, seconds since 1970, for `train.schedule_over=plan`; 0: none. `zerofleet run --for` sets it."""
     rank_timeout_s: float = Field(default=120.0, gt=0)
     """With torchrun: seconds after which an unresponsive rank is given up and all ranks end. Includes the start and the
     compilation of the first step."""

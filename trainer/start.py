@@ -6,6 +6,7 @@ network trained on the games of the agents.
 
 from __future__ import annotations
 
+import structlog
 import torch
 from safetensors.torch import load_file
 
@@ -24,6 +25,8 @@ from zerofleet.service.allocator import keep_freed_memory
 from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["open_training"]
+
+log = structlog.get_logger()
 
 
 def open_training(
@@ -57,6 +60,10 @@ def open_training(
         training = Training(
             game, settings, store=store, replay=replay, learner=learner, accounts=accounts, checkpoints=checkpoints
         )
+        if settings.train.schedule != "constant" and settings.train.schedule_over == "plan" and not settings.planned_end_s:
+            log.warning(
+                "schedule.without_plan", advice="the learning rate stays; start with zerofleet run --for, or set planned_end_s"
+            )
         if loaded:
             restore(learner, game, settings.network, *loaded)
             versions = store.versions(model_name(game))

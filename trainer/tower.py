@@ -1,6 +1,7 @@
 """Trunks: features for the heads from planes.
 
-`Tower` is AlphaZero's residual tower (Silver et al. 2018), with kernels of six neighbours on a hexagonal board.
+`Tower` is AlphaZero's residual tower (Silver et al. 2018), with kernels of six neighbours on a hexagonal board, and by setting
+with global pooling or squeeze-and-excitation in its blocks.
 `Perceptron` is a stack of dense layers, for encodings without a board.
 
 Axes: B batch, C planes, H x W cells, F features.
@@ -58,32 +59,80 @@ def _conv3x3(inputs: int, outputs: int, *, hexagonal: bool) -> nn.Conv2d:
     return HexConv2d(inputs, outputs) if hexagonal else nn.Conv2d(inputs, outputs, kernel_size=3, padding=1, bias=False)
 
 
-class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions and the input added to their result (He et al. 2016)."""
+class GlobalPooling(nn.Module):
+    """Bias of some channels from the others' mean and maximum over the board (Wu 2019, section 3.3), and relu.
 
-    def __init__(self, channels: int, *, hexagonal: bool) -> None:
+    A 3x3 convolution covers a neighbourhood; a pooled channel carries what exists anywhere to every cell. The bias is added
+    behind the norm, so that norms still fold into convolutions when served. Boards are of one size, so the mean is not scaled
+    by it.
+    """
+
+    def __init__(self, channels: int, pooled: int) -> None:
+        super().__init__()
+        self.pooled = pooled
+        self.bias = nn.Linear(2 * pooled, channels - pooled)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map float [B, F, H, W] to the channels behind the pooled ones, float [B, F - pooled, H, W]."""
+        read = functional.relu(x[:, : self.pooled])
+        bias = self.bias(torch.cat([read.mean(dim=(2, 3)), read.amax(dim=(2, 3))], dim=1))
+        return functional.relu(x[:, self.pooled :] + bias[:, :, None, None])
+
+
+class SqueezeExcitation(nn.Module):
+    """Scale of each channel in [0, 1] from the means of all channels over the board (Hu et al. 2018)."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Linear(channels, width)
+        self.excite = nn.Linear(width, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map float [B, F, H, W] to the same shape."""
+        scale = torch.sigmoid(self.excite(functional.relu(self.squeeze(x.mean(dim=(2, 3))))))
+        return x * scale[:, :, None, None]
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions and the input added to their result (He et al. 2016).
+
+    `pooled` channels between the convolutions bias the others, and the result is scaled through a bottleneck of width
+    `squeeze`; 0 leaves the one or the other out.
+    """
+
+    def __init__(self, channels: int, *, hexagonal: bool, pooled: int = 0, squeeze: int = 0) -> None:
         super().__init__()
         self.conv1 = _conv3x3(channels, channels, hexagonal=hexagonal)
         self.norm1 = nn.BatchNorm2d(channels)
-        self.conv2 = _conv3x3(channels, channels, hexagonal=hexagonal)
+        self.pooling = GlobalPooling(channels, pooled) if pooled else None
+        self.conv2 = _conv3x3(channels - pooled, channels, hexagonal=hexagonal)
         self.norm2 = nn.BatchNorm2d(channels)
+        self.squeeze = SqueezeExcitation(channels, squeeze) if squeeze else None
         nn.init.zeros_(self.norm2.weight)  # a new block is the identity: deep towers train from the first step
 
     def forward(self, x: Tensor) -> Tensor:
         """Map float [B, F, H, W] to the same shape."""
-        y = functional.relu(self.norm1(self.conv1(x)))
+        y = self.norm1(self.conv1(x))
+        y = self.pooling(y) if self.pooling is not None else functional.relu(y)
         y = self.norm2(self.conv2(y))
+        if self.squeeze is not None:
+            y = self.squeeze(y)
         return functional.relu(x + y)
 
 
 class Tower(nn.Module):
     """Stem and residual blocks; the board keeps its size."""
 
-    def __init__(self, planes: int, channels: int, blocks: int, *, hexagonal: bool = False) -> None:
+    def __init__(
+        self, planes: int, channels: int, blocks: int, *, hexagonal: bool = False, pooled: int = 0, squeeze: int = 0
+    ) -> None:
+        """`pooled`, `squeeze`: see `ResidualBlock`."""
         super().__init__()
         self.stem = _conv3x3(planes, channels, hexagonal=hexagonal)
         self.stem_norm = nn.BatchNorm2d(channels)
-        self.blocks = nn.Sequential(*(ResidualBlock(channels, hexagonal=hexagonal) for _ in range(blocks)))
+        self.blocks = nn.Sequential(
+            *(ResidualBlock(channels, hexagonal=hexagonal, pooled=pooled, squeeze=squeeze) for _ in range(blocks))
+        )
 
     def forward(self, planes: Tensor) -> Tensor:
         """Map float [B, C, H, W] to features, float [B, F, H, W]."""

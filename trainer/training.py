@@ -15,10 +15,11 @@ from trainer.checkpoint import Accounts, save
 from trainer.export import Lineage, export_network
 from trainer.learner import Learner, StepReport
 from trainer.network import Network
+from trainer.plan import Plan
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
 from trainer.traces import CandidateTraces
-from zerofleet.contracts.heads import EXTRA_HEADS
+from zerofleet.contracts.heads import AUXILIARY_HEADS, EXTRA_HEADS
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.storage.crash_points import crash_point
@@ -63,7 +64,8 @@ class Figures:
         }
         if self.steps:
             mean = {name: total / self.steps for name, total in self.sums.items()}
-            row |= {f"losses/{name}": mean[name] for name in ("total", "policy", "value", *EXTRA_HEADS) if name in mean}
+            losses = ("total", "policy", "value", *EXTRA_HEADS, *AUXILIARY_HEADS)
+            row |= {f"losses/{name}": mean[name] for name in losses if name in mean}
             row |= {f"charts/{name}": mean[name] for name in ("learning_rate", "gradient_norm")}
         return row
 
@@ -93,6 +95,8 @@ class Training:
         self._model = model_name(game)
         self._checkpoints = checkpoints
         self._saved_at = time.monotonic()
+        self.plan = Plan(accounts.active_s, settings.planned_end_s)
+        """Source of the learner's progress; a caller with another budget, such as processor time, replaces it."""
 
     def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
         """Take steps for about `seconds`, or until a candidate is due, the reuse bound is reached, or `stopping`."""
@@ -102,6 +106,7 @@ class Training:
             if self.learner.steps_allowed() == 0 or self.candidate_due:
                 break
             self.traces.stepping(self.learner.state.step)
+            self.learner.progress = self.plan.progress
             report = self.learner.step()
             self.figures.add(report, batch)
             metrics.TRAIN_STEPS.inc()
@@ -219,6 +224,7 @@ class Training:
         """Write a checkpoint. A failed write is logged: the last checkpoint stays until the next attempt."""
         self._saved_at = time.monotonic()
         self.accounts.marks = self.replay.marks
+        self.accounts.active_s = self.plan.active_s
         try:
             save(self._checkpoints, self.game, self.settings.network, self.learner, self.accounts)
         except OSError as error:

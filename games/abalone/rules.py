@@ -301,3 +301,23 @@ def estimate(game: Abalone, state: State, out: np.ndarray) -> None:
 def _distance(marbles: np.uint64) -> int:
     """Return the sum of the distances of marbles from the centre, in steps."""
     return 4 * count_bits(marbles) - bitboard.nearness(marbles)
+
+
+@rule(Abalone)
+def may_end(game: Abalone, state: State, plies: int) -> bool:
+    """Test for the last capture, the ply cap, and next players who could run out of moves; certain for one ply only.
+
+    A marble beside an empty cell can move. One move fills at most 3 cells and pushes at most one marble away from its up to 6
+    neighbours: a player with 10 empty cells beside their marbles keeps one.
+    """
+    player = _player(state)
+    mine, other = state[player], state[1 - player]
+    if plies > 1 or count_bits(other) <= MARBLES - game.captures + 1:
+        return True
+    if (state[2] & _PLIES) + _ONE >= np.uint64(game.ply_cap):
+        return True
+    empty = bitboard.CELLS & ~(mine | other)
+    beside = np.uint64(0)
+    for direction in range(6):
+        beside |= empty & bitboard.behind(other, direction)
+    return count_bits(beside) < 10

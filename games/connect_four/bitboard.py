@@ -24,7 +24,7 @@ from games.connect_four.columns import put_column
 from games.core import State
 from games.kit.randomness import mix64
 
-__all__ = ["encode_stones", "key", "legal", "play"]
+__all__ = ["encode_stones", "key", "legal", "may_end", "play"]
 
 _ONE = np.uint64(1)
 
@@ -65,6 +65,44 @@ def _has_line(stones: np.uint64, direction: np.uint64, connect: int) -> bool:
     for _ in range(connect - 1):
         stones &= stones >> direction
     return bool(stones)
+
+
+@compiled
+def may_end(game: Any, state: State, player: int, plies: int) -> bool:
+    """Return whether `player` can complete a line in one move or, with 2 plies, the other player one of theirs after it.
+
+    Exact for the first; for the second, cells that are empty after any of the first moves count as empty at once.
+    """
+    bottoms = np.uint64(0)
+    for column in range(game.columns):
+        bottoms |= _ONE << np.uint64(column * (game.rows + 1))
+    cells = ~(bottoms << np.uint64(game.rows))
+    free = ((state[1] | state[2]) + bottoms) & cells
+    if _can_complete(game, state[1 + player], free):
+        return True
+    return plies > 1 and _can_complete(game, state[2 - player], (free | free << _ONE) & cells)
+
+
+@compiled
+def _can_complete(game: Any, stones: np.uint64, free: np.uint64) -> bool:
+    """Return whether `connect` cells in a line hold stones, but for one that is in `free`."""
+    return (
+        _line_but_one(stones, free, np.uint64(1), game.connect)
+        or _line_but_one(stones, free, np.uint64(game.rows), game.connect)
+        or _line_but_one(stones, free, np.uint64(game.rows + 1), game.connect)
+        or _line_but_one(stones, free, np.uint64(game.rows + 2), game.connect)
+    )
+
+
+@compiled
+def _line_but_one(stones: np.uint64, free: np.uint64, direction: np.uint64, connect: int) -> bool:
+    """Return whether `connect` bits, `direction` apart, are set in `stones` but for one, which is set in `free`."""
+    whole, but_one = stones, free  # the first bits of lines as long as the loop has come
+    for _ in range(connect - 1):
+        stones >>= direction
+        free >>= direction
+        whole, but_one = whole & stones, (but_one & stones) | (whole & free)
+    return bool(but_one)
 
 
 @compiled

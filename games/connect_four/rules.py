@@ -200,3 +200,14 @@ def encode(game: ConnectFour, state: State, viewer: int, out: np.ndarray) -> Non
 def key(game: ConnectFour, state: State) -> np.uint64:
     """Return a hash of the stones; the player to move follows from their number."""
     return bitboard.key(game, state) if _fits_bitboard(game) else by_column.key(game, state)
+
+
+@rule(ConnectFour)
+def may_end(game: ConnectFour, state: State, plies: int) -> bool:
+    """Test for lines but for one stone and for a nearly full board; on boards of more than 64 bits, the number of stones."""
+    stones = np.int64(state[0] & _PLIES)
+    if stones + plies < 2 * game.connect - 1:
+        return False
+    if not _fits_bitboard(game) or stones + plies >= game.rows * game.columns:
+        return True
+    return bitboard.may_end(game, state, int(np.int64(state[0] & _ONE)), plies)

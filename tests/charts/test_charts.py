@@ -8,7 +8,17 @@ from itertools import pairwise
 import pytest
 
 from zerofleet.errors import InvalidRequest
-from zerofleet.strength.charts import LadderPoint, _apart, ladder_chart, rating_chart, require_drawable
+from zerofleet.strength.charts import (
+    CurvePanel,
+    LadderPoint,
+    _apart,
+    ladder_chart,
+    learning_chart,
+    panels_chart,
+    rating_chart,
+    require_drawable,
+)
+from zerofleet.strength.learning.curves import Point
 from zerofleet.strength.ratings import Rating
 
 RANDOM, FIRST, SECOND = (
@@ -36,6 +46,16 @@ def test_a_rating_chart_labels_every_player_with_its_interval(tmp_path):
 def test_a_ladder_chart_labels_the_rungs(tmp_path):
     ladder_chart(CHAMPIONS, [RANDOM, FIRST, SECOND], title="Climb", path=tmp_path / "a.svg")
     assert {"Climb", "model version", "random  0", "alpha_beta:1  +310", "alpha_beta:2  +318"} <= set(texts(tmp_path / "a.svg"))
+
+
+def test_a_learning_chart_labels_every_measure_and_equal_points_give_equal_files(tmp_path):
+    points = [Point(at, name, 0.1 * at, 0.09 * at, 0.12 * at, 3, "seeds") for at in (1, 2, 3) for name in ("sign", "exact")]
+    for file in ("a.svg", "b.svg"):
+        learning_chart(points, title="Three seeds", path=tmp_path / file, x_label="samples")
+    assert {"Three seeds", "samples", "sign", "exact", "per cent with 95 % interval"} <= set(texts(tmp_path / "a.svg"))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    with pytest.raises(InvalidRequest, match="nothing has been judged yet"):
+        learning_chart([], title="Nothing", path=tmp_path / "c.svg", x_label="samples")
 
 
 @pytest.mark.parametrize("champions", [[], CHAMPIONS[:1]], ids=["none", "one"])
@@ -76,6 +96,23 @@ def test_a_chart_without_ratings_is_rejected(tmp_path):
         rating_chart([], title="x", path=tmp_path / "a.svg")
     with pytest.raises(InvalidRequest, match="nothing to draw"):
         ladder_chart([], [], title="x", path=tmp_path / "a.svg")
+
+
+def test_curves_have_a_panel_each_and_unknown_values_leave_gaps(tmp_path):
+    nan = float("nan")
+    panels = [
+        CurvePanel("entropy", "nat", (1.0, 2.0, 3.0), (1.5, nan, 0.9)),
+        CurvePanel("per sample", "", (1.0, 2.0, 3.0), (nan, nan, nan)),
+        CurvePanel("gate", "%", (1.0, 2.0, 3.0), (0.0, 0.0, 0.0)),
+        CurvePanel("age", "s", (1.0, 2.0, 3.0), (7.0, 8.0, 9.0)),
+    ]
+    for name in ("a.svg", "b.svg"):
+        panels_chart(panels, title="A run", path=tmp_path / name, x_label="hours")
+    assert {"A run", "entropy, nat", "per sample", "gate, %", "age, s"} <= set(texts(tmp_path / "a.svg"))
+    assert texts(tmp_path / "a.svg").count("hours") == 3  # below the last panel of each column
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    with pytest.raises(InvalidRequest, match="there is no curve"):
+        panels_chart([], title="A run", path=tmp_path / "c.svg", x_label="hours")
 
 
 def test_matplotlib_is_imported_for_drawing_only_and_without_pyplot(tmp_path):

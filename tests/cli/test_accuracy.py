@@ -49,6 +49,20 @@ def test_the_accuracy_table_groups_plies_into_bands(zerofleet):
     assert [line[0] for line in lines if line and line[0] == "all"] == ["all", "all"]
 
 
+def test_positions_of_a_file_replace_random_and_self_play_games(zerofleet, tmp_path):
+    path = tmp_path / "positions.txt"
+    path.write_text("121 \n12\nb1 a1 a2 # notation\n")
+    small = ("--set", "rows=4", "--set", "columns=4")
+    said = zerofleet("accuracy", "perfect,prefer=score", "--from", str(path), *small, "--json").json()
+    (part,) = said["results"]
+    assert (part["source"], part["all"]["kept"]["of"]) == ("file", 3)
+    assert part["all"]["exact"]["count"] == part["all"]["exact"]["of"] == part["all"]["decided"]["of"]
+    table = zerofleet("accuracy", "perfect", "--from", str(path), *small)
+    assert "perfect, as it is, positions of the file" in table.out
+    wrong = zerofleet("accuracy", "perfect", "--from", str(tmp_path / "none.txt"), *small)
+    assert (wrong.code, wrong.out) == (2, "")
+
+
 @pytest.mark.slow
 def test_connect_four_is_graded_in_stones(zerofleet):
     words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--json")
@@ -117,6 +131,7 @@ def test_shares_are_counted_by_band_and_decisive_positions_separately():
     first, second = tally(graded, plies=2)
     assert (first.first_ply, first.last_ply, second.first_ply, second.last_ply) == (0, 1, 2, 3)
     assert (first.kept.count, first.kept.of, first.decided.of) == (2, 2, 1)
+    assert (first.exact.count, first.exact.of, second.exact.count, second.exact.of) == (1, 1, 1, 2)
     assert (second.kept.share, second.mean_lost) == (0.5, 1.0)
     assert [row.first_ply for row in tally(graded)] == [0, 1, 3]
     nothing = Share.counted(0, 0)

@@ -24,8 +24,9 @@ def test_every_simulation_of_every_move_is_counted_once():
     assert figures.games == 4
     assert figures.simulations == 16
     assert figures.games_done > 0
-    # Without reuse of subtrees a move costs 16 visits of the root's children and the root's own evaluation at most.
-    assert 16 * figures.moves_done * 0.9 <= figures.simulations_done <= 17 * figures.moves_done * 1.1
+    # Without reuse of subtrees a move costs 16 visits of the root's children and the root's own evaluation at most; a proof
+    # ends a search earlier.
+    assert figures.moves_done <= figures.simulations_done <= 17 * figures.moves_done * 1.1
 
 
 @pytest.mark.slow

@@ -23,7 +23,16 @@ def test_bench_serve_prints_all_fields_as_json(zerofleet):
     )
     assert figures["mean_batch"] >= 1
     assert sum(figures["batch_fill"].values()) == pytest.approx(1.0, abs=0.01)
+    assert figures["person_latency_ms"] is None
     assert 0 < figures["latency_ms"]["p50"] <= figures["latency_ms"]["p95"] <= figures["latency_ms"]["p99"]
+
+
+@pytest.mark.slow
+def test_bench_serve_measures_the_latency_of_a_person_beside_self_play(zerofleet):
+    words = ("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--person", "high")
+    latency_ms = zerofleet(*words, "--json").json()["person_latency_ms"]
+    assert 0 < latency_ms["p50"] <= latency_ms["p95"] <= latency_ms["p99"]
+    assert "latency of a person's requests" in zerofleet(*words).out
 
 
 @pytest.mark.slow

@@ -61,6 +61,14 @@ def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
     (row,) = models.list_models(RunPaths(run), models.chosen_game(MODEL, None), said)
     assert row.elo == 123.0
     assert row.note == "+12 =3 -5 against 7"
+    assert row.status == "champion"
+
+
+@pytest.mark.parametrize("status", [CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER])
+def test_the_status_of_a_champion_that_is_measured_after_its_promotion_is_shown(run, status):
+    said = _Said({1: Candidate(MODEL, 1, status, reason="promoted at once")}, {})
+    (row,) = models.list_models(RunPaths(run), models.chosen_game(MODEL, None), said)
+    assert (row.status, row.note) == (f"champion, {status.value}", "promoted at once")
 
 
 @pytest.mark.slow

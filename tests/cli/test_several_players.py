@@ -106,6 +106,7 @@ def test_a_match_with_three_seats_reports_each_player_alone(zerofleet, tmp_path,
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # compiles the search of every game
 def test_bench_measures_all_games_in_one_table(zerofleet):
     searched = zerofleet("bench", "search", "--all", "--games", "2", "--simulations", "4", "--seconds", "0.01", "--json").json()
     assert all(row["positions_per_second"] > 0 for row in searched["games"])

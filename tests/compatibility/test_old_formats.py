@@ -27,6 +27,7 @@ from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import RunDirectoryError
 from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.presets import TrainSettings
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.storage.backups import list_backups, restore_backup, verify_backup
 from zerofleet.storage.game_log import GameLog
@@ -58,13 +59,16 @@ class Serves:
     async def ready(self, game_name, version):
         return (game_name, version in (1, 2, 3)) == (MODEL, True)
 
+    async def evaluations(self, game_name):
+        return {(game_name, 1): 0}
+
 
 def uids_digest(uids):
     return hashlib.sha256("\n".join(uids).encode()).hexdigest()[:16]
 
 
 def samples_of(payload):
-    return extract(validate(decode_record(payload)), search_value_share=0.0)
+    return extract(validate(decode_record(payload)), TrainSettings())
 
 
 def tree(root):
@@ -106,7 +110,7 @@ def test_every_stored_model_is_whole_and_answers_its_golden_positions(run, game)
 def test_the_champion_and_its_history_are_read_and_the_numbers_go_on(run):
     store = DirectoryStore(run.models)
     champion = store.champion(MODEL)
-    assert (champion.version, champion.epoch) == (2, 2)
+    assert (champion.version, champion.epoch, champion.exported_at_ms) == (2, 2, 0)
     assert champion.manifest_sha256 == store.manifest_sha256(MODEL, 2)
     assert [(past.version, past.epoch, past.reason) for past in store.history(MODEL)] == [
         (1, 1, "first champion"),
@@ -145,7 +149,7 @@ def test_every_stored_game_is_valid_and_encodes(run):
         samples = [samples_of(logged.payload) for logged in log.scan()]
     assert sum(map(len, samples)) == 433
     assert (
-        hashlib.sha256(b"".join(array.tobytes() for one in samples for array in one.arrays)).hexdigest()[:16]
+        hashlib.sha256(b"".join(array.tobytes() for one in samples for array in one.arrays[:6])).hexdigest()[:16]
         == "b0bb4d81858dfcfd"
     )
 
@@ -195,7 +199,8 @@ def test_the_history_of_training_goes_on_in_the_same_columns(run):
     history.write(99, {"losses/total": 0.5})
     history.close()
     header, *rows = csv.reader((run.metrics / "trainer.csv").read_text().splitlines())
-    assert (header, len(rows), rows[0][1], rows[-1][1]) == (["time", "step", *FIGURES], 7, "0", "99")
+    columns = [name for name in FIGURES if name != "losses/reply"]  # a later one, in files of later runs alone
+    assert (header, len(rows), rows[0][1], rows[-1][1]) == (["time", "step", *columns], 7, "0", "99")
     lines = [json.loads(line) for line in (run.metrics / "trainer.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 0, 11, 15, 19, 24, 99]
 
@@ -259,9 +264,9 @@ def test_a_backup_is_restored_to_an_equal_tree(backup, tmp_path):
 def test_a_record_of_each_game_is_valid_and_encodes(old, name, plies, samples, digest):
     read = validate(decode_record(old("records").joinpath(f"{name}.pb").read_bytes()))
     assert name.startswith(read.game.spec().name)
-    found = extract(read, search_value_share=0.0)
+    found = extract(read, TrainSettings())
     assert (len(read.movers), len(found)) == (plies, samples)
-    assert hashlib.sha256(b"".join(array.tobytes() for array in found.arrays)).hexdigest()[:16] == digest
+    assert hashlib.sha256(b"".join(array.tobytes() for array in found.arrays[:6])).hexdigest()[:16] == digest
 
 
 def test_there_is_a_record_of_every_game_that_comes_with_the_product(old):

@@ -11,6 +11,7 @@ import pytest
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
+from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.replicas import ReplicaControl
@@ -18,6 +19,7 @@ from zerofleet.rpc.inference_channels import open_inference_channel
 
 pytestmark = pytest.mark.slow
 V1, V2 = ModelVersion(1), ModelVersion(2)
+BLOCKS = 24  # requests of self-play that wait at once
 
 
 class Load:
@@ -112,6 +114,59 @@ async def check_refusals(target, model, evaluator, batch) -> None:
         request = evaluator._request(batch, 0, 1)
         request.model_version = ""
         assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
+
+
+async def test_a_request_of_high_priority_overtakes_blocks_of_self_play(target):
+    model = target.model("connect_four", rows=5)
+    block, single = (first_rows(model.positions(games=200, seed=3), rows) for rows in (1024, 1))
+    answered: list[str] = []
+
+    async def ask(evaluator, batch: LeafBatch, name: str) -> None:
+        model.check(await evaluator.evaluate(batch, version=V1), batch, 1)
+        answered.append(name)
+
+    async with (
+        target.control() as control,
+        target.evaluator(model) as selfplay,
+        target.evaluator(model, priority=Priority.HIGH) as person,
+    ):
+        await control.serve(model.name, [model.publish()])
+        await person.evaluate(single, version=V1)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(BLOCKS):
+                group.create_task(ask(selfplay, block, "self-play"))
+            await asyncio.sleep(0)
+            group.create_task(ask(person, single, "person"))
+    assert answered.count("self-play") == BLOCKS
+    assert answered.index("person") < BLOCKS // 2
+
+
+async def test_priorities_are_configured_and_a_malformed_one_is_refused(target):
+    model = target.model("connect_four", columns=5)
+    batch = model.positions()
+    async with (
+        target.control() as control,
+        target.evaluator(model, priority=Priority.HIGH) as evaluator,
+        open_inference_channel(target.address) as channel,
+    ):
+        await control.serve(model.name, [model.publish()])
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        batching = (await stub.ModelConfig(messages.ModelConfigRequest(name=model.name), timeout=60)).config.dynamic_batching
+        assert (batching.priority_levels, batching.default_priority_level) == (2, 2)
+        for number in (0, 1, 2, 3):
+            request = evaluator._request(batch, 0, 1)
+            request.parameters[PRIORITY_PARAMETER].uint64_param = number
+            assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
+        request.parameters[PRIORITY_PARAMETER].string_param = "1"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.ModelInfer(request, timeout=60)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def first_rows(batch: LeafBatch, rows: int) -> LeafBatch:
+    """Return the first rows of a batch."""
+    assert len(batch) >= rows
+    return LeafBatch(batch.states[:rows], batch.legal[:rows])
 
 
 async def test_versions_are_swapped_under_load_without_a_failed_request(target):

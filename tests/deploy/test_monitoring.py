@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from manifests import Promtool
 
 from zerofleet.storage.streams import StreamSettings
+from zerofleet.supervisor import remarks
 from zerofleet.telemetry import metrics
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
@@ -67,6 +68,17 @@ def test_prometheus_loads_the_alerts_and_scrapes_every_service() -> None:
 def test_the_alert_about_dead_letters_has_the_limit_of_the_stream() -> None:
     (alert,) = (each for each in ALERTS if each["alert"] == "DeadLetters")
     assert f"zerofleet_stream_dead_entries >= {StreamSettings().dead_limit} " in alert["expr"]
+
+
+def test_the_alerts_about_self_play_and_gate_have_the_limits_of_the_live_page() -> None:
+    narrow, gate = (
+        next(" ".join(each["expr"].split()) for each in ALERTS if each["alert"] == name)
+        for name in ("SelfPlayHasBecomeNarrow", "GateHoldsLearningBack")
+    )
+    assert f"< {remarks.ENTROPY_LIMIT} * max_over_time" in narrow
+    assert narrow.endswith(f"< {remarks.NEW_POSITIONS_LIMIT}")
+    assert f"> {remarks.GATE_LIMIT} or" in gate
+    assert gate.endswith(f"> {remarks.ADOPTION_LIMIT_S:.0f}")
 
 
 def test_kubernetes_is_given_the_same_alerts() -> None:

@@ -310,7 +310,8 @@ async def test_a_spoilt_extra_head_is_not_believed(address, servant, spoil, says
             await client.evaluate(replace(batch(2), extra_heads=2), version=V1)
 
 
-async def test_requests_beyond_the_concurrency_wait_here(address, servant):
+async def test_requests_beyond_the_limit_wait_here(address, servant, monkeypatch):
+    monkeypatch.setattr("zerofleet.evaluators.kserve.MAX_IN_FLIGHT", 2)
     release = asyncio.Event()
     answer = servant.ModelInfer
     running = 0
@@ -329,7 +330,7 @@ async def test_requests_beyond_the_concurrency_wait_here(address, servant):
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servant, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    async with evaluator(f"127.0.0.1:{port}", concurrency=2, max_rows=1) as client, asyncio.TaskGroup() as group:
+    async with evaluator(f"127.0.0.1:{port}", max_rows=1) as client, asyncio.TaskGroup() as group:
         task = group.create_task(client.evaluate(batch(6), version=V1))
         async with asyncio.timeout(60):
             while running < 2:  # noqa: ASYNC110 - turns of the loop, not a pause

@@ -201,6 +201,15 @@ def move_value(game: FaultySum, state: State, action: int) -> float:
     return np.nan if game.fault == 27 else float(action)
 
 
+@rule(FaultySum)
+def may_end(game: FaultySum, state: State, plies: int) -> bool:
+    if game.fault == 90:
+        return plies == 2 and state[0] >= 6  # denies wins in one
+    if game.fault == 91:
+        return state[0] >= 8  # denies wins in two
+    return state[0] + 2 * plies >= 10
+
+
 def test_a_lawful_game_passes() -> None:
     games.check_game(FaultySum(), games=20)
 
@@ -258,6 +267,8 @@ def test_a_lawful_game_passes() -> None:
         (84, "spec().action_cells has entries outside -1 .. 11"),
         (85, "spec().counters has entries outside 0 .. 2"),
         (86, "spec().counters is int32 (3,); it must be int16 (3,)"),
+        (90, "may_end denies that the game can end within 1 moves"),
+        (91, "may_end denies that the game can end within 2 moves"),
     ],
 )
 def test_a_broken_law_is_named(fault: int, said: str) -> None:
@@ -265,7 +276,7 @@ def test_a_broken_law_is_named(fault: int, said: str) -> None:
         games.check_game(FaultySum(fault), games=30)
     text = str(refusal.value)
     assert said in text
-    law = int(text.partition("breaks law ")[2][0])
+    law = int(text.partition("breaks law ")[2].partition(" ")[0])
     assert conformance.LAWS[law] in text
 
 

@@ -7,6 +7,8 @@ import hashlib
 import io
 import json
 import zipfile
+from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from safetensors.numpy import save
 
 import games
 from games.core import make
+from gatekeeper import referee
 from gatekeeper.service import open_gatekeeper
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
@@ -23,6 +26,7 @@ from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.strength.matches import MatchSettings
 
 assert games
 
@@ -33,10 +37,12 @@ RUNGS = ("random", "alpha_beta:1")
 class FakeInference:
     """Both faces of an inference server. Versions in `stubborn` play badly, `nonsense` answer NaN, `broken` do not load.
 
-    `fault` returns the error, or None, that a load of these versions meets.
+    `fault` returns the error, or None, that a load of these versions meets. Other clients evaluate `fleet` positions between
+    any two looks at the counters.
     """
 
-    def __init__(self, *, stubborn=(), nonsense=(), broken=()):
+    def __init__(self, *, stubborn=(), nonsense=(), broken=(), fleet=100_000):
+        self.fleet, self.fleet_rows, self.counters = fleet, 0, {("inference", 1): 0}
         self.stubborn, self.nonsense, self.broken = set(stubborn), set(nonsense), set(broken)
         self.served = []
         self.changes = []
@@ -61,8 +67,15 @@ class FakeInference:
         self._require_here()
         return version in self.served
 
+    async def evaluations(self, model):
+        self._require_here()
+        self.fleet_rows += self.fleet
+        self.counters["inference", 1] += self.fleet
+        return dict(self.counters)
+
     async def evaluate(self, batch, *, version):
         self._require_here()
+        self.counters["inference", version] = self.counters.get(("inference", version), 0) + len(batch)
         if self.on_evaluate is not None:
             await self.on_evaluate(version)
         if version not in self.served:
@@ -146,7 +159,15 @@ class Models:
 
 def make_settings(run_dir, *, ladder_games=0, by_hand_only=False, **gate):
     """Return settings of a small gatekeeper."""
-    rules = {"mode": "sprt", "simulations": 40, "opening_plies": 2, "max_pairs": 12, "elo0": 0.0, "elo1": 200.0}
+    rules = {
+        "mode": "sprt",
+        "simulations": 40,
+        "leaves_per_game": 1,
+        "opening_plies": 2,
+        "max_pairs": 12,
+        "elo0": 0.0,
+        "elo1": 200.0,
+    }
     return GatekeeperSettings(
         run_dir=run_dir,
         game=MODEL,
@@ -195,17 +216,18 @@ class Gate:
 
 @contextlib.asynccontextmanager
 async def running(settings, models, inference):
-    """Run a gatekeeper until the block ends."""
+    """Run a gatekeeper until the block ends. Its matches prove no values: proofs would show a stubborn version every danger."""
     async with (
         open_gatekeeper(settings, evaluator=inference, control=inference) as gatekeeper,
         asyncio.TaskGroup() as group,
         GatekeeperClient(gatekeeper.address) as client,
     ):
-        work = group.create_task(gatekeeper.run(by_hand_only=settings.by_hand_only))
-        try:
-            yield Gate(gatekeeper, client, models, inference)
-        finally:
-            work.cancel()
+        with mock.patch.object(referee, "MatchSettings", partial(MatchSettings, prove_values=False)):
+            work = group.create_task(gatekeeper.run(by_hand_only=settings.by_hand_only))
+            try:
+                yield Gate(gatekeeper, client, models, inference)
+            finally:
+                work.cancel()
 
 
 @pytest.fixture
@@ -244,6 +266,9 @@ def run_gate(models, inference):
 def _quick_retries(monkeypatch):
     monkeypatch.setattr("gatekeeper.arbiter.FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr("gatekeeper.arbiter.MAX_PAUSE_S", 0.005)
+    monkeypatch.setattr("gatekeeper.watch.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("gatekeeper.watch.MAX_PAUSE_S", 0.005)
+    monkeypatch.setattr("gatekeeper.pacing.POLL_S", 0.001)
     monkeypatch.setattr("gatekeeper.ladder.PAUSE_S", 0.001)
 
 

@@ -46,7 +46,7 @@ def directory(tmp_path, models):
 
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory, fakes):
-    """What is said when nobody is killed."""
+    """Output of a run without a kill."""
     directory = tmp_path_factory.mktemp("undisturbed")
     fill(fakes[0](directory / "models"))
     return said(run(directory))

@@ -33,7 +33,7 @@ class ScriptedServicer(stubs.GatekeeperServicer):
 
     async def GetChampion(self, request, context):
         self._maybe_raise()
-        return champion_to_wire(Champion(request.game, 4, 9, "ab", 77, "why"))
+        return champion_to_wire(Champion(request.game, 4, 9, "ab", 77, "why", 66))
 
     async def WatchChampion(self, request, context):
         self._maybe_raise()
@@ -77,7 +77,7 @@ async def test_every_value_survives_the_wire(gate):
     _, _, client, _ = gate
     submitted = await client.submit("tic_tac_toe", 7, "ab" * 32)
     assert submitted == Candidate("tic_tac_toe", 7, CandidateStatus.REJECTED, REPORT, "too weak")
-    assert await client.champion("tic_tac_toe") == Champion("tic_tac_toe", 4, 9, "ab", 77, "why")
+    assert await client.champion("tic_tac_toe") == Champion("tic_tac_toe", 4, 9, "ab", 77, "why", 66)
     assert await client.models("tic_tac_toe") == ([Candidate("tic_tac_toe", 1, CandidateStatus.PROMOTED)], None)
     assert (await client.promote("tic_tac_toe", 5, reason="because")).version == 5
     assert (await client.rollback("tic_tac_toe", reason="because")).version == 3

@@ -17,7 +17,9 @@ from gatekeeper.journal import EventJournal
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
+from gatekeeper.promoter import Promoter
 from gatekeeper.served_versions import Serving
+from gatekeeper.verdicts import Verdicts
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch
 from zerofleet.strength.matches import Decision
@@ -33,7 +35,7 @@ class KnowingReferee:
     def __init__(self, kinds):
         self.kinds = kinds
 
-    async def play(self, version, champion, evaluator):
+    async def play(self, version, champion, evaluator, *, opponent):
         return Decision(self.kinds[version] == STRONG, self.kinds[version])
 
     def report_of(self, version):
@@ -50,16 +52,16 @@ class Process:
         self.ledger = Ledger(EventJournal(root / "journal.jsonl", model=MODEL), model=MODEL, game=game, disk=self.disk)
         self.ledger.load()
         self.pointer = ChampionPointer(models.store, MODEL, self.lease, self.disk)
+        serving, referee = Serving(inference, MODEL, self.pointer, recheck_s=1.0), KnowingReferee(kinds)
         self.arbiter = Arbiter(
-            game,
-            models.store,
             ledger=self.ledger,
             pointer=self.pointer,
-            serving=Serving(inference, MODEL, self.pointer, recheck_s=1.0),
-            referee=KnowingReferee(kinds),
+            serving=serving,
+            referee=referee,
+            promoter=Promoter(game, models.store, MODEL, pointer=self.pointer, serving=serving, disk=self.disk),
+            verdicts=Verdicts(self.ledger, referee),
             evaluator=inference,
-            disk=self.disk,
-            plays_matches=True,
+            mode="sprt",
         )
 
     async def decide_everything(self):

@@ -67,6 +67,9 @@ class Fleet:
     async def ready(self, model, version):
         return await self.control.ready(model, version)
 
+    async def evaluations(self, model):
+        return await self.control.evaluations(model)
+
     async def evaluate(self, batch, *, version):
         return await self.inference.evaluate(batch, version=version)
 

@@ -98,6 +98,29 @@ def test_extra_heads_return_the_rows_of_each_request(with_heads, game, precision
             np.testing.assert_allclose(one[0], all_of_them[row], atol=tolerance)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("changes", [{"global_pooling": 3}, {"squeeze": 4}, {"global_pooling": 3, "squeeze": 4}], ids=str)
+def test_networks_with_pooling_or_squeeze_are_served_with_their_norms_folded(store, game, changes, precision):
+    settings = SMALL.model_copy(update=changes)
+    network = new_network(game.spec(), settings, seed=3)
+    for block in network.trunk.blocks:
+        torch.nn.init.ones_(block.norm2.weight)  # a new block is the identity, which would hide its parts
+    version = export_network(store, game, network, settings, lineage=Lineage())
+    manifest = store.verify("tic_tac_toe", version)
+    module = TorchBackend("cpu", precision, threads=1).load(
+        store.directory("tic_tac_toe", version) / "model.pt", manifest, max_batch=64
+    )
+    states, legal, policy, value = manifest.golden.arrays()
+    got = module.evaluate([states], [legal])
+    tolerance = 1e-3 if precision == "float32" else 3e-2
+    np.testing.assert_allclose(got[0], policy, atol=tolerance)
+    np.testing.assert_allclose(got[1], value, atol=tolerance)
+    graph = str(module._run._script.graph)
+    assert "conv" in graph
+    assert "batch_norm" not in graph
+    assert "to_mkldnn" not in graph  # each pooling would convert the layout and back
+
+
 def test_a_network_that_lacks_a_head_of_its_manifest_is_refused(backend, exported, with_heads):
     with pytest.raises(CorruptModel, match="has 2 extra heads in its manifest, 2 in its golden positions and returns 0"):
         backend.load(exported[0], with_heads[1], max_batch=1)

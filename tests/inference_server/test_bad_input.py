@@ -108,6 +108,17 @@ def shared_memory(request: Any) -> None:
     request.inputs[0].parameters["shared_memory_region"].string_param = "region"
 
 
+def with_priority(kind: str, value: Any) -> Callable[[Any], None]:
+    def spoil(request: Any) -> None:
+        setattr(request.parameters["priority"], kind, value)
+
+    return spoil
+
+
+def empty_priority(request: Any) -> None:
+    request.parameters["priority"].SetInParent()
+
+
 def unknown_output(request: Any) -> None:
     request.outputs.add(name="logits")
 
@@ -150,6 +161,11 @@ ROWS = [
     (one_raw, "2 inputs but 1 raw_input_contents"),
     (both_contents, "contents beside raw_input_contents"),
     (shared_memory, "shared memory is not supported"),
+    (with_priority("int64_param", -1), "priority is -1, want 0"),
+    (with_priority("string_param", "1"), "priority is sent as string_param, want int64_param or uint64_param"),
+    (with_priority("bool_param", True), "priority is sent as bool_param"),
+    (with_priority("double_param", 1.0), "priority is sent as double_param"),
+    (empty_priority, "priority is sent as nothing"),
     (unknown_output, "unknown output 'logits'; this version has policy__0, value__1"),
     (unequal_rows, "3 rows, legal__1 has 2; want equal numbers"),
     (stray_bits, "row 0: bits beyond the 18"),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from inference_server.batcher import Batcher
-from inference_server.queueing import BatchReport, RequestQueue
+from inference_server.queueing import SLICE_S, BatchReport, RequestQueue
+from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.evaluators.uniform import uniform_policy
 
@@ -141,6 +142,54 @@ async def test_overload_is_refused_at_once_and_later_requests_succeed(batcher, e
         assert (await ask(batcher, echo, 3, rows=20)).output[1][0, 0] == 3
 
 
+async def split(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup, *, rows: int) -> asyncio.Task:
+    """Start a request of `rows`, first byte ascending, that is evaluated in parts of 16 rows behind one of high priority."""
+    await occupy(batcher, echo, group)
+    batcher._queue.note_speed(64, 4 * SLICE_S)
+    urgent = np.zeros((1, 3), np.uint8), np.zeros((1, 9), np.int16)
+    group.create_task(batcher.evaluate(echo, *urgent, expires_s=FOREVER, priority=Priority.HIGH))
+    states = np.repeat(np.arange(rows, dtype=np.uint8)[:, None], 3, axis=1)
+    task = group.create_task(_outcome(batcher.evaluate(echo, states, np.zeros((rows, 9), np.int16), expires_s=FOREVER)))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_a_split_request_is_answered_whole_and_counted_once(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        task = await split(batcher, echo, group, rows=50)
+        echo.gate.set()
+    answer = task.result()
+    assert echo.batches == [[2], [1], [16], [16], [16], [2]]
+    assert [head.shape[0] for head in answer.output] == [50, 50, 50]
+    assert answer.output[1][:, 0].tolist() == list(range(50))
+    assert [(report.requests, [wait.priority for wait in report.waits]) for report in echo.reports] == [
+        (1, [Priority.LOW]),
+        (1, [Priority.HIGH]),
+        (1, [Priority.LOW]),
+        (1, []),
+        (1, []),
+        (1, []),
+    ]
+
+
+async def test_a_split_request_fails_with_the_first_part_that_fails(batcher, echo):
+    echo.poison = 20
+    async with asyncio.TaskGroup() as group:
+        task = await split(batcher, echo, group, rows=64)
+        echo.gate.set()
+    assert isinstance(task.result(), RuntimeError)
+    assert batcher.waiting_rows == 0
+
+
+async def test_the_parts_of_a_cancelled_request_leave_the_queue(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        task = await split(batcher, echo, group, rows=64)
+        task.cancel()
+        await asyncio.wait([task])
+        assert batcher.waiting_rows == 1
+        echo.gate.set()
+
+
 async def test_two_versions_interleave(batcher, echo):
     other = Echo()
     async with asyncio.TaskGroup() as group:
@@ -177,7 +226,7 @@ async def occupy_slow(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) ->
 async def test_the_report_counts_requests_and_rows_of_a_batch(batcher, echo):
     await ask(batcher, echo, 1, rows=5)
     (report,) = echo.reports
-    assert (report.rows, len(report.queue_s)) == (5, 1)
+    assert (report.rows, report.requests, len(report.waits)) == (5, 1, 1)
     assert report.compute_s >= 0
 
 

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from inference_server.queueing import RequestQueue, Ticket
+from inference_server.queueing import Part, RequestQueue, Ticket
 from zerofleet.errors import Overloaded
 
 
@@ -37,7 +37,7 @@ def queue(*, max_batch: int = 64, max_delay_s: float = 1.0, max_rows: int = 1000
     return RequestQueue(max_batch=max_batch, max_delay_s=max_delay_s, max_rows=max_rows)
 
 
-def sizes(batch: list[Ticket]) -> list[int]:
+def sizes(batch: list[Part]) -> list[int]:
     return [len(each) for each in batch]
 
 
@@ -55,8 +55,8 @@ async def test_a_batch_holds_one_version():
     for network in (A, B, A):
         waiting.put(ticket(10, network))
     first, second = waiting.take(0.0), waiting.take(0.0)
-    assert {each.network for each in first} == {A}
-    assert {each.network for each in second} == {B}
+    assert {each.ticket.network for each in first} == {A}
+    assert {each.ticket.network for each in second} == {B}
     assert sizes(first) == [10, 10]
 
 
@@ -65,7 +65,7 @@ async def test_versions_take_turns_whatever_the_load_of_one():
     for _ in range(5):
         waiting.put(ticket(64, A))
     waiting.put(ticket(64, B))
-    assert [waiting.take(0.0)[0].network.name for _ in range(6)] == ["a", "b", "a", "a", "a", "a"]
+    assert [waiting.take(0.0)[0].ticket.network.name for _ in range(6)] == ["a", "b", "a", "a", "a", "a"]
 
 
 async def test_a_small_request_waits_for_one_block_at_most():
@@ -155,7 +155,7 @@ async def test_a_discarded_request_leaves_no_trace():
     waiting.discard(first)
     waiting.discard(first)
     assert waiting.rows == 20
-    assert waiting.take(0.0) == [second]
+    assert [part.ticket for part in waiting.take(0.0)] == [second]
     waiting.discard(second)
     assert waiting.rows == 0
 

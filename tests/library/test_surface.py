@@ -16,7 +16,9 @@ from zerofleet import library
 FACE = Path(str(zerofleet.__file__))
 ROOT = FACE.parents[1]  # a checkout, or where the wheel is installed
 SERVICES = ("inference_server", "selfplay_worker", "trainer", "gatekeeper")
-INITS = sorted(path for name in ("games", "zerofleet", *SERVICES) for path in (ROOT / name).glob("**/__init__.py"))
+INITS = sorted(
+    path for name in ("games", "zerofleet", "laboratory", *SERVICES) for path in (ROOT / name).glob("**/__init__.py")
+)
 
 
 def imported_names(tree: ast.Module) -> set[str]:

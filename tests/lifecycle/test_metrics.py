@@ -6,10 +6,13 @@ from zerofleet.telemetry import metrics
 
 GOLDEN = {
     "selfplay_worker": """
-        zerofleet_adopted_version zerofleet_eval_batch_size zerofleet_eval_latency_seconds zerofleet_eval_retries_total
-        zerofleet_evaluations_total zerofleet_games_abandoned_total zerofleet_games_active zerofleet_games_finished_total
-        zerofleet_games_published_total zerofleet_publish_queue_games zerofleet_resign_false_ratio
-        zerofleet_resign_threshold zerofleet_selfplay_moves_total
+        zerofleet_adopted_version zerofleet_distinct_openings_ratio zerofleet_eval_batch_size zerofleet_eval_latency_seconds
+        zerofleet_eval_retries_total zerofleet_evaluations_total zerofleet_export_to_adoption_seconds
+        zerofleet_games_abandoned_total zerofleet_games_active zerofleet_games_ended_total zerofleet_games_finished_total
+        zerofleet_games_published_total zerofleet_new_positions_ratio zerofleet_playing_network_age_seconds
+        zerofleet_publish_queue_games zerofleet_resign_false_ratio zerofleet_resign_threshold zerofleet_resigned_games_ratio
+        zerofleet_selfplay_moves_total zerofleet_selfplay_openings_total zerofleet_selfplay_samples_total
+        zerofleet_target_entropy_nats zerofleet_wins_in_one_total
     """,
     "inference_server": """
         grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_inference_batch_size
@@ -30,7 +33,8 @@ GOLDEN = {
     "gatekeeper": """
         grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_champion_elo
         zerofleet_champion_version zerofleet_eval_batch_size zerofleet_eval_latency_seconds zerofleet_eval_retries_total
-        zerofleet_evaluations_total zerofleet_gate_candidate_version zerofleet_gate_games_total zerofleet_gate_llr
+        zerofleet_evaluations_total zerofleet_gate_candidate_version zerofleet_gate_evaluations_share
+        zerofleet_gate_evaluations_total zerofleet_gate_games_total zerofleet_gate_holds_candidates zerofleet_gate_llr
         zerofleet_gate_llr_bound zerofleet_gate_match_games zerofleet_gate_queue_candidates zerofleet_gate_verdicts_total
         zerofleet_ladder_elo zerofleet_model_age_seconds zerofleet_model_info zerofleet_models_pruned_total
     """,

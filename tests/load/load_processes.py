@@ -19,6 +19,7 @@ from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.priorities import Priority
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.presets import preset
@@ -112,7 +113,7 @@ class _Asker:
     """What the worker's evaluator needs to know to word a request."""
 
     def __init__(self, model: str) -> None:
-        self._model, self._max_rows = model, 1 << 20
+        self._model, self._max_rows, self._priority = model, 1 << 20, Priority.DEFAULT
 
 
 class Server:

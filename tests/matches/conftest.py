@@ -55,7 +55,8 @@ def terms(game):
 
 @pytest.fixture
 def settings():
-    return MatchSettings(simulations=12, slots=8, cache_positions=256)
+    # Proofs would show a stubborn player every danger.
+    return MatchSettings(simulations=12, prove_values=False, slots=8, cache_positions=256)
 
 
 @pytest.fixture

@@ -3,9 +3,19 @@ from dataclasses import replace
 
 import pytest
 
+from games.core import make
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.strength.matches import FixedGames, Scoreboard, SequentialTest, ShareOfPoints, play_games, play_match
+from zerofleet.strength.matches import (
+    FixedGames,
+    MatchSettings,
+    Scoreboard,
+    SequentialTest,
+    ShareOfPoints,
+    play_games,
+    play_match,
+)
+from zerofleet.strength.matches.match import paced
 from zerofleet.strength.ratings import Sprt
 
 
@@ -180,3 +190,93 @@ async def test_no_game_is_started_after_the_caller_stops_reading(game, terms, se
     await anext(games)
     await games.aclose()
     assert len(taken) == 2
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+async def test_the_outcome_does_not_depend_on_the_games_that_begin_together(terms, evaluator, settings, make_agent, leaves):
+    rule = SequentialTest(Sprt(elo0=0.0, elo1=200.0))
+    several = replace(settings, leaves_per_game=leaves)
+    outcomes = [
+        (await run(terms(max_groups=40), evaluator, replace(several, slots=slots, lead_games=lead), make_agent, rule))[0]
+        for slots, lead in ((2, 0), (80, 1), (80, 8), (9, 8), (80, 0))
+    ]
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+
+
+@pytest.mark.parametrize("leaves", [2, 5])
+async def test_games_with_several_leaves_do_not_depend_on_the_number_of_concurrent_games(
+    terms, evaluator, settings, make_agent, leaves
+):
+    games = []
+    for slots, cache in ((2, 0), (16, 256)):
+        changed = replace(settings, slots=slots, leaves_per_game=leaves, cache_positions=cache)
+        _, board = await run(terms(), evaluator, changed, make_agent)
+        games.append(sorted(board.results(), key=lambda r: (r.group, r.seating)))
+    assert games[0] == games[1]
+
+
+async def test_several_leaves_of_a_game_share_a_request(terms, evaluator, settings, make_agent):
+    sizes = {}
+    for leaves in (1, 4):
+        rows = []
+
+        async def answer(batch, *, version, rows=rows):
+            rows.append(len(batch))
+            return await evaluator.evaluate(batch, version=version)
+
+        await run(terms(), Answering(answer), replace(settings, leaves_per_game=leaves, cache_positions=0), make_agent)
+        sizes[leaves] = len(rows)
+    assert sizes[4] < 0.6 * sizes[1]
+
+
+class Answering:
+    """An evaluator made of a function."""
+
+    def __init__(self, evaluate):
+        self.evaluate = evaluate
+
+
+async def test_a_clear_match_plays_fewer_games_when_it_begins_with_few(terms, evaluator, settings, make_agent):
+    rule = SequentialTest(Sprt(elo0=0.0, elo1=200.0))
+    played = []
+    for lead in (8, 0):
+        changed = replace(settings, slots=80, lead_games=lead)
+        _, board = await run(terms(max_groups=40), evaluator, changed, make_agent, rule)
+        played.append(len(board.results()))
+    assert played[0] < played[1]
+
+
+def test_groups_begin_at_the_pace_of_those_that_count(terms, random_result):
+    board = Scoreboard(terms(max_groups=60))
+    pairings = paced(board, 8)
+    begun = [next(pairings) for _ in range(8)]
+    assert [pairing.group for pairing in begun] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [next(pairings) for _ in range(3)] == [None] * 3
+    for pairing in begun[2:]:
+        board.record(random_result(pairing))
+    assert next(pairings) is None  # group 0, which has not ended, comes first
+    board.record(random_result(begun[0]))
+    board.record(random_result(begun[1]))
+    assert board.groups == 4
+    more = [next(pairings) for _ in range(25)]
+    assert [pairing.group for pairing in more[:24]] == [group for group in range(4, 16) for _ in range(2)]
+    assert more[24] is None
+
+
+async def test_players_without_a_search_ignore_the_number_of_leaves(terms, evaluator, settings, make_agent):
+    outcomes = [
+        (await run(terms(), evaluator, replace(settings, simulations=0, leaves_per_game=leaves), make_agent))[0]
+        for leaves in (1, 4)
+    ]
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(("name", "leaves"), [("connect_four", 4), ("othello", 4), ("take_six", 1), ("rock_paper_scissors", 1)])
+def test_the_terms_state_the_search_of_a_match(name, leaves):
+    settings = MatchSettings(simulations=48, leaves_per_game=4)
+    assert settings.terms(make(name).spec()) == {
+        "simulations": 48,
+        "leaves_per_game": leaves,
+        "root_policy": "puct",
+        "prove_values": True,
+    }

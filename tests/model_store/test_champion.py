@@ -37,6 +37,12 @@ def test_a_truncated_line_of_history_is_repaired_by_the_next_write(store, place)
     assert len(place.read("champion_history.jsonl").splitlines()) == 3
 
 
+def test_a_champion_states_the_export_of_its_version(store):
+    written = store.write_champion(MODEL, 2, epoch=1, reason="won")
+    assert written.exported_at_ms == store.manifest(MODEL, 2).created_at_ms > 0
+    assert store.champion(MODEL) == written
+
+
 CRASHING = """
 import sys
 from zerofleet.storage.model_store import open_model_store

@@ -175,7 +175,7 @@ def test_a_short_file_takes_the_rest_from_the_preset(tmp_path):
         parameters={"rows": "5"},
         settings={"search.simulations": "31", "selfplay_worker.search.a": "[1]"},
     )
-    assert (read.build_preset().search.simulations, read.build_preset().selfplay.slots) == (31, 512)
+    assert (read.build_preset().search.simulations, read.build_preset().selfplay.slots) == (31, 128)
 
 
 def test_the_file_shown_in_the_documents_is_read(tmp_path):

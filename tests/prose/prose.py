@@ -23,6 +23,7 @@ ROOMS = (
     "selfplay_worker",
     "trainer",
     "gatekeeper",
+    "laboratory",
     "benchmarks",
     "examples",
     "deploy",

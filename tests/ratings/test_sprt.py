@@ -74,7 +74,8 @@ def test_a_single_won_pair_does_not_decide_the_test():
     test = Sprt(elo0=-10.0, elo1=25.0)
     ratio = float(test.log_likelihood_ratio(np.array([0, 0, 0, 0, 1]), PENTANOMIAL_SCORES))
     assert 0.0 < ratio < 0.2
-    assert test.verdict(ratio) is Verdict.CONTINUE
+    evidence = float(test.evidence(np.array([0, 0, 0, 0, 1]), PENTANOMIAL_SCORES))
+    assert test.verdict(evidence) is Verdict.CONTINUE
 
 
 def test_the_bounds_are_those_of_wald_and_give_the_verdicts():

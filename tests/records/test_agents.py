@@ -12,6 +12,7 @@ from trainer.samples import extract
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import RecordRejected
+from zerofleet.presets import TrainSettings
 from zerofleet.search import EXTERNAL, PlayedGame
 
 GAME = games.make("tic_tac_toe")
@@ -50,7 +51,7 @@ def test_moves_of_an_unnamed_agent_are_refused() -> None:
 
 def test_value_targets_of_agents_moves_come_from_the_score_alone() -> None:
     read = validate(decode_record(encode_record(half_game(), worker_id="w", uid=UID, agents=("random", ""))))
-    samples = extract(read, search_value_share=0.5)
+    samples = extract(read, TrainSettings(search_value_share=0.5))
     for n, ply in enumerate(read.search.ply):
         mover = int(read.movers[ply])
         own = read.scores[mover] if ply % 2 == 0 else 0.5 * read.scores[mover] + 0.5 * read.search.root_value[n, mover]
@@ -60,5 +61,5 @@ def test_value_targets_of_agents_moves_come_from_the_score_alone() -> None:
 def test_games_of_agents_have_no_plies_left_target() -> None:
     agents = validate(decode_record(encode_record(game_of_agents(), worker_id="w", uid=UID, agents=("random", "random"))))
     models = validate(decode_record(encode_record(random_game(GAME, 3), worker_id="w", uid=UID)))
-    assert np.array_equal(extract(agents, search_value_share=0.0).plies_left, np.full(len(agents.search.ply), -1, np.float32))
-    assert (extract(models, search_value_share=0.0).plies_left >= 0).all()
+    assert np.array_equal(extract(agents, TrainSettings()).plies_left, np.full(len(agents.search.ply), -1, np.float32))
+    assert (extract(models, TrainSettings()).plies_left >= 0).all()

@@ -57,6 +57,10 @@ CASES = {
     "connect_four_gumbel": Case(CONNECT_FOUR, SearchSettings(simulations=32, root_policy="gumbel", gumbel_considered=4), (3,)),
     "connect_four_kept_subtree": Case(CONNECT_FOUR, SearchSettings(simulations=40), (), search_play_search),
     "connect_four_in_flight": Case(CONNECT_FOUR, SearchSettings(simulations=60, leaves_per_game=6), (0,), stop_in_flight),
+    "tic_tac_toe_without_proofs": Case(TIC_TAC_TOE, SearchSettings(simulations=60, prove_values=False, **PLAIN), (0, 1, 2, 4)),
+    "connect_four_gumbel_without_proofs": Case(
+        CONNECT_FOUR, SearchSettings(simulations=32, root_policy="gumbel", gumbel_considered=4, prove_values=False), (3,)
+    ),
     "three_players": Case(Counting(), SearchSettings(simulations=40, **PLAIN), (1,)),
 }
 

@@ -4,6 +4,9 @@ The compiled search must equal it visit for visit and bit for bit. So sums are k
 and scores are computed in the same order; everything else is written for the reader. What is shared with the compiled
 search: the rules of the games, the random generators, the settings and the names of flags. Nothing else.
 
+Proofs are written as their definition says: bounds of a node from those of all its children, afresh for every node above a
+change; which edges are ruled out, afresh whenever it is asked.
+
 A `Network` answers one position: `network(state, version) -> (policy float32 [n], value float32 [P], mover first)`.
 """
 
@@ -36,6 +39,7 @@ class Edge:
     visits: int = 0
     flight: int = 0
     child: Node | None = None
+    foreseen: str = ""  # "win" or "loss" of the mover, found by the rules; there is then no child
 
     def mean(self, player: int) -> float:
         """Mean value of a visited edge for a player."""
@@ -56,6 +60,14 @@ class Node:
     flight: int = 0
     expanded: bool = False
     waiting: bool = False
+    settled: bool = False  # the mover's value is proven and `value` an outcome: nothing below is of interest
+    lower: list[float] = field(default_factory=list)  # proven lower bound for each player, seat order
+    upper: list[float] = field(default_factory=list)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the mover's value is known."""
+        return self.lower[self.mover] == self.upper[self.mover]
 
 
 @dataclass
@@ -67,8 +79,9 @@ class Searched:
     visits: dict[int, int]  # by action
     weights: dict[int, float]  # of the policy target, by action
     value: np.ndarray
-    full: bool
+    target: bool
     would_resign: bool
+    reduced: bool
 
 
 @dataclass
@@ -81,6 +94,7 @@ class ReferenceGame:
     seed: int
     versions: Sequence[int]
     opening: Sequence[int] = ()
+    hold: bool = False
     moves: list[int] = field(default_factory=list)
     searched: list[Searched] = field(default_factory=list)
     scores: tuple[float, ...] | None = None
@@ -98,6 +112,7 @@ class ReferenceGame:
             core.play(self.game, state, action)
             self.moves.append(action)
         self.control = uniform(self.word) < self.settings.resign_control_share
+        self.reduced = False
         self.tree_version: int | None = None
         self.root = self.new_node(state, [])
         self.begin_move()
@@ -111,7 +126,10 @@ class ReferenceGame:
         if over:
             core.scores(self.game, state, value)
         edges = [Edge(action, np.zeros(self.players, dtype=np.float32)) for action in legal(self.game, state)]
-        return Node(state, int(core.to_move(self.game, state)), over, value, edges, way)
+        node = Node(state, int(core.to_move(self.game, state)), over, value, edges, way)
+        node.lower = [float(v) for v in value] if over else [-1.0] * self.players
+        node.upper = [float(v) for v in value] if over else [1.0] * self.players
+        return node
 
     def child_of(self, node: Node, edge: Edge) -> Node:
         """The node below an edge, made on the first visit."""
@@ -123,6 +141,10 @@ class ReferenceGame:
                 edge.child.over = True
                 edge.child.edges = []
                 core.standing(self.game, state, edge.child.value)
+            elif not edge.child.over and self.proving and core.has_rule(type(self.game), "may_end"):
+                self.claim_win(edge.child)
+            if self.proving:
+                self.prove_way(edge.child)
         return edge.child
 
     def key_of(self, state: State) -> int:
@@ -141,10 +163,13 @@ class ReferenceGame:
     def back_up(self, leaf: Node) -> None:
         """Count one visit with the leaf's value on the whole way."""
         leaf.visits += 1
-        for node, edge in leaf.way:
+        value = leaf.value
+        for node, edge in reversed(leaf.way):
             node.visits += 1
             edge.visits += 1
-            edge.total += leaf.value
+            edge.total += value
+            if node.settled:
+                value = node.value
 
     def change_flight(self, leaf: Node, by: int) -> None:
         """Mark the way to a leaf that waits, or take the marks away."""
@@ -164,6 +189,146 @@ class ReferenceGame:
         node.expanded = True
         node.waiting = False
         self.back_up(node)
+
+    # --- proofs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def proving(self) -> bool:
+        """Whether the search proves values."""
+        return self.settings.prove_values and self.settings.information == "open"
+
+    def outcome(self, state: State, action: int) -> tuple[State, np.ndarray | None]:
+        """The position after an action, and its scores if the game is over there."""
+        after = state.copy()
+        core.play(self.game, after, action)
+        if not core.is_over(self.game, after):
+            return after, None
+        scores = np.zeros(self.players, dtype=np.float32)
+        core.scores(self.game, after, scores)
+        return after, scores
+
+    def claim_win(self, leaf: Node) -> None:
+        """Settle a new position whose mover wins at once."""
+        for edge in leaf.edges:
+            _, scores = self.outcome(leaf.state, edge.action)
+            if scores is not None and scores[leaf.mover] == 1.0:
+                leaf.settled = True
+                leaf.value[:] = scores
+                for seat in range(self.players) if self.players == 2 else [leaf.mover]:
+                    leaf.lower[seat] = leaf.upper[seat] = float(scores[seat])
+                return
+
+    def look_ahead(self) -> None:
+        """Try every move from the root and, between two players, every reply."""
+        root = self.root
+        self.looked = True
+        if root.proven:
+            return
+        for edge in root.edges:
+            if edge.child and (edge.child.over or edge.child.settled):
+                continue
+            after, scores = self.outcome(root.state, edge.action)
+            found = any(earlier.foreseen == "win" for earlier in root.edges)
+            if scores is not None and scores[root.mover] == 1.0:
+                edge.foreseen = "win"
+                if not found:
+                    root.value[:] = scores
+            elif self.players == 2 and not (found and scores is None) and self.loses(after, scores):
+                self.prove_lost(edge)
+        self.bound(root)
+
+    def loses(self, after: State, scores: np.ndarray | None) -> bool:
+        """Whether the position after a move of the root's mover is lost for them, or to a reply."""
+        mover = self.root.mover
+        if scores is not None:
+            return bool(scores[mover] == -1.0)
+        if core.to_move(self.game, after) == mover:
+            return False
+        ends = [self.outcome(after, reply)[1] for reply in legal(self.game, after)]
+        return any(end is not None and end[mover] == -1.0 for end in ends)
+
+    def prove_lost(self, edge: Edge) -> None:
+        """Note that an edge of the root is lost for its mover."""
+        if edge.child is None:
+            edge.foreseen = "loss"
+            return
+        for seat in range(2):
+            edge.child.lower[seat] = edge.child.upper[seat] = -1.0 if seat == self.root.mover else 1.0
+        self.settle(edge.child, edge.child.lower)
+
+    def range_of(self, edge: Edge, seat: int, mover: int) -> tuple[float, float]:
+        """Lower and upper bound of the value of an edge for a player."""
+        if edge.child is not None:
+            return edge.child.lower[seat], edge.child.upper[seat]
+        if not edge.foreseen or (seat != mover and self.players != 2):
+            return -1.0, 1.0
+        sure = 1.0 if (edge.foreseen == "win") == (seat == mover) else -1.0
+        return sure, sure
+
+    def bound(self, node: Node) -> None:
+        """Set the bounds of a node from those of its children."""
+        mover = node.mover
+        own = [self.range_of(edge, mover, mover) for edge in node.edges]
+        node.lower[mover], node.upper[mover] = max(low for low, _ in own), max(high for _, high in own)
+        for seat in range(self.players):
+            if seat == mover:
+                continue
+            if self.players == 2:
+                node.lower[seat], node.upper[seat] = -node.upper[mover], -node.lower[mover]
+                continue
+            chosen = [edge for edge, (_, high) in zip(node.edges, own, strict=True) if high >= node.lower[mover]]
+            ranges = [self.range_of(edge, seat, mover) for edge in chosen]
+            node.lower[seat], node.upper[seat] = min(low for low, _ in ranges), max(high for _, high in ranges)
+
+    def prove_way(self, leaf: Node) -> None:
+        """Bound all nodes on the way to a new leaf, from below, and settle those whose mover's value is known now."""
+        for node, _ in reversed(leaf.way):
+            self.bound(node)
+            if node is self.root or node.settled or not node.proven:
+                continue
+            if self.players == 2:
+                self.settle(node, node.lower)
+                continue
+            for edge in node.edges:
+                child = edge.child
+                if child and (child.over or child.settled) and child.lower[node.mover] == node.lower[node.mover]:
+                    self.settle(node, child.value)
+                    break
+        self.end_if_decided()
+
+    def settle(self, node: Node, value: Sequence[float] | np.ndarray) -> None:
+        """Let a node have an outcome, for all visits it ever had: the means above are corrected."""
+        node.settled = True
+        node.value[:] = value
+        *above, (_, edge) = node.way
+        for seat in range(self.players):
+            correction = edge.visits * float(node.value[seat]) - float(edge.total[seat])
+            edge.total[seat] = edge.visits * float(node.value[seat])
+            for _, higher in reversed(above):
+                if higher.child.settled:
+                    break
+                higher.total[seat] = float(higher.total[seat]) + correction
+
+    def is_candidate(self, node: Node, edge: Edge) -> bool:
+        """Whether an edge may still be followed, or at the root played."""
+        if not self.proving:
+            return True
+        low, high = self.range_of(edge, node.mover, node.mover)
+        best = node.lower[node.mover]
+        if node.proven:
+            return low == best
+        return high > -1.0 and (high > best or low == best)
+
+    def candidates(self, node: Node) -> list[Edge]:
+        """The edges of a node that no proof rules out."""
+        return [edge for edge in node.edges if self.is_candidate(node, edge)]
+
+    def end_if_decided(self) -> None:
+        """Search no further than a decision needs."""
+        if self.root.proven:
+            self.budget = 0
+        elif not self.hold and len(self.candidates(self.root)) == 1:
+            self.budget = min(self.budget, 1)
 
     # --- selection --------------------------------------------------------------------------------------------------
 
@@ -185,7 +350,8 @@ class ReferenceGame:
         """The edge PUCT follows; the lower action where two are equal."""
         s = self.settings
         factor = self.exploration(node.visits + node.flight)
-        tried = [edge for edge in node.edges if edge.visits + edge.flight > 0]
+        candidates = self.candidates(node)
+        tried = [edge for edge in candidates if edge.visits + edge.flight > 0]
         if node is self.root and self.forcing:
             for edge in tried:
                 if edge.visits + edge.flight < self.forced_visits(edge, node.visits + node.flight - 1):
@@ -193,7 +359,8 @@ class ReferenceGame:
         mass = 0.0
         for edge in tried:
             mass += edge.prior
-        first_play = sum_of(node, node.mover) / max(1, node.visits) - s.fpu_reduction * math.sqrt(mass)
+        visits = node.visits - sum(edge.visits for edge in node.edges if edge not in candidates)
+        first_play = sum_of(node, candidates, node.mover) / max(1, visits) - s.fpu_reduction * math.sqrt(mass)
 
         def score(edge: Edge) -> float:
             count = edge.visits + edge.flight
@@ -202,41 +369,45 @@ class ReferenceGame:
             mean = (float(edge.total[node.mover]) - s.virtual_loss * edge.flight) / count
             return mean + factor * edge.prior / (1.0 + count)
 
-        return max(node.edges, key=score)  # max keeps the first of equals
+        return max(candidates, key=score)  # max keeps the first of equals
+
+    def mixed_value(self, seat: int) -> float:
+        """Value of an unvisited root edge for a player (Danihelka et al. 2022, appendix D)."""
+        root = self.root
+        tried = [edge for edge in self.candidates(root) if edge.visits > 0]
+        own = float(root.value[seat])
+        visits = sum(edge.visits for edge in tried)
+        mass, weighted = 0.0, 0.0
+        for edge in tried:
+            mass += edge.prior
+            weighted += edge.prior * edge.mean(seat)
+        return (own + visits * weighted / mass) / (1.0 + visits) if mass > 0 else own
 
     def gumbel_scores(self) -> list[float]:
-        """Logit + sigma(completed q) of every root edge, without the Gumbel variate."""
+        """Logit + sigma(completed q) of every root edge that may be played, without the Gumbel variate."""
         s = self.settings
         root = self.root
-        most = max(edge.visits for edge in root.edges)
-        tried = [edge for edge in root.edges if edge.visits > 0]
-        own = float(root.value[root.mover])
-        mixed = own
-        if tried:
-            visits = sum(edge.visits for edge in tried)
-            mass, weighted = 0.0, 0.0
-            for edge in tried:
-                mass += edge.prior
-                weighted += edge.prior * edge.mean(root.mover)
-            if mass > 0:
-                mixed = (own + visits * weighted / mass) / (1.0 + visits)
+        candidates = self.candidates(root)
+        most = max(edge.visits for edge in candidates)
+        mixed = self.mixed_value(root.mover)
 
         def score(edge: Edge) -> float:
-            q = edge.mean(root.mover) if edge.visits else mixed
+            q = root.lower[root.mover] if root.proven else edge.mean(root.mover) if edge.visits else mixed
             return math.log(edge.prior + TINY) + (s.gumbel_visit_offset + most) * s.gumbel_value_scale * 0.5 * (q + 1.0)
 
-        return [score(edge) for edge in root.edges]
+        return [score(edge) for edge in candidates]
 
     def gumbel_choice(self, fits: Callable[[Edge], bool]) -> Edge:
-        """The edge with the highest variate + score among those that fit, or among all if none fits."""
-        pairs = list(zip(self.root.edges, self.variates, self.gumbel_scores(), strict=True))
+        """The edge with the highest variate + score among those that fit, or among all that may be played if none fits."""
+        candidates = self.candidates(self.root)
+        variates = [variate for edge, variate in zip(self.root.edges, self.variates, strict=True) if edge in candidates]
+        pairs = list(zip(candidates, variates, self.gumbel_scores(), strict=True))
         fitting = [pair for pair in pairs if fits(pair[0])] or pairs
         return max(fitting, key=lambda pair: pair[1] + pair[2])[0]
 
     def halving(self) -> Edge:
         """The root edge whose turn it is in sequential halving."""
-        considered = min(self.settings.gumbel_considered, len(self.root.edges))
-        wanted = halving_sequence(considered, self.budget)[self.root.visits - 1 + self.root.flight]
+        wanted = halving_sequence(self.considered, self.full_budget)[self.root.visits - 1 + self.root.flight]
         return self.gumbel_choice(lambda edge: edge.visits + edge.flight == wanted)
 
     def prepare_root(self) -> None:
@@ -246,6 +417,7 @@ class ReferenceGame:
         self.prepared = True
         if s.root_policy == "gumbel":
             self.variates = [gumbel(self.word) if s.gumbel_noise else 0.0 for _ in edges]
+            self.considered = min(s.gumbel_considered, len(self.candidates(self.root)))
         elif self.full and s.dirichlet_fraction > 0 and len(edges) > 1:
             alpha = s.dirichlet_alpha or 10.0 / len(edges)
             draws = [gamma(self.word, alpha) for _ in edges]
@@ -257,7 +429,7 @@ class ReferenceGame:
     def descend(self) -> Node:
         """From the root to a position that is new, over, or waits."""
         node = self.root
-        while node.expanded:
+        while node.expanded and not node.settled:
             if node is self.root and not self.prepared:
                 self.prepare_root()
             at_root = node is self.root and self.settings.root_policy == "gumbel"
@@ -268,11 +440,16 @@ class ReferenceGame:
         """Search the present position to its budget."""
         waiting: list[Node] = []
         while True:
-            while len(waiting) < self.settings.leaves_per_game and self.root.visits - 1 + self.root.flight < self.budget:
+            while True:
+                if self.proving and self.root.expanded and self.budget > 0 and not self.looked:
+                    self.look_ahead()
+                    self.end_if_decided()
+                if len(waiting) == self.settings.leaves_per_game or self.root.visits - 1 + self.root.flight >= self.budget:
+                    break
                 leaf = self.descend()
                 if leaf.waiting:
                     break
-                if leaf.over:
+                if leaf.over or leaf.settled:
                     self.back_up(leaf)
                 else:
                     leaf.waiting = True
@@ -291,6 +468,7 @@ class ReferenceGame:
         """Decide how the present position is searched."""
         s = self.settings
         self.prepared = False
+        self.looked = False
         if self.root.over:
             self.scores = tuple(float(score) for score in self.root.value)
             return
@@ -298,29 +476,38 @@ class ReferenceGame:
         if version != self.tree_version and self.root.expanded:
             self.root = self.new_node(self.root.state, [])
         self.tree_version = version
-        self.full = s.full_search_share >= 1.0 or uniform(self.word) < s.full_search_share
-        self.budget = s.simulations if self.full else s.fast_simulations
+        self.target = s.full_search_share >= 1.0 or uniform(self.word) < s.full_search_share
+        self.full = self.target and not self.reduced
+        self.budget = self.full_budget = s.simulations if self.full else s.fast_simulations
 
     def best_edge(self) -> Edge:
         """The most visited edge, then the one with the better mean (the larger prior, if unvisited), then the lower action."""
         mover = self.root.mover
-        return max(self.root.edges, key=lambda edge: (edge.visits, edge.mean(mover) if edge.visits else edge.prior))
+        return max(self.candidates(self.root), key=lambda edge: (edge.visits, edge.mean(mover) if edge.visits else edge.prior))
 
     def target_weights(self) -> list[float]:
-        """Visits, with forced ones taken out; or Gumbel's improved policy."""
+        """Gumbel's improved policy, or visits with forced ones taken out; none for edges that may not be played.
+
+        Where visits say nothing, or less than a proof, priors are added.
+        """
         s = self.settings
-        edges = self.root.edges
-        if self.root.visits == 1:
-            return [edge.prior for edge in edges]
+        root = self.root
+        candidates = self.candidates(root)
         if s.root_policy == "gumbel":
             scores = self.gumbel_scores()
             exps = [math.exp(score - max(scores)) for score in scores]
-            total = sum(exps)
-            return [e / total for e in exps]
-        if not (self.forcing and s.prune_targets):
-            return [float(edge.visits) for edge in edges]
-        best = max(edges, key=lambda edge: edge.visits)
-        return [float(edge.visits) if edge is best else self.pruned_visits(edge, best) for edge in edges]
+            weights = [e / sum(exps) for e in exps]
+        else:
+            best = max(candidates, key=lambda edge: edge.visits)
+            prunes = self.forcing and s.prune_targets and best.visits > 0
+            weights = [float(edge.visits) for edge in candidates]
+            if prunes:
+                weights = [float(edge.visits) if edge is best else self.pruned_visits(edge, best) for edge in candidates]
+            if sum(weights) == 0 or root.proven:
+                known = sum(weights) + sum(edge.prior for edge in candidates) > 0
+                weights = [w + (edge.prior if known else 1.0) for w, edge in zip(weights, candidates, strict=True)]
+        found = iter(weights)
+        return [next(found) if edge in candidates else 0.0 for edge in root.edges]
 
     def pruned_visits(self, edge: Edge, best: Edge) -> float:
         """Take forced visits away one by one while PUCT would still not have preferred this edge to the best."""
@@ -344,10 +531,10 @@ class ReferenceGame:
 
     def choose(self, weights: list[float]) -> Edge:
         """The edge to play."""
-        if self.settings.root_policy == "gumbel":
-            most = max(edge.visits for edge in self.root.edges)
-            return self.gumbel_choice(lambda edge: edge.visits == most)
         temperature = self.temperature()
+        if self.settings.root_policy == "gumbel" and (temperature <= 0 or not self.settings.gumbel_sampling):
+            most = max(edge.visits for edge in self.candidates(self.root))
+            return self.gumbel_choice(lambda edge: edge.visits == most)
         if temperature <= 0:
             return self.best_edge()
         chances = [(weight / max(weights)) ** (1.0 / temperature) for weight in weights]
@@ -358,21 +545,41 @@ class ReferenceGame:
                 return edge
         return [edge for edge, chance in zip(self.root.edges, chances, strict=True) if chance > 0][-1]
 
-    def note(self, weights: list[float]) -> bool:
-        """Write down the search; return whether the mover resigns."""
-        s = self.settings
+    def root_value(self, weights: list[float]) -> np.ndarray:
+        """The root's value: under the improved policy, or the mean of all visits but those of edges ruled out."""
         root = self.root
         value = np.zeros(self.players, dtype=np.float32)
-        for player in range(self.players):
-            value[player] = sum_of(root, player) / root.visits
+        candidates = self.candidates(root)
+        for seat in range(self.players):
+            if self.settings.root_policy == "gumbel":
+                mixed = self.mixed_value(seat)
+                pairs = zip(weights, root.edges, strict=True)
+                value[seat] = sum(w * (edge.mean(seat) if edge.visits else mixed) for w, edge in pairs if w > 0)
+            else:
+                visits = min(1, root.visits) + sum(edge.visits for edge in candidates)
+                value[seat] = sum_of(root, candidates, seat) / max(1, visits)
+            value[seat] = max(root.lower[seat], min(root.upper[seat], float(value[seat])))
+        return value
+
+    def note(self, weights: list[float]) -> bool:
+        """Write down the search; return whether the mover's resignation ends the game."""
+        s = self.settings
+        root = self.root
+        value = self.root_value(weights)
         best = self.best_edge()
         lost = s.resign_threshold > -1 and self.players == 2 and value[root.mover] <= s.resign_threshold
-        lost = lost and best.visits > 0 and best.mean(root.mover) <= s.resign_threshold
-        if lost and not self.control:
+        lost = lost and (root.proven or (best.visits > 0 and best.mean(root.mover) <= s.resign_threshold))
+        resigns = lost and not self.control
+        if resigns and s.resignation == "end":
             return True
+        exact = (root.proven and root.lower[root.mover] > -1.0) or len(self.candidates(root)) == 1
         visits = {edge.action: edge.visits for edge in root.edges}
         named = {edge.action: weight for edge, weight in zip(root.edges, weights, strict=True)}
-        self.searched.append(Searched(len(self.moves), int(self.tree_version), visits, named, value, self.full, bool(lost)))
+        target = self.target or (self.proving and exact)
+        self.searched.append(
+            Searched(len(self.moves), int(self.tree_version), visits, named, value, target, bool(lost), self.reduced)
+        )
+        self.reduced = self.reduced or bool(resigns)
         return False
 
     def play(self, edge: Edge) -> None:
@@ -383,6 +590,7 @@ class ReferenceGame:
         keeps = self.settings.reuse_subtree and self.settings.repetition != "path"
         if keeps and self.settings.root_policy == "puct" and child is not None and child.expanded:
             self.root = child
+            child.settled = False
             shorten_ways(child)
         else:
             state = self.root.state.copy()
@@ -397,6 +605,8 @@ class ReferenceGame:
                 self.play(self.root.edges[0])  # nothing to decide
                 continue
             self.search()
+            if not self.prepared and self.settings.root_policy == "gumbel":
+                self.prepare_root()
             weights = self.target_weights()
             edge = self.choose(weights)
             if self.note(weights):
@@ -406,10 +616,13 @@ class ReferenceGame:
             self.play(edge)
 
 
-def sum_of(node: Node, player: int) -> float:
-    """Return the sum of all that was backed up to a node, its own value first; in float32, as the trees keep it."""
+def sum_of(node: Node, edges: list[Edge], player: int) -> float:
+    """Return the sum of all that was backed up to a node through some of its edges, its own value first.
+
+    In float32, as the trees keep it.
+    """
     total = np.float32(node.value[player])
-    for edge in node.edges:
+    for edge in edges:
         total += edge.total[player]
     return float(total)
 

@@ -129,6 +129,8 @@ def compiled_tree(block: SearchBlock, slot: int, index: int = 0) -> dict[str, An
         "flight": int(node["flight"]),
         "to_move": int(node["to_move"]),
         "value": node["value"].tolist(),
+        "lower": node["lower"].tolist(),
+        "upper": node["upper"].tolist(),
         "state": arena.states[slot, index].tolist(),
         "edges": [
             {
@@ -151,6 +153,8 @@ def reference_tree(node: Node) -> dict[str, Any]:
         "flight": node.flight,
         "to_move": node.mover,
         "value": node.value.tolist(),
+        "lower": node.lower,
+        "upper": node.upper,
         "state": node.state.tolist(),
         "edges": [
             {

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from golden_trees import CASES, FOLDER, as_text, run
 
+from zerofleet.search import SearchSettings
+from zerofleet.search.tree import OVER, PROVEN, WON
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_tree_equals_the_stored_one_in_every_field(name):
     stored = json.loads((FOLDER / f"{name}.json").read_text())
     tree = json.loads(as_text(run(CASES[name])))
     assert tree.keys() == stored.keys()
-    for part in ("settings", "opening", "slot"):
+    assert CASES[name].settings == SearchSettings.model_validate(stored["settings"])  # settings added since have defaults
+    for part in ("opening", "slot"):
         assert tree[part] == stored[part]
     for part in ("nodes", "edges"):
         assert tree[part].keys() == stored[part].keys()
@@ -32,5 +36,8 @@ def test_stored_trees_cover_their_special_cases():
     assert trees["connect_four_kept_subtree"]["nodes"]["visits"][0] == 41
     assert trees["connect_four_kept_subtree"]["slot"]["ply"] == 1
     kinds = trees["tic_tac_toe_near_the_end"]["nodes"]["kind"]
-    assert kinds.count(3) > 5  # games that ended
+    assert min(kinds.count(kind) for kind in (OVER, WON, PROVEN)) > 0
+    kinds = trees["tic_tac_toe_without_proofs"]["nodes"]["kind"]
+    assert kinds.count(OVER) > 5
+    assert max(kinds) == OVER
     assert len(trees["three_players"]["nodes"]["value"][0]) == 3

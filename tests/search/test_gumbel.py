@@ -73,7 +73,7 @@ def test_the_target_is_the_improved_policy():
 
 
 def test_the_winner_is_among_the_most_visited():
-    block = SearchBlock(CONNECT_FOUR, SearchSettings(simulations=30, root_policy="gumbel"), slots=8)
+    block = SearchBlock(CONNECT_FOUR, SearchSettings(simulations=30, root_policy="gumbel", prove_values=False), slots=8)
     for slot in range(8):
         block.begin(slot, seed=slot, versions=[1, 1])
     drive(block)

@@ -9,7 +9,7 @@ from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed
 
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings
 from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING
-from zerofleet.search.tree import EXPANDED, NO_NODE, PENDING, UNEXPANDED
+from zerofleet.search.tree import EXPANDED, NO_NODE, PENDING, PROVEN, UNEXPANDED
 
 SLOTS = 3
 COMMANDS = ["search"] * 4 + ["begin", "play", "versions", "abandon"]
@@ -49,7 +49,7 @@ def check_tree(block, slot):
         totals = nodes["value"][:, player] + np.bincount(owner, edges["value"][:, player], minlength=len(nodes))
         np.testing.assert_allclose(above["value"][:, player][expanded[1:]], totals[1:][expanded[1:]], atol=1e-4)
     np.testing.assert_array_equal(nodes["flight"][~expanded], nodes["kind"][~expanded] == PENDING)
-    leaf_edges = edges[~expanded[owner]]
+    leaf_edges = edges[(~expanded & (nodes["kind"] != PROVEN))[owner]]  # a proven node keeps what led to its proof
     assert np.all(leaf_edges["visits"] + leaf_edges["flight"] == 0)
     children = edges["child"][edges["child"] != NO_NODE]
     assert sorted(children.tolist()) == list(range(1, record["nodes"]))

@@ -1,4 +1,7 @@
-"""From visits to moves: temperature and its schedule, playout caps, and what the record of a game says."""
+"""From visits to moves: temperature and its schedule, playout caps, and what the record of a game says.
+
+Most of these searches prove nothing, so that every move has its whole budget; `test_proofs.py` has the others.
+"""
 
 import numpy as np
 import pytest
@@ -25,7 +28,7 @@ def chosen_visits(played, move):
 
 class TestTemperature:
     def test_temperature_zero_plays_a_most_visited_move(self):
-        for played in played_games(SearchSettings(simulations=30, temperature=0.0)):
+        for played in played_games(SearchSettings(simulations=30, temperature=0.0, prove_values=False)):
             for move in played.searched:
                 assert chosen_visits(played, move) == move.visits.max()
 
@@ -38,7 +41,7 @@ class TestTemperature:
         assert temperature_at(settings, 0) == 0.3
 
     def test_the_end_of_the_schedule_plays_the_most_visited_move(self):
-        settings = SearchSettings(simulations=30, temperature_plies=6)
+        settings = SearchSettings(simulations=30, temperature_plies=6, prove_values=False)
         late, early = [], []
         for played in played_games(settings, games=20):
             for move in played.searched:
@@ -75,7 +78,9 @@ class TestTemperature:
 
 
 class TestPlayoutCaps:
-    SETTINGS = SearchSettings(simulations=40, fast_simulations=8, full_search_share=0.25, forced_playouts=2.0)
+    SETTINGS = SearchSettings(
+        simulations=40, fast_simulations=8, full_search_share=0.25, forced_playouts=2.0, prove_values=False
+    )
 
     def test_the_share_of_full_searches_matches_the_setting(self):
         flags = [move.flags for played in played_games(self.SETTINGS, games=64) for move in played.searched]
@@ -110,7 +115,7 @@ class TestPlayoutCaps:
         assert len(priors) == len(full)  # each with noise of its own
 
     def test_a_share_of_one_searches_every_move_in_full(self):
-        for played in played_games(SearchSettings(simulations=12), games=3):
+        for played in played_games(SearchSettings(simulations=12, prove_values=False), games=3):
             assert all(move.flags == FULL_SEARCH for move in played.searched)
             assert all(move.visits.sum() >= 12 for move in played.searched)
 
@@ -122,6 +127,9 @@ KINDS = {
     "caps": SearchSettings(simulations=30, fast_simulations=6, full_search_share=0.5, forced_playouts=2.0),
     "gumbel": SearchSettings(simulations=30, root_policy="gumbel"),
     "one simulation": SearchSettings(simulations=1),
+    "without proofs": SearchSettings(simulations=30, prove_values=False),
+    "caps without proofs": SearchSettings(simulations=30, fast_simulations=6, full_search_share=0.5, prove_values=False),
+    "gumbel without proofs": SearchSettings(simulations=30, root_policy="gumbel", prove_values=False),
 }
 
 
@@ -151,13 +159,17 @@ def check_searched(game, settings, moves, move):
     assert moves[move.ply] in move.actions
     assert np.all(move.visits >= 0)
     budget = settings.simulations if move.flags & FULL_SEARCH else settings.fast_simulations
-    assert move.visits.sum() >= budget
-    if not settings.reuse_subtree or settings.root_policy == "gumbel":
-        assert move.visits.sum() == budget
+    if settings.prove_values:
+        left = np.count_nonzero(move.target if len(move.target) else move.visits)
+        assert move.visits.sum() >= budget or left == 1 or np.abs(move.root_value).max() in (0.0, 1.0)
+    else:
+        assert move.visits.sum() >= budget
+        if not settings.reuse_subtree or settings.root_policy == "gumbel":
+            assert move.visits.sum() == budget
     if len(move.target):
         assert len(move.target) == len(move.actions)
         assert move.target.sum(dtype=np.int64) == TARGET_UNIT
-    assert (len(move.target) > 0) or settings.root_policy == "puct"
+    assert (len(move.target) > 0) or settings.root_policy == "puct" or move.visits.tolist() == [1]
     assert np.all(np.abs(move.root_value) <= 1.0)
     assert move.root_value.shape == (2,)
     assert move.root_value.sum() == pytest.approx(0.0, abs=1e-6)
@@ -170,7 +182,7 @@ def check_searched(game, settings, moves, move):
 
 
 def test_visits_equal_the_budget_with_and_without_a_kept_subtree():
-    for played in played_games(SearchSettings(simulations=30)):
+    for played in played_games(SearchSettings(simulations=30, prove_values=False)):
         assert all(move.visits.sum() == 30 for move in played.searched)
 
 
@@ -186,9 +198,10 @@ def test_a_single_legal_move_is_played_without_a_search_or_an_evaluation():
 def test_forced_playouts_leave_the_target_and_stay_in_the_visits():
     """Noise and forcing make poor moves visited; the target keeps what PUCT would have given them anyway."""
     opening = [0, 3, 1, 4]  # action 2 wins at once
-    settings = SearchSettings(simulations=200, forced_playouts=2.0, reuse_subtree=False)
+    settings = SearchSettings(simulations=200, forced_playouts=2.0, reuse_subtree=False, prove_values=False)
     (forced,) = played_games(settings, games=1, game=TIC_TAC_TOE, answer=answer_uniform, opening=opening)
-    plain = searched_block(TIC_TAC_TOE, SearchSettings(simulations=200, dirichlet_fraction=0.0), [opening], answer_uniform)
+    unmixed = SearchSettings(simulations=200, dirichlet_fraction=0.0, prove_values=False)
+    plain = searched_block(TIC_TAC_TOE, unmixed, [opening], answer_uniform)
     move, unforced = forced.searched[0], plain.analysis(0).visits
     winning = move.actions == 2
     assert len(move.actions) == len(unforced) == 5
@@ -199,7 +212,8 @@ def test_forced_playouts_leave_the_target_and_stay_in_the_visits():
 
 
 def test_targets_without_forced_playouts_are_the_visits():
-    for played in played_games(SearchSettings(simulations=20, prune_targets=False, forced_playouts=2.0), games=2):
+    settings = SearchSettings(simulations=20, prune_targets=False, forced_playouts=2.0, prove_values=False)
+    for played in played_games(settings, games=2):
         assert all(len(move.target) == 0 for move in played.searched)
 
 
@@ -218,7 +232,7 @@ def test_taken_games_are_copies():
 
 
 def test_counters_count_simulations_and_moves():
-    block = SearchBlock(TIC_TAC_TOE, SearchSettings(simulations=10, reuse_subtree=False), slots=2)
+    block = SearchBlock(TIC_TAC_TOE, SearchSettings(simulations=10, reuse_subtree=False, prove_values=False), slots=2)
     rows = 0
     for slot in range(2):
         block.begin(slot, seed=slot, versions=[1, 1])

@@ -19,7 +19,7 @@ from games.positions import replay
 from zerofleet.contracts.played import WOULD_RESIGN
 from zerofleet.search import EXTERNAL, SearchBlock, SearchSettings
 
-PLAY = SearchSettings.for_play(TIC_TAC_TOE.spec(), 40)
+PLAY = SearchSettings.for_play(TIC_TAC_TOE.spec(), 40).model_copy(update={"prove_values": False})
 
 
 class TestExternalSeats:
@@ -107,7 +107,7 @@ class TestHeldSlots:
         assert analysis.visits.tolist() == [40]
 
     def test_held_slots_never_resign(self):
-        settings = SearchSettings(simulations=10, resign_threshold=-0.1, resign_control_share=0.0)
+        settings = SearchSettings(simulations=10, resign_threshold=-0.1, resign_control_share=0.0, prove_values=False)
         block = SearchBlock(TIC_TAC_TOE, settings, slots=1)
         block.begin(0, seed=1, versions=[1, 1], hold=True)
         for action in (0, 4, 1, 2, 6, 3, 5, 8, 7):

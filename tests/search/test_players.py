@@ -43,7 +43,8 @@ def test_trees_of_three_players_equal_the_reference(budget, leaves):
     openings = [(), (0,), (1, 1), (2, 1, 0)]
     block = searched_block(GAME, settings, openings)  # seeds 0 to 3: every seat begins once
     for slot, opening in enumerate(openings):
-        reference = ReferenceGame(GAME, settings, hashed_network(GAME), seed=slot, versions=[1] * SEATS, opening=opening)
+        network = hashed_network(GAME)
+        reference = ReferenceGame(GAME, settings, network, seed=slot, versions=[1] * SEATS, opening=opening, hold=True)
         reference.search()
         assert difference(compiled_tree(block, slot), reference_tree(reference.root)) is None
 
@@ -92,7 +93,7 @@ def test_with_many_simulations_all_players_choose_the_max_n_move():
         scores, best = best_outcome(count, seat)
         analysis = block.analysis(slot)
         assert analysis.to_move == seat
-        chosen = int(analysis.actions[analysis.visits.argmax()])
+        chosen = analysis.best_action
         assert chosen in best, f"count {count}, seat {seat}: played {chosen}, best {best}"
         np.testing.assert_allclose(analysis.value, scores, atol=0.35)
 

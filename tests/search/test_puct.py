@@ -128,7 +128,7 @@ def pruned_weights(block, slot):
 
 class TestVirtualLoss:
     def test_virtual_loss_makes_the_leaves_of_a_batch_differ(self):
-        settings = SearchSettings(simulations=60, leaves_per_game=8, dirichlet_fraction=0.0)
+        settings = SearchSettings(simulations=60, leaves_per_game=8, dirichlet_fraction=0.0, prove_values=False)
         block = SearchBlock(CONNECT_FOUR, settings, slots=1)
         block.begin(0, seed=0, versions=[1, 1], hold=True)
         sizes = []

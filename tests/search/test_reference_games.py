@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reference_search import ReferenceGame
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, drive, hashed_network
 
-from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT, WOULD_RESIGN
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, TARGET_UNIT, WOULD_RESIGN
 from zerofleet.search import SearchBlock, SearchSettings
 
 GAMES = 6
@@ -19,6 +19,14 @@ KINDS = {
     "forced playouts, not pruned": {"forced_playouts": 2.0, "prune_targets": False},
     "playout caps": {"full_search_share": 0.4, "fast_simulations": 9, "forced_playouts": 2.0},
     "resignation": {"resign_threshold": -0.3, "resign_control_share": 0.5},
+    "soft resignation": {
+        "resign_threshold": -0.3,
+        "resign_control_share": 0.2,
+        "resignation": "soft",
+        "full_search_share": 0.6,
+        "forced_playouts": 2.0,
+    },
+    "gumbel, soft resignation": {"root_policy": "gumbel", "resign_threshold": -0.3, "resignation": "soft"},
     "temperature that stays": {"temperature": 0.7, "temperature_plies": 0, "temperature_end": 0.7},
     "five leaves": {"leaves_per_game": 5, "forced_playouts": 2.0},
     "gumbel": {"root_policy": "gumbel", "gumbel_considered": 5},
@@ -61,7 +69,7 @@ def assert_same_game(played, wanted):
 def assert_same_search(move, wanted):
     assert move.ply == wanted.ply
     assert move.model_version == wanted.version
-    assert move.flags == wanted.full * FULL_SEARCH + wanted.would_resign * WOULD_RESIGN
+    assert move.flags == wanted.target * FULL_SEARCH + wanted.would_resign * WOULD_RESIGN + wanted.reduced * REDUCED
     assert dict(zip(move.actions.tolist(), move.visits.tolist(), strict=True)) == {
         action: visits
         for action, visits in wanted.visits.items()
@@ -119,6 +127,7 @@ search_settings = st.builds(
     reuse_subtree=st.booleans(),
     resign_threshold=st.sampled_from([-1.0, -0.5, 0.1]),
     resign_control_share=chances,
+    resignation=st.sampled_from(["end", "soft"]),
 )
 
 

@@ -28,7 +28,7 @@ BUDGETS = range(1, 65)
 def assert_same_trees(settings, game, openings):
     block = searched_block(game, settings, openings)
     for slot, opening in enumerate(openings):
-        reference = ReferenceGame(game, settings, hashed_network(game), seed=slot, versions=[1, 1], opening=opening)
+        reference = ReferenceGame(game, settings, hashed_network(game), seed=slot, versions=[1, 1], opening=opening, hold=True)
         reference.search()
         found = difference(compiled_tree(block, slot), reference_tree(reference.root))
         assert found is None, f"{settings.simulations} simulations after {list(opening)}, compiled != reference: {found}"

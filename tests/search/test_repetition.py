@@ -38,7 +38,7 @@ def test_trees_equal_the_reference(repetition, budget):
     settings = SearchSettings(simulations=budget, repetition=repetition)
     block = searched_block(GAME, settings, OPENINGS)
     for slot, opening in enumerate(OPENINGS):
-        reference = ReferenceGame(GAME, settings, hashed_network(GAME), seed=slot, versions=[1, 1], opening=opening)
+        reference = ReferenceGame(GAME, settings, hashed_network(GAME), seed=slot, versions=[1, 1], opening=opening, hold=True)
         reference.search()
         assert difference(compiled_tree(block, slot), reference_tree(reference.root)) is None
 

@@ -3,7 +3,7 @@
 import pytest
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_seat_loses, answer_uniform, drive
 
-from zerofleet.contracts.played import FULL_SEARCH, WOULD_RESIGN
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.search import SearchBlock, SearchSettings
 
 RESIGNING = SearchSettings(simulations=12, resign_threshold=-0.7, resign_control_share=0.0)
@@ -90,3 +90,48 @@ def test_a_resignation_leaves_earlier_moves_unchanged():
         assert whole.moves[: len(played.moves)].tolist() == played.moves.tolist()
         assert played.resigned_seat == len(played.moves) % 2
         assert not any(move.flags & WOULD_RESIGN for move in played.searched)
+
+
+# Without proofs, which end searches early and are targets whatever the budget.
+SOFT = RESIGNING.model_copy(update={"resignation": "soft", "fast_simulations": 3, "prove_values": False})
+
+
+def test_a_soft_resignation_plays_on_with_reduced_searches_to_the_result():
+    (played,) = played_games(SOFT, answer_seat_loses)
+    assert played.resigned_seat is None
+    assert len(played.moves) >= 7  # no win of Connect Four is shorter
+    first, *later = played.searched
+    assert first.flags == FULL_SEARCH | WOULD_RESIGN
+    assert first.visits.sum() == RESIGNING.simulations
+    assert all(move.flags & REDUCED and move.flags & FULL_SEARCH for move in later)
+    reused = played_games(SOFT.model_copy(update={"reuse_subtree": False}), answer_seat_loses)[0]
+    assert {int(move.visits.sum()) for move in reused.searched[1:]} == {3}
+
+
+def test_control_games_are_not_reduced_by_a_soft_resignation():
+    (played,) = played_games(SOFT.model_copy(update={"resign_control_share": 1.0}), answer_seat_loses)
+    assert any(move.flags & WOULD_RESIGN for move in played.searched)
+    assert not any(move.flags & REDUCED for move in played.searched)
+
+
+def test_reduced_moves_are_policy_targets_as_often_as_others():
+    settings = SOFT.model_copy(update={"full_search_share": 0.25, "reuse_subtree": False})
+    reduced = [move for game in played_games(settings, answer_seat_loses, games=60) for move in game.searched[1:]]
+    share = sum(bool(move.flags & FULL_SEARCH) for move in reduced) / len(reduced)
+    assert abs(share - 0.25) < 3.5 * (0.25 * 0.75 / len(reduced)) ** 0.5
+    assert {int(move.visits.sum()) for move in reduced if move.flags & REDUCED} == {3}
+
+
+def test_a_slot_does_not_stay_reduced_for_its_next_game():
+    block = SearchBlock(CONNECT_FOUR, SOFT, slots=1)
+    block.begin(0, seed=0, versions=[1, 1])
+    drive(block, answer_seat_loses)
+    block.take(0)
+    block.begin(0, seed=1, versions=[1, 1])
+    drive(block, answer_uniform)
+    assert not any(move.flags & REDUCED for move in block.take(0).searched)
+
+
+def test_soft_resignation_needs_a_fast_search_no_slower_than_a_full_one():
+    with pytest.raises(ValueError, match=r"fast_simulations=20 exceeds simulations=8; .* resignation=end"):
+        SearchSettings(simulations=8, resignation="soft")

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import games
 from zerofleet.search import SearchSettings
-from zerofleet.search.compiled_settings import CompiledSettings, compile_settings
+from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, LOOK_AT_ROOT, PROVE_NOTHING, CompiledSettings, compile_settings
 
 SPEC = games.make("tic_tac_toe").spec()
 
@@ -32,7 +32,15 @@ def test_compiled_code_gets_every_number_unrounded():
     numbers = compile_settings(settings)._asdict()
     assert numbers.pop("gumbel") == 0
     assert numbers.pop("repetition") == 0
+    assert numbers.pop("soft_resignation") == 0
+    assert numbers.pop("proofs") == LOOK_AT_ROOT
     assert numbers == {name: getattr(settings, name) for name in numbers}
+
+
+def test_values_are_proven_with_open_information_alone_and_leaves_looked_at_where_that_is_cheap():
+    assert compile_settings(SearchSettings(), sees_ends=True).proofs == LOOK_AT_LEAVES
+    assert compile_settings(SearchSettings(prove_values=False), sees_ends=True).proofs == PROVE_NOTHING
+    assert compile_settings(SearchSettings(information="determinise"), sees_ends=True).proofs == PROVE_NOTHING
 
 
 def test_types_of_the_numbers_do_not_depend_on_their_values():

@@ -356,7 +356,16 @@ def test_connections_and_ports_are_opened_in_one_place_each():
     raw = re.compile(r"\b(insecure_channel|secure_channel|add_insecure_port|add_secure_port|InferenceServerClient)\(")
     found = {
         str(path.relative_to(INSTALLED))
-        for room in ("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "deploy")
+        for room in (
+            "games",
+            "zerofleet",
+            "inference_server",
+            "selfplay_worker",
+            "trainer",
+            "gatekeeper",
+            "laboratory",
+            "deploy",
+        )
         for path in (INSTALLED / room).rglob("*.py")
         if raw.search(path.read_text(encoding="utf-8"))
     }

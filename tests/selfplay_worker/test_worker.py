@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,7 +17,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider
@@ -286,6 +290,57 @@ async def test_players_resign_once_control_games_allow_it(
         assert not (record.resignation_control and record.resigned_seat)
 
 
+async def test_softly_resigned_games_are_played_out_and_their_later_samples_are_marked(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    soft_before = value_of(metrics.GAMES_ENDED.labels(ending="soft_resigned"))
+    reduced_before = value_of(metrics.SELFPLAY_SAMPLES.labels(weight="reduced"))
+    promotions.promote(1)
+    soft = changed(
+        settings,
+        search={"resign_threshold": -0.3, "resign_control_share": 0.3, "simulations": 30, "resignation": "soft"},
+        selfplay={"resign_false_rate": 0.4},
+        resign_min_games=3,
+    )
+    reduced: list[Any] = []
+    async with working(game, soft, evaluator, stream, promotions):
+        while not reduced:
+            await stream.until(len(stream.published) + 5)
+            records = [decode_record(payload) for payload in stream.published.values()]
+            reduced = [record for record in records if any(move.flags & REDUCED for move in record.searched)]
+    for record in reduced:
+        validated = validate(record)
+        assert not record.resigned_seat
+        assert not record.resignation_control
+        marked = (validated.search.flags & REDUCED) > 0
+        assert marked.tolist() == sorted(marked.tolist())  # from one move on
+        crossed = validated.search.flags[~marked][-1]
+        assert crossed & WOULD_RESIGN
+    assert value_of(metrics.GAMES_ENDED.labels(ending="soft_resigned")) >= soft_before + len(reduced)
+    assert value_of(metrics.SELFPLAY_SAMPLES.labels(weight="reduced")) > reduced_before
+
+
+async def test_the_metrics_of_a_worker_describe_its_games(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    ended_before = value_of(metrics.GAMES_ENDED.labels(ending="result"))
+    samples_before = value_of(metrics.SELFPLAY_SAMPLES.labels(weight="full"))
+    begun_before = value_of(metrics.OPENINGS.labels(kind="uniform"))
+    promotions.promote(1)
+    async with working(game, settings, evaluator, stream, promotions):
+        await stream.until(30)
+    games = len(stream.published)
+    records = [decode_record(payload) for payload in stream.published.values()]
+    targets = sum(bool(move.flags & FULL_SEARCH) for record in records for move in record.searched)
+    assert value_of(metrics.GAMES_ENDED.labels(ending="result")) == ended_before + games
+    assert value_of(metrics.SELFPLAY_SAMPLES.labels(weight="full")) == samples_before + targets
+    assert value_of(metrics.OPENINGS.labels(kind="uniform")) >= begun_before + games
+    lines = {tuple(record.moves[:8]) for record in records}
+    assert value_of(metrics.DISTINCT_OPENINGS) == pytest.approx(len(lines) / games)
+    assert 0.0 < value_of(metrics.NEW_POSITIONS) < 1.0
+    assert value_of(metrics.TARGET_ENTROPY) > 0.0
+
+
 async def test_published_games_begin_with_random_plies_that_are_not_samples(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
@@ -295,6 +350,51 @@ async def test_published_games_begin_with_random_plies_that_are_not_samples(
     played = [validate(decode_record(payload)) for payload in stream.published.values()]
     first_searched = {int(record.search.ply[0]) for record in played}
     assert first_searched == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("kind", ["deep", "balanced", "forked"])
+async def test_published_games_begin_with_openings_of_every_kind(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, kind: str
+) -> None:
+    """Balanced and forked lines share the requests of the search; the record reproduces the game."""
+    promotions.promote(1)
+    chosen = {f"{kind}_opening_share": 1.0, "deep_opening_plies": (2, 4), "forked_opening_choices": 3}
+    async with working(game, changed(settings, selfplay=chosen), evaluator, stream, promotions):
+        await stream.until(40)
+    played = [validate(decode_record(payload)) for payload in stream.published.values()]
+    first_searched = [int(record.search.ply[0]) for record in played]
+    if kind == "forked":
+        assert set(first_searched[8:]) > {0, 1, 2, 3}  # the first games of the slots find no finished game
+    else:
+        assert set(first_searched) == {2, 3, 4}
+
+
+class LikesEvenPlies:
+    """Evaluator that considers positions after an even number of plies of tic-tac-toe equal, others won."""
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        uniform = await UniformEvaluator(2).evaluate(batch, version=version)
+        plies = 9 - (batch.legal >= 0).sum(axis=1)
+        won = (plies % 2).astype(np.float32)
+        return Evaluation(uniform.policy, np.stack([won, -won], axis=1), version)
+
+
+async def test_each_balanced_opening_is_chosen_by_the_values_of_its_own_lines(
+    game: Game, settings: WorkerSettings, stream: Any, promotions: Any
+) -> None:
+    """The lines of several games and the leaves of others share a request, so rows could be mixed up."""
+    promotions.promote(1)
+    chosen = {
+        "balanced_opening_share": 0.7,
+        "balanced_opening_choices": 16,
+        "balanced_opening_sharpness": 1000.0,
+        "deep_opening_plies": (2, 5),
+        "opening_plies": 1,
+    }
+    async with working(game, changed(settings, selfplay=chosen), LikesEvenPlies(), stream, promotions):
+        await stream.until(100)
+    first_searched = [int(validate(decode_record(payload)).search.ply[0]) for payload in stream.published.values()]
+    assert {plies for plies in first_searched if plies > 1} == {2, 4}
 
 
 async def test_tracing_a_sampled_game_does_not_change_its_play(

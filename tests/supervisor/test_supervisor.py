@@ -175,6 +175,15 @@ def test_every_service_receives_its_directory_addresses_threads_and_seed(directo
     assert worker[worker.index("--run-seed") + 1] == "5"
 
 
+@pytest.mark.parametrize(("duration_s", "end"), [(None, "0"), (1800.0, "1001800")])
+def test_the_trainer_receives_the_planned_end_of_the_run(directory: RunDirectory, duration_s: float | None, end: str) -> None:
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", duration_s=duration_s)
+    chosen = preset(request.build_game(), "tiny")
+    plans = {p.kind: p for p in plan_fleet(request, directory, chosen, {}, wall_clock=lambda: 1_000_000.0)}
+    trainer = plans["trainer"].command
+    assert trainer[trainer.index("--planned-end-s") + 1] == end
+
+
 @pytest.mark.slow
 def test_services_left_by_a_killed_supervisor_are_ended_first(tmp_path: Path, notes: Path) -> None:
     paths = RunPaths(tmp_path)

@@ -33,6 +33,9 @@ from zerofleet.presets import NetworkSettings, TrainSettings
 SMALL = {"blocks": 2, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
 
 
+RICH = {**SMALL, "global_pooling": 3, "squeeze": 4, "heads": ["reply"]}
+
+
 @dataclass(frozen=True)
 class Case:
     """A game, a network, a way to train it."""
@@ -45,10 +48,14 @@ class Case:
     """In which the gradient of the last rank is not finite."""
 
 
+OVER_PLAN = {"schedule": "linear", "schedule_over": "plan"}
 CASES = {
     # 33 positions do not divide by two, and the extra heads have targets in some of them only
-    "sgd": Case("tic_tac_toe", {**SMALL, "heads": ["opponents", "plies_left"]}, {"batch_size": 33, "optimizer": "sgd"}),
+    "sgd": Case(
+        "tic_tac_toe", {**SMALL, "heads": ["opponents", "plies_left"]}, {"batch_size": 33, "optimizer": "sgd", **OVER_PLAN}
+    ),
     "adamw": Case("connect_four", SMALL, {"batch_size": 32, "schedule": "cosine", "schedule_steps": 40}, bad_step=7),
+    "weights": Case("tic_tac_toe", RICH, {"batch_size": 33, "merge_equal": "log", "surprise_share": 0.5}, steps=5),
     "perceptron": Case("tic_tac_toe", {"kind": "perceptron", "hidden": [16]}, {"batch_size": 7}, steps=3),
 }
 
@@ -74,7 +81,9 @@ def made_up(name: str) -> Samples:
     opponents = rng.integers(-3, game.spec().num_actions, (len(states), 1)).clip(-1).astype(np.int16)
     plies_left = rng.uniform(-0.5, 1, len(states)).clip(-0.25).astype(np.float32)
     policy = (policy / policy.sum(axis=1, keepdims=True)).astype(np.float16)
-    return Samples(states, legal, policy, np.stack([won, -won], axis=1), opponents, np.where(plies_left < 0, -1, plies_left))
+    plies_left, weight = np.where(plies_left < 0, -1, plies_left), rng.uniform(0.2, 1.0, len(states)).astype(np.float32)
+    reply = rng.integers(-3, game.spec().num_actions, len(states)).clip(-1).astype(np.int16)
+    return Samples(states, legal, policy, np.stack([won, -won], axis=1), opponents, plies_left, reply, weight)
 
 
 def spoil(learner: Learner) -> None:
@@ -89,6 +98,7 @@ def work(case: Case, learner: Learner) -> list[dict]:
     for step in range(case.steps):
         if step == case.bad_step and not isinstance(learner._ranks, ProcessGroup):
             spoil(learner)
+        learner.progress = step / case.steps
         report = learner.step()
         reports.append({name: getattr(report, name) for name in ("total", "policy", "value", "gradient_norm", "skipped")})
         reports[-1] |= report.extra

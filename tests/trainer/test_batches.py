@@ -20,7 +20,8 @@ def samples_of(game, count=40):
     policy /= policy.sum(axis=1, keepdims=True)
     value = rng.uniform(-1, 1, (len(states), 2)).astype(np.float32)
     opponents = rng.integers(-1, game.spec().num_actions, (len(states), 1)).astype(np.int16)
-    return Samples(states, legal, policy.astype(np.float16), value, opponents, rng.random(len(states)).astype(np.float32))
+    plies_left, weight = rng.random((2, len(states))).astype(np.float32)
+    return Samples(states, legal, policy.astype(np.float16), value, opponents, plies_left, opponents[:, 0], weight)
 
 
 def test_without_symmetry_the_planes_equal_the_games_encoding(game, connect_four):

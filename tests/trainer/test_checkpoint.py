@@ -28,7 +28,7 @@ def fresh(game, small, settings=SETTINGS, *, seed=3):
     samples = Samples.empty(game.spec(), len(states))
     samples.states[:], samples.legal[:], samples.value[:] = states, legal, 0.25
     samples.policy[:] = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
-    samples.opponents[:], samples.plies_left[:] = -1, 0.5
+    samples.opponents[:], samples.plies_left[:], samples.reply[:], samples.weight[:] = -1, 0.5, -1, 1.0
     window = SampleWindow(game.spec(), settings)
     window.add(samples)
     return Learner(game.spec(), new_network(game.spec(), small, seed=seed), settings, window, seed=seed)
@@ -41,9 +41,11 @@ def resumed(directory, game, small, settings=SETTINGS, *, seed=99):
     return learner, checkpoint
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_a_resumed_learner_takes_the_same_steps_bit_by_bit(game, small, tmp_path, optimizer):
-    settings = SETTINGS.model_copy(update={"optimizer": optimizer})
+@pytest.mark.parametrize(
+    "changes", [{"optimizer": "adamw"}, {"optimizer": "sgd"}, {"merge_equal": "log", "surprise_share": 0.5}]
+)
+def test_a_resumed_learner_takes_the_same_steps_bit_by_bit(game, small, tmp_path, changes):
+    settings = SETTINGS.model_copy(update=changes)
     whole = fresh(game, small, settings)
     for _ in range(20):
         whole.step()
@@ -61,6 +63,30 @@ def test_a_resumed_learner_takes_the_same_steps_bit_by_bit(game, small, tmp_path
         assert torch.equal(one, two)
     one, two = whole.rng.bit_generator.state, second.rng.bit_generator.state
     assert one == two
+
+
+@pytest.mark.parametrize("changes", [{"global_pooling": 2}, {"squeeze": 4}, {"heads": ("reply", "plies_left")}], ids=str)
+def test_a_resumed_learner_of_each_kind_of_network_takes_the_same_next_step(game, small, tmp_path, changes):
+    network = small.model_copy(update=changes)
+    whole = fresh(game, network)
+    for _ in range(3):
+        whole.step()
+    save(tmp_path, game, network, whole, Accounts())
+    second, _ = resumed(tmp_path, game, network)
+    assert whole.step() == second.step()
+
+
+def test_a_resumed_learner_continues_its_schedule_over_the_plan(game, small, tmp_path):
+    settings = SETTINGS.model_copy(update={"schedule": "cosine", "schedule_over": "plan"})
+    whole = fresh(game, small, settings)
+    whole.progress = 0.625
+    whole.step()
+    save(tmp_path, game, small, whole, Accounts(active_s=12.5))
+    second, checkpoint = resumed(tmp_path, game, small, settings)
+    assert (second.progress, checkpoint.accounts.active_s) == (0.625, 12.5)
+    one, two = whole.step(), second.step()
+    assert one == two
+    assert one.learning_rate < settings.learning_rate
 
 
 def test_a_checkpoint_before_the_first_step_can_be_resumed(game, small, tmp_path):

@@ -68,6 +68,7 @@ def test_the_configuration_parses_as_tritons_model_config(connect_four, backend)
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     assert config.name == model_name(connect_four)
     assert config.max_batch_size == 256
+    assert (config.dynamic_batching.priority_levels, config.dynamic_batching.default_priority_level) == (2, 2)
     assert [list(tensor.dims) for tensor in config.input] == [[16], [7]]
     assert [list(tensor.dims) for tensor in config.output] == [[7], [2]]
     assert (config.backend, config.platform) == (("python", "") if backend == "python" else ("", "pytorch_libtorch"))
@@ -92,6 +93,20 @@ def test_extra_heads_are_in_the_manifest_its_golden_values_and_the_configuration
         ("head__2", types[0], [9]),
         ("head__3", types[1], [1]),
     ]
+
+
+def test_an_auxiliary_head_is_stored_with_the_weights_and_absent_from_manifest_and_script(store, game, small):
+    settings = small.model_copy(update={"heads": ("reply", "plies_left"), "squeeze": 4, "global_pooling": 2})
+    version = export_network(store, game, new_network(game.spec(), settings, seed=1), settings, lineage=Lineage())
+    manifest = store.verify("tic_tac_toe", version, game=game)
+    assert manifest.heads == ("policy", "value", "plies_left")
+    assert settings.describes(manifest.network)
+    weights = load_file(store.directory("tic_tac_toe", version) / "weights.safetensors")
+    again = new_network(game.spec(), settings, seed=2)
+    again.load_state_dict(weights)
+    assert any(name.startswith("extra.0.") for name in weights)
+    module = torch.jit.load(store.directory("tic_tac_toe", version) / "model.pt")
+    assert [name for name, _ in module.network.extra.named_children()] == ["0"]
 
 
 class _Tensor:

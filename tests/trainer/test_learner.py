@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from trainer.learner import Learner
+from trainer.loss import policy_surprise
 from trainer.network import new_network
 from trainer.optimisation import WeightAverage, learning_rate, make_optimizer
 from trainer.samples import Samples
@@ -30,7 +31,16 @@ def made_up_samples(game, count=24, seed=0):
     policy[np.arange(len(legal)), rng.integers((legal >= 0).sum(axis=1))] = 1
     won = rng.choice([-1.0, 0.0, 1.0], len(states)).astype(np.float32)
     value = np.stack([won, -won], axis=1)
-    return Samples(states, legal, policy, value, np.full((len(won), 1), -1, np.int16), np.full(len(won), 0.5, np.float32))
+    return Samples(
+        states,
+        legal,
+        policy,
+        value,
+        np.full((len(won), 1), -1, np.int16),
+        np.full(len(won), 0.5, np.float32),
+        np.full(len(won), -1, np.int16),
+        np.ones(len(won), np.float32),
+    )
 
 
 def learner_of(game, small, settings=QUICK, *, symmetric=True, seed=3):
@@ -54,6 +64,21 @@ def test_a_learner_memorises_a_handful_of_positions(game, small, optimizer):
         last = learner.step()
     assert last.policy < 0.1 * first.policy
     assert last.value < 0.2 * first.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [{"merge_equal": "constant"}, {"merge_equal": "log"}, {"merge_equal": "linear"}, {"surprise_share": 0.5}],
+    ids=str,
+)
+def test_a_learner_memorises_a_handful_of_positions_with_each_weighting(game, small, changes):
+    learner = learner_of(game, small.model_copy(update={"channels": 16}), QUICK.model_copy(update=changes), symmetric=False)
+    first = learner.step()
+    for _ in range(150):
+        last = learner.step()
+    assert last.policy < 0.2 * first.policy
+    assert last.value < 0.3 * first.value
 
 
 @pytest.mark.slow
@@ -155,6 +180,21 @@ def test_the_learning_rate_warms_up_then_stays_or_falls_to_a_tenth():
     assert [learning_rate(constant, step) for step in (0, 4, 9, 10, 10**6)] == pytest.approx([0.1, 0.5, 1, 1, 1])
     cosine = TrainSettings(learning_rate=1.0, warmup_steps=0, schedule="cosine", schedule_steps=100)
     assert [learning_rate(cosine, step) for step in (0, 50, 100, 1000)] == pytest.approx([1, 0.55, 0.1, 0.1])
+    linear = TrainSettings(learning_rate=1.0, warmup_steps=0, schedule="linear", schedule_steps=100, schedule_floor=0.2)
+    assert [learning_rate(linear, step) for step in (0, 50, 100, 1000)] == pytest.approx([1, 0.6, 0.2, 0.2])
+
+
+def test_a_schedule_over_the_plan_falls_with_the_share_that_has_passed_whatever_the_step(game, small):
+    cosine = TrainSettings(learning_rate=1.0, warmup_steps=0, schedule="cosine", schedule_over="plan")
+    assert [learning_rate(cosine, 10**7, share) for share in (0.0, 0.5, 1.0)] == pytest.approx([1, 0.55, 0.1])
+    learner = learner_of(game, small, QUICK.model_copy(update={"schedule": "linear", "schedule_over": "plan"}))
+    for _ in range(10):
+        learner.step()
+    rates = []
+    for learner.progress in (0.0, 0.5, 1.0, 7.0):
+        rates.append(learner.step().learning_rate)
+    assert rates == pytest.approx([5e-3, 5e-3 * 0.55, 5e-4, 5e-4])
+    assert learner.progress == 1.0
 
 
 def test_biases_and_batch_norms_are_not_decayed(game, small):
@@ -176,3 +216,33 @@ def test_the_weight_average_adapts_quickly_at_first_and_then_at_the_set_decay(ga
         decay = min(0.5, (1 + step) / (10 + step))
         wanted = decay * wanted + (1 - decay) * step
         torch.testing.assert_close(average.weights[0], start + wanted)
+
+
+def test_a_share_of_the_weight_is_distributed_by_surprise_and_the_sum_is_kept(game, small):
+    learner = learner_of(game, small, QUICK.model_copy(update={"surprise_share": 0.4}))
+    batch = learner._maker.make(made_up_samples(game), None)
+    with torch.no_grad():
+        logits, _, _ = learner.network(batch.planes)
+    surprise = policy_surprise(logits, batch)
+    weights = learner._weights_by_surprise(logits, batch)
+    torch.testing.assert_close(weights, 0.6 + 0.4 * surprise / surprise.mean())
+    assert weights.sum().item() == pytest.approx(len(weights))
+    certain = torch.full_like(logits, -50.0).scatter_(1, batch.legal.gather(1, batch.policy.argmax(1, keepdim=True)), 50.0)
+    assert learner._weights_by_surprise(certain, batch).tolist() == [1.0] * len(weights)  # nothing surprises
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes", [{"global_pooling": 4}, {"squeeze": 8}, {"global_pooling": 4, "squeeze": 8}, {"heads": ("reply",)}], ids=str
+)
+def test_each_kind_of_network_memorises_a_handful_of_positions(game, small, changes):
+    learner = learner_of(game, small.model_copy(update={"channels": 16, **changes}), symmetric=False)
+    samples = learner.window._rows
+    samples.reply[: len(made_up_samples(game))] = np.arange(len(made_up_samples(game))) % 9
+    first = learner.step()
+    for _ in range(200):
+        last = learner.step()
+    assert last.policy < 0.15 * first.policy
+    assert last.value < 0.25 * first.value
+    assert set(last.extra) == set(changes.get("heads", ()))
+    assert all(loss < 0.4 * first.extra[name] for name, loss in last.extra.items())

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from trainer.batches import Batch, Whole
-from trainer.loss import compute_losses
+from trainer.loss import compute_losses, policy_surprise
 
 
-def batch(legal, policy, value, opponents=None, plies_left=None):
+def batch(legal, policy, value, opponents=None, plies_left=None, reply=None, weight=None):
     count = len(legal)
     opponents, plies_left = opponents or [[-1]] * count, plies_left or [-1.0] * count
+    reply, weight = reply or [-1] * count, weight or [1.0] * count
     return Batch(
         torch.zeros(count, 1, 1, 1),
         torch.tensor(legal),
@@ -21,7 +22,15 @@ def batch(legal, policy, value, opponents=None, plies_left=None):
         torch.tensor(value),
         torch.tensor(opponents),
         torch.tensor(plies_left),
-        Whole(count, sum(max(row) >= 0 for row in opponents), sum(share >= 0 for share in plies_left)),
+        torch.tensor(reply),
+        torch.tensor(weight),
+        Whole(
+            count,
+            sum(weight),
+            sum(w for w, row in zip(weight, opponents, strict=True) if max(row) >= 0),
+            sum(w for w, share in zip(weight, plies_left, strict=True) if share >= 0),
+            sum(w for w, move in zip(weight, reply, strict=True) if move >= 0),
+        ),
     )
 
 
@@ -82,6 +91,17 @@ def test_the_loss_of_the_plies_left_head_is_the_squared_error_where_the_end_is_k
     assert losses.total.item() == pytest.approx(0.25)
 
 
+def test_the_loss_of_the_reply_head_is_the_cross_entropy_where_the_reply_is_known():
+    example = batch([[0], [0], [0]], [[1.0]] * 3, [[0.0]] * 3, reply=[2, -1, 0])
+    answer = torch.log(torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 3))
+    losses = compute_losses(
+        torch.zeros(3, 4), torch.zeros(3, 1), example, value_weight=1.0, extra={"reply": answer}, extra_weights={"reply": 0.15}
+    )
+    wanted = -(math.log(0.3) + math.log(0.1)) / 2
+    assert losses.extra["reply"].item() == pytest.approx(wanted)
+    assert losses.total.item() == pytest.approx(0.15 * wanted)
+
+
 def test_a_batch_without_choices_of_opponents_has_no_loss_of_the_opponents_head():
     example = batch([[0]], [[1.0]], [[0.0]])
     answer = torch.randn(1, 4, requires_grad=True)
@@ -89,3 +109,40 @@ def test_a_batch_without_choices_of_opponents_has_no_loss_of_the_opponents_head(
     losses.total.backward()
     assert losses.extra["opponents"].item() == 0.0
     assert not answer.grad.any()
+
+
+def test_a_sample_of_weight_three_counts_as_three_samples():
+    generator = torch.Generator().manual_seed(0)
+    logits, value = torch.randn(3, 4, generator=generator), torch.randn(3, 2, generator=generator)
+    heads = {"opponents": torch.randn(3, 4, generator=generator), "plies_left": torch.rand(3, 1, generator=generator)}
+    heads["reply"] = torch.randn(3, 4, generator=generator)
+    legal, policy = [[0, 2], [1, -1], [1, 3]], [[0.5, 0.5], [1.0, 0.0], [0.2, 0.8]]
+    targets, opponents, plies_left = [[1.0, -1.0], [0.0, 0.5], [-1.0, 1.0]], [[2], [-1], [3]], [0.5, 0.25, -1.0]
+    reply = [-1, 2, 0]
+    weighted = batch(legal, policy, targets, opponents, plies_left, reply, weight=[1.0, 3.0, 0.5])
+    repeats = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1, 2])  # twice the weights
+
+    def repeated(rows):
+        return [rows[i] for i in repeats.tolist()]
+
+    plain = batch(*map(repeated, (legal, policy, targets, opponents, plies_left, reply)))
+    one = compute_losses(logits, value, weighted, value_weight=0.7, extra=heads)
+    two = compute_losses(
+        logits[repeats], value[repeats], plain, value_weight=0.7, extra={name: head[repeats] for name, head in heads.items()}
+    )
+    for got, wanted in zip((one.total, *one.extra.values()), (two.total, *two.extra.values()), strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_the_surprise_of_a_policy_is_its_divergence_by_hand():
+    example = batch([[0, 2], [1, -1]], [[0.5, 0.5], [1.0, 0.0]], [[0.0]] * 2)
+    logits = torch.log(torch.tensor([[0.2, 123.0, 0.6], [0.1, 0.2, 0.3]]))
+    surprise = policy_surprise(logits, example)
+    assert surprise.tolist() == pytest.approx([0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75), 0.0])
+
+
+def test_given_weights_replace_those_of_the_batch_in_policy_and_value_losses():
+    example = batch([[0, 2], [1, -1]], [[0.5, 0.5], [1.0, 0.0]], [[1.0], [0.0]])
+    losses = compute_losses(torch.zeros(2, 3), torch.zeros(2, 1), example, value_weight=1.0, weight=torch.tensor([1.5, 0.5]))
+    assert losses.policy.item() == pytest.approx(1.5 * math.log(2) / 2)
+    assert losses.value.item() == pytest.approx(1.5 / 2)

@@ -130,6 +130,9 @@ def test_network_settings_recognise_their_description_in_a_manifest(small):
     assert small.describes(
         {name: stored[name] for name in ("blocks", "channels", "policy_channels", "value_channels", "value_hidden")}
     )
+    older = {name: value for name, value in stored.items() if name not in ("global_pooling", "squeeze")}
+    assert small.describes(older)
+    assert not small.model_copy(update={"squeeze": 4}).describes(older)
     for change in ({"blocks": 2}, {"heads": ("plies_left",)}, {"kind": "perceptron"}, {"unheard_of": 1}, {"blocks": "many"}):
         assert not small.describes({**stored, **change})
 

@@ -11,6 +11,7 @@ from games.core import Game
 from trainer.samples import extract
 from zerofleet.contracts.records import ValidatedGame, decode_record, encode_record, validate
 from zerofleet.contracts.records.samples import random_game
+from zerofleet.presets import TrainSettings
 
 CARDS = games.make("take_six", players=3)
 DUEL = games.make("rock_paper_scissors", turns=6)
@@ -23,7 +24,7 @@ def validated(game: Game, seed: int = 3) -> ValidatedGame:
 @pytest.mark.parametrize("game", [CARDS, DUEL])
 def test_opponents_choices_of_a_round_are_listed_by_distance_in_seats(game: Game) -> None:
     played = validated(game)
-    samples = extract(played, search_value_share=0.0)
+    samples = extract(played, TrainSettings())
     players = game.spec().num_players
     rounds = [core.round_of(game, state) for state in played.states[:-1]]
     for row, ply in enumerate(played.search.ply):
@@ -37,7 +38,7 @@ def test_opponents_choices_of_a_round_are_listed_by_distance_in_seats(game: Game
 
 def test_the_counter_target_is_the_action_that_beats_the_other_choice() -> None:
     played = validated(DUEL)
-    samples = extract(played, search_value_share=0.0, policy_target="counter")
+    samples = extract(played, TrainSettings(policy_target="counter"))
     beats = {0: 1, 1: 2, 2: 0}  # rock is beaten by paper, and so on
     for row in range(len(samples)):
         wanted = [float(action == beats[int(samples.opponents[row, 0])]) for action in range(3)]
@@ -46,7 +47,7 @@ def test_the_counter_target_is_the_action_that_beats_the_other_choice() -> None:
 
 def test_the_encoding_for_the_mover_does_not_depend_on_other_hands() -> None:
     played = validated(CARDS)
-    samples = extract(played, search_value_share=0.0)
+    samples = extract(played, TrainSettings())
     for row, ply in enumerate(played.search.ply):
         other = np.zeros_like(played.states[ply])
         mover = int(played.movers[ply])

@@ -15,6 +15,7 @@ from trainer import service as service_module
 from trainer.candidates import Submitter
 from trainer.checkpoint import load_latest
 from trainer.history import FIGURES, open_history
+from trainer.replay import AcceptedGame
 from trainer.service import Conductor, make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -238,6 +239,23 @@ def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, g
     one, two = (training.learner.network.state_dict() for training in (first, second))
     assert all((one[name] == two[name]).all() for name in one)
     assert second.store.versions(MODEL) == [1]
+
+
+def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
+    never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
+    train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}
+    for planned_end_s, share in ((0.0, 0.0), (1.0, 1.0)):
+        training = open_training(settings_of(tmp_path, train=train, planned_end_s=planned_end_s), game)
+        uid, payload = record(int(planned_end_s))
+        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+        training.train(0.05, lambda: False)
+        assert training.learner.progress == share
+        training.save()
+        training.replay.close()
+        active_s = training.accounts.active_s
+    third = open_training(settings_of(tmp_path, train=train), game)
+    third.replay.close()
+    assert third.accounts.active_s == active_s > 0
 
 
 def test_a_stored_model_of_another_size_is_refused(tmp_path, game):

@@ -14,8 +14,11 @@ from trainer.tower import HexConv2d
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.presets import NetworkSettings
 
+PLAIN = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
 KINDS = {
-    "residual": NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8),
+    "residual": PLAIN,
+    "pooled": PLAIN.model_copy(update={"global_pooling": 3}),
+    "squeezed": PLAIN.model_copy(update={"squeeze": 4, "global_pooling": 2}),
     "perceptron": NetworkSettings(kind="perceptron", hidden=(12, 9), activation="tanh"),
 }
 
@@ -60,6 +63,33 @@ def test_extra_heads_do_not_change_policy_and_value(connect_four):
             for settings in (plain, more)
         ]
     assert all(torch.equal(one, two) for one, two in zip(*answers, strict=False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("heads", [("reply",), ("reply", "opponents"), ("plies_left", "reply", "opponents")])
+def test_an_auxiliary_head_is_trained_and_not_served(connect_four, kind, heads):
+    spec = connect_four.spec()
+    network = new_network(spec, KINDS[kind].model_copy(update={"heads": heads}), seed=2)
+    assert [tuple(answer.shape) for answer in network(torch.zeros(3, *spec.planes))[2]] == [
+        (3, 1 if name == "plies_left" else spec.num_actions) for name in heads
+    ]
+    module = serving_module(network, spec)
+    states, legal = positions(connect_four)
+    with torch.inference_mode():
+        answers = module(states, legal)
+        scripted = script(module)(states, legal)
+        _, value, extra = network.eval()(unpack_planes(states, *spec.planes).float())
+    served = [name for name in heads if name != "reply"]
+    assert len(answers) == len(scripted) == 2 + len(served)
+    for one, two in zip(answers, scripted, strict=True):
+        torch.testing.assert_close(one, two, atol=1e-3, rtol=0)
+    torch.testing.assert_close(answers[1], value)
+    for name, answer in zip(served, answers[2:], strict=True):
+        wanted = extra[heads.index(name)]
+        wanted = torch.softmax(wanted, dim=1) if name == "opponents" else wanted
+        torch.testing.assert_close(answer.float(), wanted, atol=1e-3, rtol=0)
+    assert len(module.network.extra) == len(served)
+    assert network.heads == heads
 
 
 def test_the_network_returns_logits_of_opponents_and_a_share_of_plies(connect_four):

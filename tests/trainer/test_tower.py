@@ -11,7 +11,7 @@ import torch
 from games.core import GameSpec
 from trainer.network import new_network
 from trainer.optimisation import make_optimizer
-from trainer.tower import HexConv2d, Perceptron, Tower, fold_kernels
+from trainer.tower import GlobalPooling, HexConv2d, Perceptron, ResidualBlock, SqueezeExcitation, Tower, fold_kernels
 from zerofleet.presets import NetworkSettings, TrainSettings
 
 RADIUS = 2
@@ -114,3 +114,64 @@ def test_a_perceptron_is_a_stack_of_dense_layers_with_activations():
     planes = torch.randn(5, 2, 3, 1)
     torch.testing.assert_close(perceptron(planes), torch.tanh(second(torch.tanh(first(planes.reshape(5, 6))))))
     assert (Perceptron(6, (4,), "relu")(planes) >= 0).all()
+
+
+def test_pooled_channels_bias_the_others_by_their_mean_and_maximum():
+    pooling = GlobalPooling(5, 2)
+    x = torch.randn(3, 5, 4, 6, generator=torch.Generator().manual_seed(0))
+    got = pooling(x)
+    for row in range(3):
+        read = [x[row, channel].clamp(min=0) for channel in (0, 1)]
+        moments = torch.stack([*(channel.mean() for channel in read), *(channel.max() for channel in read)])
+        bias = pooling.bias.weight @ moments + pooling.bias.bias
+        for channel in range(3):
+            torch.testing.assert_close(got[row, channel], (x[row, 2 + channel] + bias[channel]).clamp(min=0))
+
+
+def test_squeeze_and_excitation_scales_each_channel_by_the_means_of_all():
+    module = SqueezeExcitation(4, 2)
+    x = torch.randn(3, 4, 5, 5, generator=torch.Generator().manual_seed(0))
+    got = module(x)
+    for row in range(3):
+        means = torch.stack([x[row, channel].mean() for channel in range(4)])
+        hidden = (module.squeeze.weight @ means + module.squeeze.bias).clamp(min=0)
+        scale = torch.sigmoid(module.excite.weight @ hidden + module.excite.bias)
+        torch.testing.assert_close(got[row], x[row] * scale[:, None, None])
+
+
+@pytest.mark.parametrize(("pooled", "squeeze"), [(0, 0), (2, 0), (0, 3), (2, 3)])
+def test_a_new_block_is_the_identity_on_positive_features_whatever_its_parts(pooled, squeeze):
+    block = ResidualBlock(6, hexagonal=False, pooled=pooled, squeeze=squeeze)
+    x = torch.rand(2, 6, 4, 4)
+    torch.testing.assert_close(block(x), x)
+    assert (block.pooling is None, block.squeeze is None) == (not pooled, not squeeze)
+
+
+def test_a_cell_reaches_every_cell_through_a_pooled_channel():
+    torch.manual_seed(0)
+    for pooled, far in ((0, False), (2, True)):
+        block = ResidualBlock(6, hexagonal=False, pooled=pooled).eval()
+        torch.nn.init.ones_(block.norm2.weight)
+        x = torch.rand(1, 6, 9, 9, requires_grad=True)
+        block(x)[0, :, 0, 0].sum().backward()
+        assert bool(x.grad[0, :, 8, 8].any()) == far
+
+
+def test_no_channel_is_left_when_all_are_pooled():
+    with pytest.raises(ValueError, match="global_pooling 8 leaves none of 8 channels"):
+        NetworkSettings(channels=8, global_pooling=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"global_pooling": 2}, {"squeeze": 4}, {"global_pooling": 2, "squeeze": 4}], ids=str)
+def test_a_folded_hexagonal_tower_with_pooling_and_squeeze_gives_equal_results(changes, connect_four):
+    spec = replace(connect_four.spec(), lattice="hexagonal")
+    network = new_network(spec, NetworkSettings(blocks=2, channels=6, **changes), seed=4).eval()
+    for block in network.trunk.blocks:
+        torch.nn.init.ones_(block.norm2.weight)
+    folded = copy.deepcopy(network)
+    fold_kernels(folded)
+    assert not any(isinstance(module, HexConv2d) for module in folded.modules())
+    planes = torch.rand(3, *spec.planes)
+    with torch.no_grad():
+        torch.testing.assert_close(folded(planes)[1], network(planes)[1])

@@ -140,6 +140,16 @@ COMMANDS = {
             "zerofleet games show connect_four UID",
         ),
     ),
+    "curves": Command(
+        "zerofleet.cli.commands.curves:curves",
+        "Show the diagnostics of a run over time: games, targets, gate",
+        _LOOK,
+        (
+            "zerofleet curves connect_four",
+            "zerofleet curves connect_four --plot curves.svg --points 60",
+            "zerofleet curves --run-dir runs/connect_four-laptop --json",
+        ),
+    ),
     "backup": Command(
         "zerofleet.cli.commands.backup:backup",
         "Back up a run, also while it is running",
@@ -230,6 +240,15 @@ BENCHMARKS = {
         examples=(
             "zerofleet bench rhombus_search",
             "zerofleet bench rhombus_search --positions 8 --depth 6 --seconds 30 --json",
+        ),
+    ),
+    "learn": Command(
+        "zerofleet.cli.bench.learn.command:learn",
+        "Strength by processor time of a recipe, over seeds",
+        examples=(
+            "zerofleet bench learn connect_four --cpu-seconds 300 --seeds 3 --jobs 2 --out base.json",
+            "zerofleet bench learn connect_four --cpu-seconds 300 --set search.simulations=32 --against base.json",
+            "zerofleet bench learn tic_tac_toe --preset tiny --samples 4000 --json",
         ),
     ),
     "train": Command(

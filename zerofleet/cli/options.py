@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from games.core import Game
+    from zerofleet.storage.runs import RunPaths
 
 __all__ = [
     "PRESETS",
@@ -24,6 +25,7 @@ __all__ = [
     "Simulations",
     "check_preset",
     "chosen_game",
+    "chosen_run",
     "chosen_simulations",
     "complete_game",
     "read_parameters",
@@ -109,3 +111,21 @@ def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
     import games  # noqa: PLC0415  (as above)
 
     return games.make(name, **read_parameters(settings))
+
+
+def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:
+    """Return the run that a command line names, by its game, its directory or both, and its game.
+
+    Raises the errors of `chosen_game`, `find_run` and `read_header`, and a usage error without game and directory.
+    """
+    from games.core import make  # noqa: PLC0415  (as above)
+    from zerofleet.storage.run_lookup import find_run  # noqa: PLC0415
+    from zerofleet.storage.runs import RunPaths, read_header  # noqa: PLC0415
+
+    if game_name is not None:
+        game = chosen_game(game_name, settings)
+        return game, find_run(game, run_dir)
+    if run_dir is None:
+        raise typer.BadParameter("give a game, or a run with --run-dir", param_hint="GAME")
+    header = read_header(run_dir)
+    return make(header.game, **header.parameters), RunPaths(run_dir)

@@ -6,6 +6,8 @@ so on:
     opponents    FP16 [B, A]   probability that an opponent chooses the action in this round; sums to 1
     plies_left   FP32 [B, 1]   remaining plies as a share of the maximum length of a game, in [0, 1]
 
+A network in training may also have auxiliary heads, which shape its trunk and are not exported.
+
 Axes: B positions, L maximum legal actions, A actions, P players.
 """
 
@@ -17,10 +19,11 @@ from typing import NamedTuple
 from zerofleet.contracts.naming import POLICY_TENSOR, VALUE_TENSOR, head_tensor
 from zerofleet.errors import CorruptModel
 
-__all__ = ["BASE_HEADS", "EXTRA_HEADS", "Output", "outputs_of"]
+__all__ = ["AUXILIARY_HEADS", "BASE_HEADS", "EXTRA_HEADS", "Output", "outputs_of"]
 
 BASE_HEADS = ("policy", "value")
 EXTRA_HEADS = ("opponents", "plies_left")
+AUXILIARY_HEADS = ("reply",)
 
 
 class Output(NamedTuple):

@@ -144,6 +144,7 @@ class Champion:
     manifest_sha256: str
     promoted_at_ms: int  # since 1970 UTC
     reason: str
+    exported_at_ms: int = 0  # since 1970 UTC, from the manifest; 0 if unknown: promoted by an older release
 
 
 def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:

@@ -11,10 +11,11 @@ import numpy as np
 
 from games.core import Game
 
-__all__ = ["FULL_SEARCH", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "SearchedMove"]
+__all__ = ["FULL_SEARCH", "REDUCED", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "SearchedMove"]
 
 FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
 WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
+REDUCED = 4  # MoveFlag.MOVE_FLAG_REDUCED
 TARGET_UNIT = 65535  # 1.0 in a fixed-point policy target
 
 
@@ -27,8 +28,8 @@ class SearchedMove:
     actions: np.ndarray  # int32 [n], ascending; those with a visit or target weight
     visits: np.ndarray  # int32 [n]
     target: np.ndarray  # uint16 [n] in units of 1/65535; empty when it equals the normalised visits
-    root_value: np.ndarray  # float32 [P], mean value of the root, seat order, in [-1, 1]
-    flags: int  # FULL_SEARCH | WOULD_RESIGN
+    root_value: np.ndarray  # float32 [P], value of the root (`zerofleet.search.decide.root_value`), seat order, in [-1, 1]
+    flags: int  # FULL_SEARCH | WOULD_RESIGN | REDUCED
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,16 @@ class CandidateStatus(StrEnum):
     """Failed its checks, or could not be served."""
     SUPERSEDED = "superseded"
     """A newer candidate arrived before its match began."""
+    TRIAL = "trial"
+    """Promoted at once; its measurement has not ended."""
+    UNPROVEN = "unproven"
+    """Promoted at once; its measurement was undecided, or a newer version replaced it before the measurement began."""
+    WEAKER = "weaker"
+    """Promoted at once and found weaker: rolled back, and never promoted again by the gate."""
 
     @property
     def settled(self) -> bool:
-        """Whether the gatekeeper is done with the version."""
+        """Whether its promotion has been decided; a measurement may follow."""
         return self not in (CandidateStatus.QUEUED, CandidateStatus.PLAYING)
 
 
@@ -69,6 +75,7 @@ def champion_to_wire(champion: Champion) -> wire.Champion:
         manifest_sha256=champion.manifest_sha256,
         promoted_at_ms=champion.promoted_at_ms,
         reason=champion.reason,
+        exported_at_ms=champion.exported_at_ms,
     )
 
 
@@ -81,6 +88,7 @@ def champion_from_wire(message: wire.Champion) -> Champion:
         manifest_sha256=message.manifest_sha256,
         promoted_at_ms=message.promoted_at_ms,
         reason=message.reason,
+        exported_at_ms=message.exported_at_ms,
     )
 
 

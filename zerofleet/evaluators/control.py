@@ -109,6 +109,17 @@ class ModelControl(ChannelClient):
                 found.setdefault(model.name, []).append(int(model.version))
         return {name: sorted(versions) for name, versions in found.items()}
 
+    async def evaluations(self, model: str) -> dict[int, int]:
+        """Return the number of positions evaluated by version, each since it was loaded; none for a model without versions.
+
+        Raises as `serve`. Cancellation: no effect.
+        """
+        try:
+            reply = await self._call(self._stub.ModelStatistics, kserve.ModelStatisticsRequest(name=require_model_name(model)))
+        except ModelNotFound:
+            return {}
+        return {int(found.version): int(found.inference_count) for found in reply.model_stats}
+
     async def _config(self, model: str) -> dict[str, Any]:
         """Return the model's configuration as JSON: the stored one, else the server's, else only the name."""
         if self._store is not None:

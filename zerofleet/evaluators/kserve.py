@@ -29,6 +29,7 @@ from zerofleet.contracts.naming import (
     head_tensor,
     require_model_name,
 )
+from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
 from zerofleet.evaluators.addresses import may_have_replicas
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
@@ -41,6 +42,7 @@ __all__ = ["KServeEvaluator"]
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 2.0
+MAX_IN_FLIGHT = 64  # requests of one evaluator; further ones wait
 MISSING_S = 2.0
 """Maximum time for which a version missing at one replica is requested from others."""
 
@@ -54,7 +56,7 @@ class KServeEvaluator(ChannelClient):
     tls          trusted authorities and own certificate; plain text by default
     timeout_s    deadline of one attempt, including the connection
     retry_s      total time after which an overloaded or unreachable server becomes an error; 0 if the caller retries
-    concurrency  maximum number of requests in flight; further ones wait
+    priority     priority of its requests at the server; the default is that of self-play
     on_retry     called with the failure before each retry
     """
 
@@ -68,7 +70,7 @@ class KServeEvaluator(ChannelClient):
         timeout_s: float = 15.0,
         retry_s: float = 60.0,
         max_rows: int = MAX_REQUEST_ROWS,
-        concurrency: int = 64,
+        priority: Priority = Priority.DEFAULT,
         on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
         rng: random.Random | None = None,
     ) -> None:
@@ -77,8 +79,9 @@ class KServeEvaluator(ChannelClient):
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows
+        self._priority = priority
         self._missing_s = MISSING_S if may_have_replicas(target) else 0.0
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._on_retry = on_retry
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
@@ -109,6 +112,8 @@ class KServeEvaluator(ChannelClient):
     def _request(self, batch: LeafBatch, start: int, version: int) -> Any:
         states, legal = batch.states[start : start + self._max_rows], batch.legal[start : start + self._max_rows]
         request = kserve.ModelInferRequest(model_name=self._model, model_version=str(version))
+        if self._priority is not Priority.DEFAULT:
+            request.parameters[PRIORITY_PARAMETER].uint64_param = self._priority
         request.inputs.add(name=STATE_TENSOR, datatype="UINT8", shape=states.shape)
         request.inputs.add(name=LEGAL_TENSOR, datatype="INT16", shape=legal.shape)
         request.outputs.add(name=POLICY_TENSOR)

@@ -106,6 +106,20 @@ class ReplicaControl:
         """
         return all(await self._at_each(lambda control: control.ready(model, version)))
 
+    async def evaluations(self, model: str) -> dict[tuple[str, int], int]:
+        """Return the number of positions evaluated by address and version, each since it was loaded there.
+
+        A replica that does not answer is left out. Raises `Unavailable` when none does. Cancellation: no effect.
+        """
+        present, _ = await self._present()
+        answers = await _together([_outcome(replica.control.evaluations(model)) for replica in present])
+        return {
+            (replica.control.target, version): count
+            for replica, answer in zip(present, answers, strict=True)
+            if not isinstance(answer, ZerofleetError)
+            for version, count in answer.items()
+        }
+
     async def _at_each(self, call: Callable[[ModelControl], Awaitable[Result]]) -> list[Result]:
         """Return the result of a call on every present replica; raises the most severe error after all have finished."""
         present, silent = await self._present()

@@ -48,6 +48,12 @@ def preset(game: Game, name: str) -> Preset:
 
 def _fitting(spec: GameSpec) -> dict[str, Any]:
     """Return the settings implied by a game's spec, so that a game without a table trains as well."""
+    fitting: dict[str, Any] = {}
+    fewest, most = SelfPlaySettings().deep_opening_plies
+    if (fits := max(1, spec.max_plies * 2 // 5)) < most:  # random play of a short game often ends it sooner
+        fitting["selfplay"] = {"deep_opening_plies": (min(fewest, fits), fits)}
     if spec.information != "perfect":
-        return {"search": {"information": "determinise", "cache_positions": 0}}
-    return {"search": {"repetition": "history"}} if spec.repeats else {}
+        fitting["search"] = {"information": "determinise", "cache_positions": 0}
+    elif spec.repeats:
+        fitting["search"] = {"repetition": "history"}
+    return fitting

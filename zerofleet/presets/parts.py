@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search.settings import SearchSettings
@@ -35,6 +35,11 @@ class NetworkSettings(_Part):
     """Number of residual blocks in the trunk."""
     channels: int = Field(default=32, ge=1, le=1024)
     """Channels of the trunk."""
+    global_pooling: int = Field(default=0, ge=0, le=1023)
+    """Channels of each residual block whose mean and maximum over the board bias the other channels (Wu 2019, section 3.3);
+    fewer than `channels`, 0: none."""
+    squeeze: int = Field(default=0, ge=0, le=1024)
+    """Width of the bottleneck of squeeze-and-excitation in each residual block (Hu et al. 2018); 0: none."""
     policy_channels: int = Field(default=8, ge=1, le=256)
     """Channels of the policy head."""
     value_channels: int = Field(default=8, ge=1, le=256)
@@ -53,8 +58,9 @@ class NetworkSettings(_Part):
     policy_activation: Literal["softmax", "sigmoid_norm", "sigmoid_raw"] = "softmax"
     """Policy activation. `sigmoid_norm`: sigmoids, renormalised over the legal actions. `sigmoid_raw`: for demonstration
     only: the loss uses the raw sigmoids, so that raising all of them minimises it."""
-    heads: tuple[Literal["opponents", "plies_left"], ...] = ()
-    """Extra heads: the opponents' choices of the same round, and the remaining share of the game."""
+    heads: tuple[Literal["opponents", "plies_left", "reply"], ...] = ()
+    """Extra heads: the opponents' choices of the same round, the remaining share of the game, and the next player's move.
+    `reply` (Wu 2019) needs perfect information; it is a target of training alone and is not served."""
 
     @field_validator("heads")
     @classmethod
@@ -62,6 +68,12 @@ class NetworkSettings(_Part):
         if len(set(heads)) < len(heads):
             raise ValueError(f"heads lists {', '.join(heads)}; each may occur once")
         return heads
+
+    @model_validator(mode="after")
+    def _pooled_in_part(self) -> Self:
+        if self.global_pooling >= self.channels:
+            raise ValueError(f"global_pooling {self.global_pooling} leaves none of {self.channels} channels; want fewer")
+        return self
 
     def describes(self, stored: Mapping[str, object]) -> bool:
         """Return whether a stored network dictionary equals these settings; keys missing in old ones have their defaults."""
@@ -82,10 +94,15 @@ class TrainSettings(_Part):
     """Learning rate after the warm-up."""
     warmup_steps: int = Field(default=100, ge=0)
     """Steps of linear warm-up of the learning rate from 0."""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """Learning-rate schedule after the warm-up."""
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    """Learning-rate schedule after the warm-up: `constant`, or a fall to `schedule_floor`."""
+    schedule_over: Literal["steps", "plan"] = "steps"
+    """Duration of the fall. `steps`: `schedule_steps`. `plan`: the planned time of the run (`zerofleet run --for`); without one
+    the rate stays. A resumed run continues at the share of its time, earlier sessions included, that has passed."""
     schedule_steps: int = Field(default=100_000, ge=1)
-    """Steps until a cosine schedule reaches a tenth of `learning_rate`, where it stays."""
+    """Steps until a schedule over `steps` has fallen to `schedule_floor`, where it stays."""
+    schedule_floor: float = Field(default=0.1, ge=0, le=1)
+    """Share of `learning_rate` at the end of the fall."""
     weight_decay: float = Field(default=1e-4, ge=0)
     """Weight decay of matrices and kernels; biases and normalisations have none."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -101,8 +118,31 @@ class TrainSettings(_Part):
     """Weight of the loss of the head `opponents`, if the network has one."""
     plies_left_weight: float = Field(default=0.1, ge=0)
     """Weight of the loss of the head `plies_left`, if the network has one."""
+    reply_weight: float = Field(default=0.15, ge=0)
+    """Weight of the loss of the head `reply`, if the network has one; 0.15 as in Wu 2019."""
     search_value_share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the root value of the search in the value target; the rest is the game's result."""
+    """Share of the searched value in the value target; the rest is the game's result."""
+    search_value: Literal["root", "n_step", "lambda"] = "root"
+    """Searched value of a position. `root`: its own root value. `n_step`: the root value `search_value_steps` searched moves
+    later. `lambda`: the mean of its own and all later root values and the result, with weights that fall by
+    `search_value_lambda` from one to the next (TD(lambda))."""
+    search_value_steps: int = Field(default=4, ge=0)
+    """Searched moves from a position to its `n_step` value; the result where the game ends sooner. 0 is `root`."""
+    search_value_lambda: float = Field(default=0.8, ge=0, le=1)
+    """Decay of the weights of a `lambda` value. 0 is `root`, 1 the result."""
+    quick_win: float = Field(default=0.0, ge=0, lt=1)
+    """Preference for quick wins and late losses: c of the target z (1 - c plies_left / max_plies), where z is the result. Root
+    values of later moves are reduced likewise for the plies between. Values of won and lost positions are then closer to 0, so
+    a resignation threshold acts later, and analyses show less than the expected score."""
+    reduced_weight: float = Field(default=0.25, ge=0, le=1)
+    """Weight of samples from reduced searches, by which self-play continues decided games; 0 leaves them out."""
+    merge_equal: Literal["off", "constant", "log", "linear"] = "off"
+    """Merging of the n equal positions of a batch into one with their mean targets, by the weight of the result: `constant` 1,
+    `log` 1 + log2 n, `linear` n. A merged batch has fewer positions."""
+    surprise_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of a batch's weight that its positions receive in proportion to their surprise, the Kullback-Leibler divergence of
+    the policy target from the policy of the network in training. Wu (2019) weighs by the prior of self-play, which records
+    do not hold."""
     average_decay: float = Field(default=0.998, ge=0, lt=1)
     """Decay per step of the weight average that becomes a candidate."""
     max_reuse: float = Field(default=4.0, gt=0)
@@ -139,18 +179,50 @@ class SelfPlaySettings(_Part):
     """Upper bound of the random delay before a worker adopts a new champion, so that workers do not adopt it in step."""
     opening_plies: int = Field(default=0, ge=0)
     """Maximum number of uniformly random opening plies; the number, from 0 on, is drawn per game. They are not samples: they
-    reach positions that the players' own moves no longer would."""
+    reach positions that the players' own moves no longer would. For games with none of the openings below."""
+    deep_opening_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of games with a deep opening: uniformly random plies, `deep_opening_plies` in number."""
+    deep_opening_plies: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = (5, 16)
+    """Fewest and most plies of deep and balanced openings, drawn per game. Lines that end the game are redrawn."""
+    balanced_opening_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of games that begin with one of `balanced_opening_choices` deep openings, preferably one that the network considers
+    equal; one evaluation each. For games of perfect information."""
+    balanced_opening_choices: int = Field(default=8, ge=1, le=256)
+    """Deep openings among which a balanced opening is chosen."""
+    balanced_opening_sharpness: float = Field(default=4.0, ge=0)
+    """k of the probability of a balanced opening, proportional to exp(-k |value|); 0: all are equally likely."""
+    forked_opening_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of games forked from a recently finished game of the worker: its moves up to a random position, then another move
+    (Wu 2019, appendix D). Until a game has finished such games have a uniform opening. For games of perfect information."""
+    forked_opening_games: int = Field(default=1_000, ge=1)
+    """Number of latest games that can be forked, per worker."""
+    forked_opening_choices: int = Field(default=1, ge=1, le=256)
+    """Random moves among which the one with the best evaluation is played at a fork (Wu 2019: 3 to 10); 1: no evaluation."""
     resign_false_rate: float = Field(default=0.05, gt=0, lt=1)
     """Maximum share of control games that would have been resigned but were not lost; calibrates the threshold."""
+
+    @model_validator(mode="after")
+    def _openings_are_consistent(self) -> Self:
+        shares = {name: getattr(self, f"{name}_opening_share") for name in ("deep", "balanced", "forked")}
+        if sum(shares.values()) > 1.0 + 1e-9:
+            listed = ", ".join(f"{name}_opening_share={share}" for name, share in shares.items())
+            raise ValueError(f"{listed} sum to more than 1; the rest of the games has an opening of up to opening_plies plies")
+        if self.deep_opening_plies[0] > self.deep_opening_plies[1]:
+            raise ValueError(f"deep_opening_plies={list(self.deep_opening_plies)}: want the fewest first, then the most")
+        return self
 
 
 class GateSettings(_Part):
     """Gate: promotion of candidates, and the ladder of champions."""
 
-    mode: Literal["off", "share", "sprt"] = "sprt"
-    """Promotion rule. `sprt`: sequential test on pairs of games. `share`: share of points. `off`: promote every candidate."""
+    mode: Literal["off", "share", "sprt", "watch"] = "sprt"
+    """Promotion rule. `sprt`: sequential test on pairs of games. `share`: share of points. `watch`: promote every candidate at
+    once, measure it afterwards, roll back when the test finds it weaker. `off`: promote every candidate."""
     simulations: int = Field(default=64, ge=0)
     """Simulations per move of a match; 0 plays the policy without search."""
+    leaves_per_game: int = Field(default=4, ge=1, le=64)
+    """Leaves of one game in a request of a match. A match is a chain of requests: with several leaves it is shorter and its
+    requests are larger, at the price of searches with virtual loss, for both players. Games with hidden information use 1."""
     opening_plies: int = Field(default=4, ge=0)
     """Random opening plies of each group of games."""
     max_pairs: int = Field(default=100, ge=1)
@@ -166,6 +238,13 @@ class GateSettings(_Part):
     """Maximum probability of promoting a candidate of strength `elo0`."""
     beta: float = Field(default=0.05, gt=0, lt=0.5)
     """Probability of rejecting a candidate of strength `elo1`."""
+    watch_share: float = Field(default=0.05, gt=0, le=1)
+    """Maximum share of all evaluations that mode `watch` spends on its measurements."""
+    watch_elo0: float = -75.0
+    """Elo difference to the last confirmed champion at which mode `watch` keeps a version with probability at most `alpha`,
+    more often only if `max_pairs` ends its measurement early."""
+    watch_elo1: float = 0.0
+    """Elo difference at which mode `watch` rolls a version back with probability at most `beta`."""
     ladder_games: int = Field(default=20, ge=0)
     """Games of each new champion against each rung; 0 disables the ladder."""
     rungs: tuple[str, ...] = ()

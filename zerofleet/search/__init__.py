@@ -23,12 +23,18 @@ negated: the player to move at a node reads their own entry of its edges.
     expand     `tree.add_node`                            more than two players: max^n (Luckhardt and Irani 1986)
     evaluate   `simulate.request`, `simulate.evaluate`    several leaves a game: virtual loss (Segal 2010)
     back up    `simulate.expand`, `tree.backup`
+    prove      `proof.prove_above`, `look_ahead`          MCTS-Solver with bounds (Winands et al. 2008)
     move       `decide.choose_move`, `kernel.commit`      temperature (Silver et al. 2017); then the subtree is kept
+
+The end of the game is exact knowledge. It bounds the values above it: a proven node is a leaf from then on, an edge that a
+proof rules out is neither followed nor played, and a search ends once its move is decided. The rules find wins in one before
+any evaluation. With hidden information nothing is proven: an outcome holds in one world only.
 
 Settings that replace parts of this:
 
     root noise               `simulate.prepare_root`: Dirichlet (Silver et al. 2018); forced playouts (Wu 2019, section 3.2)
     root_policy=gumbel       `gumbel`: sequential halving, improved policy (Danihelka et al. 2022, sections 3 and 4)
+    prove_values=false       no proofs
     cache_positions          `cache`: a position reached by several games is evaluated once
     repetition               `repetition`: a recurring position is a leaf (Schulte 2021, section 4.1)
     information=determinise  `determinise`: one determinisation per simulation (Cowling et al. 2012, single observer)

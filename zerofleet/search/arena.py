@@ -25,8 +25,12 @@ def slot_dtype(players: int) -> np.dtype[Any]:
     return np.dtype(
         [
             ("status", np.uint8),
+            ("target", np.uint8),  # this move's search is a policy target
             ("full", np.uint8),  # this move gets a full search
+            ("reduced", np.uint8),  # the game is decided: fast searches only
             ("prepared", np.uint8),  # root noise of this move is set
+            ("looked", np.uint8),  # the root was searched for wins in one and, with two players, losses in two
+            ("considered", np.int16),  # root actions at the start of sequential halving
             ("hold", np.uint8),  # wait for `play` after each search
             ("searched", np.uint8),  # the search of the current position is complete
             ("control", np.uint8),  # may not resign
@@ -91,6 +95,9 @@ class Arena(NamedTuple):
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch
     weights: np.ndarray  # float64 [L], scratch
+    ahead: np.ndarray  # [2, S], scratch: positions one and two plies below a node
+    replies: np.ndarray  # int16 [L], scratch: legal actions one ply below a node
+    outcome: np.ndarray  # float32 [P], scratch: scores of a position in `ahead`
     counters: np.ndarray  # int64 [3]: simulations, cache hits, moves
     schedule: np.ndarray  # int32 [2, m + 1, simulations], Gumbel visit schedules: fast, full
 
@@ -114,6 +121,9 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
         legal=np.zeros(legal, dtype=np.int16),
         moved=np.zeros(nodes, dtype=np.int32),
         weights=np.zeros(legal),
+        ahead=np.zeros((2, spec.state_size), dtype=spec.state_dtype),
+        replies=np.zeros(legal, dtype=np.int16),
+        outcome=np.zeros(players, dtype=np.float32),
         counters=np.zeros(3, dtype=np.int64),
         schedule=schedule,
     )

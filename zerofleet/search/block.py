@@ -71,7 +71,7 @@ class SearchBlock:
         """
         self.game = game
         self.settings = settings
-        self._compiled = compile_settings(settings)
+        self._compiled = compile_settings(settings, sees_ends=core.has_rule(type(game), "may_end"))
         self._arena, self._history, self._rows, self._cache = allocate(game, settings, slots, _schedule(game, settings))
         self._mode = mode_for(game, settings, self._rows, self._cache)
         self._worlds = self._mode.worlds
@@ -126,6 +126,7 @@ class SearchBlock:
         record["ply"] = len(opening)
         record["hold"] = hold
         record["resigned"] = -1
+        record["reduced"] = 0
         record["version"] = 0
         record["versions"][:] = versions
         record["pending"] = 0
@@ -296,7 +297,7 @@ class SearchBlock:
         record = self._record(slot)
         if self._arena.nodes[slot, ROOT]["visits"] == 0 or record["status"] in (FINISHED, IDLE):
             raise ValueError(f"slot {slot} holds no searched position")
-        return analyse_root(self._arena, slot, alternates=self._worlds is None)
+        return analyse_root(self._arena, slot, self._compiled, alternates=self._worlds is None)
 
 
 def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) -> None:

@@ -6,9 +6,19 @@ from typing import NamedTuple, get_type_hints
 
 from zerofleet.search.settings import SearchSettings
 
-__all__ = ["CUT_HISTORY", "CUT_NOTHING", "CUT_PATH", "CompiledSettings", "compile_settings"]
+__all__ = [
+    "CUT_HISTORY",
+    "CUT_NOTHING",
+    "CUT_PATH",
+    "LOOK_AT_LEAVES",
+    "LOOK_AT_ROOT",
+    "PROVE_NOTHING",
+    "CompiledSettings",
+    "compile_settings",
+]
 
 CUT_NOTHING, CUT_PATH, CUT_HISTORY = range(3)
+PROVE_NOTHING, LOOK_AT_ROOT, LOOK_AT_LEAVES = range(3)
 
 
 class CompiledSettings(NamedTuple):
@@ -32,21 +42,30 @@ class CompiledSettings(NamedTuple):
     gumbel_visit_offset: float
     gumbel_value_scale: float
     gumbel_noise: int
+    gumbel_sampling: int
     leaves_per_game: int
     virtual_loss: float
     reuse_subtree: int
     repetition: int  # CUT_NOTHING, CUT_PATH or CUT_HISTORY
     resign_threshold: float
     resign_control_share: float
+    soft_resignation: int
+    proofs: int  # PROVE_NOTHING, or where to look for wins in one: LOOK_AT_ROOT or, where that is cheap, LOOK_AT_LEAVES too
 
 
-def compile_settings(settings: SearchSettings) -> CompiledSettings:
-    """Convert the settings to numbers of fixed types, so that code is compiled once for all values."""
+def compile_settings(settings: SearchSettings, *, sees_ends: bool = False) -> CompiledSettings:
+    """Convert the settings to numbers of fixed types, so that code is compiled once for all values.
+
+    `sees_ends`: the game has the rule `may_end`.
+    """
+    proves = settings.prove_values and settings.information == "open"
     repetition = ("off", "path", "history").index(settings.repetition)
     keeps = settings.root_policy != "gumbel" and settings.information == "open" and repetition != CUT_PATH
     values = settings.model_dump() | {
         "gumbel": settings.root_policy == "gumbel",
         "repetition": repetition,
+        "soft_resignation": settings.resignation == "soft",
+        "proofs": PROVE_NOTHING if not proves else LOOK_AT_LEAVES if sees_ends else LOOK_AT_ROOT,
         "reuse_subtree": settings.reuse_subtree and keeps,
     }
     return CompiledSettings._make(kind(values[name]) for name, kind in get_type_hints(CompiledSettings).items())

@@ -13,10 +13,11 @@ import numpy as np
 
 from games.compiled import lean
 from zerofleet.search.compiled_settings import CompiledSettings
+from zerofleet.search.proof import is_proven, may_play
 from zerofleet.search.puct import settled_mean
 from zerofleet.search.tree import ROOT
 
-__all__ = ["considered_visits", "gumbel_select", "improved_policy"]
+__all__ = ["considered_visits", "gumbel_select", "improved_policy", "policy_value"]
 
 _TINY = 1e-8  # keeps the logarithm of a prior that was rounded to zero finite
 
@@ -48,10 +49,12 @@ def _schedule(considered: int, simulations: int) -> np.ndarray:
 
 
 @lean
-def _best_visits(edges: Any, first: int, count: int) -> int:
+def _best_visits(nodes: Any, edges: Any) -> int:
+    root = nodes[ROOT]
     most = 0
-    for e in range(first, first + count):
-        most = max(most, edges[e].visits)
+    for e in range(root.edge_start, root.edge_start + root.edge_count):
+        if edges[e].visits > most and may_play(nodes, edges, e):
+            most = edges[e].visits
     return most
 
 
@@ -62,13 +65,12 @@ def _sigma(settings: CompiledSettings, most_visits: int, value: float) -> float:
 
 
 @lean
-def _mixed_value(nodes: Any, edges: Any) -> float:
-    """Return v_mix, the value of an unvisited root action for the mover (appendix D)."""
+def _mixed_value(nodes: Any, edges: Any, player: int) -> float:
+    """Return v_mix, the value of an unvisited root action for `player` (appendix D), over the actions that may be played."""
     root = nodes[ROOT]
-    player = root.to_move
     mass, weighted, visits = 0.0, 0.0, 0
     for e in range(root.edge_start, root.edge_start + root.edge_count):
-        if edges[e].visits > 0:
+        if edges[e].visits > 0 and may_play(nodes, edges, e):
             mass += edges[e].prior
             weighted += edges[e].prior * settled_mean(edges[e], player)
             visits += edges[e].visits
@@ -78,46 +80,78 @@ def _mixed_value(nodes: Any, edges: Any) -> float:
 
 
 @lean
+def _completed(nodes: Any, edges: Any, e: int, player: int, mixed: float) -> float:
+    """Return the completed value of a root action for the mover: its mean, `mixed` if unvisited, what is proven if that is."""
+    if is_proven(nodes, ROOT):
+        return nodes[ROOT].lower[player]  # type: ignore[no-any-return]
+    return settled_mean(edges[e], player) if edges[e].visits > 0 else mixed
+
+
+@lean
 def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledSettings, wanted_visits: int) -> int:
     """Return the root edge with `wanted_visits` (including flights) whose noise + logit + sigma(q) is highest.
 
     `noise` (float64 [>= edges of the root]) holds the Gumbel variates. `wanted_visits` < 0 selects among the most visited
-    edges: the action to play.
+    edges: the action to play. An edge that may not be played is never selected.
     """
     root = nodes[ROOT]
     player = root.to_move
     first, count = int(root.edge_start), int(root.edge_count)
-    most = _best_visits(edges, first, count)
-    mixed = _mixed_value(nodes, edges)
-    best, best_score, best_fit = first, -np.inf, False
+    most = _best_visits(nodes, edges)
+    mixed = _mixed_value(nodes, edges, player)
+    best, best_score, best_fit = -1, -np.inf, False
     for i in range(count):
         edge = edges[first + i]
+        if not may_play(nodes, edges, first + i):
+            continue
         visits = edge.visits + edge.flight
-        value = settled_mean(edge, player) if edge.visits > 0 else mixed
+        value = _completed(nodes, edges, first + i, player, mixed)
         score = noise[i] + math.log(edge.prior + _TINY) + _sigma(settings, most, value)
         fit = edge.visits == most if wanted_visits < 0 else visits == wanted_visits
-        if (fit and not best_fit) or (fit == best_fit and score > best_score):
+        if best < 0 or (fit and not best_fit) or (fit == best_fit and score > best_score):
             best, best_score, best_fit = first + i, score, fit
     return best
 
 
 @lean
 def improved_policy(nodes: Any, edges: Any, settings: CompiledSettings, weights: np.ndarray) -> None:
-    """Write softmax(logits + sigma(completed q)) over the root's edges into `weights` (float64 [>= edges])."""
+    """Write softmax(logits + sigma(completed q)) over the root's edges into `weights` (float64 [>= edges]).
+
+    An edge that may not be played has none; with a proven root, the others thus share in proportion to their priors.
+    """
     root = nodes[ROOT]
     player = root.to_move
     first, count = root.edge_start, root.edge_count
-    most = _best_visits(edges, first, count)
-    mixed = _mixed_value(nodes, edges)
+    most = _best_visits(nodes, edges)
+    mixed = _mixed_value(nodes, edges, player)
     peak = -np.inf
     for i in range(count):
-        edge = edges[first + i]
-        value = settled_mean(edge, player) if edge.visits > 0 else mixed
-        weights[i] = math.log(edge.prior + _TINY) + _sigma(settings, most, value)
-        peak = max(peak, weights[i])
+        weights[i] = -np.inf
+        if may_play(nodes, edges, first + i):
+            value = _completed(nodes, edges, first + i, player, mixed)
+            weights[i] = math.log(edges[first + i].prior + _TINY) + _sigma(settings, most, value)
+            peak = max(peak, weights[i])
     total = 0.0
     for i in range(count):
         weights[i] = math.exp(weights[i] - peak)
         total += weights[i]
     for i in range(count):
         weights[i] /= total
+
+
+@lean
+def policy_value(nodes: Any, edges: Any, weights: np.ndarray, out: np.ndarray) -> None:
+    """Write the root's value under the improved policy in `weights` into `out` (float32 [P], seat order).
+
+    Each action has its completed value. The mean over visits would be biased, since sequential halving visits bad actions as
+    often as good ones (mctx, issues 21 and 38).
+    """
+    root = nodes[ROOT]
+    for player in range(out.shape[0]):
+        mixed = _mixed_value(nodes, edges, player)
+        total = 0.0
+        for i in range(root.edge_count):
+            edge = edges[root.edge_start + i]
+            if weights[i] > 0.0:
+                total += weights[i] * (settled_mean(edge, player) if edge.visits > 0 else mixed)
+        out[player] = total

@@ -1,7 +1,7 @@
 """Compiled life cycle of a slot: search, wait for the network, move, next search.
 
 IDLE --begin--> SEARCHING --leaf needs the network--> SEARCHING with pending leaves --absorb--> SEARCHING
-                    |  ^                                             | budget reached
+                    |  ^                                             | budget reached, or decided by proof
                     |  +------------------- game continues <---------+--- move is played ---> FINISHED
                     +--- the seat to move is EXTERNAL, or the slot holds after each search ---> WAITING
 """
@@ -17,8 +17,10 @@ from games.compiled import inlined, lean
 from games.kit.randomness import uniform
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
-from zerofleet.search.compiled_settings import CompiledSettings
+from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, CompiledSettings
 from zerofleet.search.decide import choose_move, note_search
+from zerofleet.search.look_ahead import claim_win, look_ahead
+from zerofleet.search.proof import is_proven, moves_left, prove_above
 from zerofleet.search.repetition import cut_repetition, remember
 from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
 from zerofleet.search.tree import (
@@ -26,8 +28,10 @@ from zerofleet.search.tree import (
     NO_NODE,
     OVER,
     PENDING,
+    PROVEN,
     ROOT,
     UNEXPANDED,
+    Tree,
     add_node,
     backup,
     copy,
@@ -69,7 +73,9 @@ def begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> N
     slot.version = version
     slot.status = SEARCHING
     slot.prepared = 0
-    slot.full = settings.full_search_share >= 1.0 or uniform(arena.words[g]) < settings.full_search_share
+    slot.looked = 0
+    slot.target = settings.full_search_share >= 1.0 or uniform(arena.words[g]) < settings.full_search_share
+    slot.full = 1 if slot.target and not slot.reduced else 0
     slot.budget = settings.simulations if slot.full else settings.fast_simulations
     if root.edge_count == 1 and not slot.hold:
         slot.budget = NO_SEARCH
@@ -93,13 +99,17 @@ def settle(game: Any, arena: Arena, history: History, g: int, settings: Compiled
 
 @lean
 def commit(game: Any, arena: Arena, history: History, g: int, settings: CompiledSettings, edge: int) -> None:
-    """Play a root edge in slot g and begin the next move. A search is written to the history first, and may resign.
+    """Play a root edge in slot g and begin the next move. A search is written to the history first, and may resign: the game
+    ends, or its further searches are reduced.
 
     A held slot never resigns.
     """
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
-    if slot.searched and note_search(arena, history, g, settings) and not slot.hold:
+    resigns = slot.searched and note_search(arena, history, g, settings) and not slot.hold
+    if resigns and settings.soft_resignation:
+        slot.reduced = 1
+    elif resigns:
         slot.resigned = root.to_move
         slot.scores[:] = 1.0
         slot.scores[root.to_move] = -1.0
@@ -113,7 +123,7 @@ def commit(game: Any, arena: Arena, history: History, g: int, settings: Compiled
         remember(game, arena.states[g, ROOT], arena.past[g], slot.ply - 1, settings)
     child = arena.edges[g, edge].child
     keep = settings.reuse_subtree and child != NO_NODE
-    if keep and arena.nodes[g, child].kind == EXPANDED:
+    if keep and (arena.nodes[g, child].kind == EXPANDED or arena.nodes[g, child].kind == PROVEN):
         keep_subtree(tree_of(arena, g), slot, child)
     else:
         core.play(game, arena.states[g, ROOT], action)
@@ -121,22 +131,59 @@ def commit(game: Any, arena: Arena, history: History, g: int, settings: Compiled
     begin_move(game, arena, g, settings)
 
 
+@lean
+def _end_if_decided(nodes: Any, edges: Any, slot: Any) -> None:
+    """End the search of a proven root at once, and of a root with one move left after one visit, which values that move.
+
+    As with a single legal move, a held slot searches the one move left to its budget.
+    """
+    if is_proven(nodes, ROOT):
+        slot.budget = 0
+    elif not slot.hold and moves_left(nodes, edges) == 1:
+        slot.budget = min(slot.budget, 1)
+
+
+@lean
+def _look_ahead(game: Any, tree: Tree, slot: Any) -> None:
+    """Look for wins and losses from the evaluated root, once a move."""
+    slot.looked = 1
+    look_ahead(game, tree)
+    _end_if_decided(tree.nodes, tree.edges, slot)
+
+
+@inlined
+def _value_by_rules(game: Any, settings: CompiledSettings, tree: Tree, slot: Any, index: int) -> None:
+    """Make a new leaf final if its position recurs, or if its mover wins at once; back up what a final leaf proves."""
+    node = tree.nodes[index]
+    if node.kind == UNEXPANDED:
+        if settings.repetition:
+            cut_repetition(game, tree, slot, settings, index)
+        if settings.proofs == LOOK_AT_LEAVES and node.kind == UNEXPANDED and core.may_end(game, tree.states[index], 1):
+            claim_win(game, tree, index)
+    if settings.proofs and node.kind != UNEXPANDED and prove_above(tree.nodes, tree.edges, index):
+        _end_if_decided(tree.nodes, tree.edges, slot)
+
+
 @inlined
 def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
-    """Run simulations of slot g until it waits for the network or reaches its budget; return the rows used."""
+    """Run simulations of slot g until it waits for the network or its search is complete; return the rows used."""
     slot = arena.slots[g]
     tree = tree_of(arena, g)
     root = tree.nodes[ROOT]
     simulations, hits = 0, 0
-    while slot.pending < settings.leaves_per_game and root.visits - 1 + root.flight < slot.budget:
+    while True:
+        if settings.proofs and not slot.looked and root.kind == EXPANDED and slot.budget > 0:
+            _look_ahead(game, tree, slot)
+        if slot.pending >= settings.leaves_per_game or root.visits - 1 + root.flight >= slot.budget:
+            break
         index = descend(game, tree, slot, settings, arena.schedule)
         node = tree.nodes[index]
         if node.kind == PENDING:
             break  # selection reached a pending leaf
         simulations += 1
-        if settings.repetition and node.kind == UNEXPANDED and index != ROOT:
-            cut_repetition(game, tree, slot, settings, index)
-        if node.kind == OVER:
+        if node.visits == 0 and index != ROOT:
+            _value_by_rules(game, settings, tree, slot, index)
+        if node.kind >= OVER:
             backup(tree.nodes, tree.edges, index, node.value)
             continue
         rows_before = used_rows

@@ -13,7 +13,8 @@ import numpy as np
 
 from games.compiled import inlined, lean
 from zerofleet.search.compiled_settings import CompiledSettings
-from zerofleet.search.tree import ROOT
+from zerofleet.search.proof import may_play
+from zerofleet.search.tree import OPEN, ROOT
 
 __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
 
@@ -45,11 +46,11 @@ def forced_visits(settings: CompiledSettings, prior: float, children_visits: int
 
 @inlined
 def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, force: bool) -> int:
-    """Return the edge that PUCT selects at an expanded node; ties go to the lower action.
+    """Return the edge that PUCT selects at an expanded node, among those that no proof rules out; ties go to the lower action.
 
-    An unvisited edge has the node's mean value minus `fpu_reduction * sqrt(visited prior mass)`. Unvisited edges differ in
-    prior only, so the best of them has the largest prior and one pass suffices. With `force`, a root edge below its forced
-    visits is selected first.
+    An unvisited edge has the node's mean value minus `fpu_reduction * sqrt(visited prior mass)`, both without the edges ruled
+    out. Unvisited edges differ in prior only, so the best of them has the largest prior and one pass suffices. With `force`,
+    a root edge below its forced visits is selected first.
     """
     node = nodes[index]
     player = node.to_move
@@ -57,10 +58,14 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
     first = node.edge_start
     total = float(node.value[player])
     mass = 0.0
+    ruled_out = 0  # visits
     best, best_score = -1, -np.inf
     fresh, fresh_prior = -1, -1.0
     for e in range(first, first + node.edge_count):
         edge = edges[e]
+        if edge.proof != OPEN:
+            ruled_out += edge.visits
+            continue
         count = edge.visits + edge.flight
         prior = edge.prior
         if count == 0:
@@ -76,7 +81,7 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
             best, best_score = e, score
     if fresh < 0:
         return best
-    urgency = total / max(1, node.visits) - settings.fpu_reduction * math.sqrt(mass)
+    urgency = total / max(1, node.visits - ruled_out) - settings.fpu_reduction * math.sqrt(mass)
     fresh_score = urgency + factor * fresh_prior
     if fresh_score > best_score or (fresh_score == best_score and fresh < best):
         return fresh
@@ -88,22 +93,27 @@ def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, weights: np
     """Write root visits without forced playouts into `weights` (float64 [>= edges of the root]).
 
     Every edge but the most visited loses up to its forced visits while its PUCT score with fewer visits stays below that of
-    the most visited one; edges left with a single visit are dropped (Wu 2019, 3.2).
+    the most visited one; edges left with a single visit are dropped (Wu 2019, 3.2). An edge that may not be played has none.
     """
     root = nodes[ROOT]
     player = root.to_move
     first, count = root.edge_start, root.edge_count
-    best = first
-    for e in range(first, first + count):
-        if edges[e].visits > edges[best].visits:
-            best = e
+    best, most = first, 0
+    for i in range(count):
+        weights[i] = 0.0
+        if edges[first + i].visits > most and may_play(nodes, edges, first + i):
+            best, most = first + i, edges[first + i].visits
+    if most == 0:
+        return
     factor = exploration(settings, root.visits)
     limit = settled_mean(edges[best], player) + factor * edges[best].prior / (1.0 + edges[best].visits)
     for i in range(count):
         edge = edges[first + i]
+        if edge.visits == 0 or not may_play(nodes, edges, first + i):
+            continue
         visits = float(edge.visits)
-        weights[i] = visits
-        if first + i == best or edge.visits == 0:
+        if first + i == best:
+            weights[i] = visits
             continue
         gap = limit - settled_mean(edge, player)
         if gap > 0.0:

@@ -5,13 +5,17 @@ Axes: n legal actions, P players.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from zerofleet.search.arena import Arena
-from zerofleet.search.decide import best_edge, root_value
-from zerofleet.search.tree import NO_NODE, ROOT
+from zerofleet.search.compiled_settings import CompiledSettings
+from zerofleet.search.decide import chosen_edge, root_value
+from zerofleet.search.gumbel import improved_policy
+from zerofleet.search.proof import is_proven, lower_of, may_play, upper_of
+from zerofleet.search.tree import NO_NODE, OPEN, ROOT
 
 __all__ = ["RootAnalysis", "analyse_root"]
 
@@ -25,23 +29,25 @@ class RootAnalysis:
     actions: np.ndarray  # int32 [n], every legal action, ascending
     priors: np.ndarray  # float32 [n], including root noise if it is on
     visits: np.ndarray  # int32 [n]
-    values: np.ndarray  # float32 [n], mean value for the player to move; nan if unvisited
-    value: np.ndarray  # float32 [P], mean value of the root in seat order
+    values: np.ndarray  # float32 [n], mean or proven value for the player to move; nan if unvisited and not proven
+    candidates: np.ndarray  # bool [n], false for a move that a proof rules out: a better one is certain, or it loses
+    value: np.ndarray  # float32 [P], value of the root in seat order (`zerofleet.search.decide.root_value`)
+    proven: bool  # whether the root's value for the player to move is proven
     principal_variation: tuple[int, ...]  # most visited line from the root; one move with hidden information
 
     @property
     def best_action(self) -> int:
-        """Most visited action; ties go to the higher value, then the lower action. Without a search: the largest prior."""
+        """Action that the search plays (`zerofleet.search.decide.chosen_edge`). Without a search: the largest prior."""
         if self.principal_variation:
             return self.principal_variation[0]
         return int(self.actions[int(np.argmax(self.priors))])
 
     def ranking(self) -> list[int]:
-        """Return the indices of the actions, best first: by visits, then by prior."""
-        return [int(index) for index in np.lexsort((-self.priors, -self.visits))]
+        """Return the indices of the actions, best first: candidates, then by visits, then by prior."""
+        return [int(index) for index in np.lexsort((-self.priors, -self.visits, ~self.candidates))]
 
 
-def analyse_root(arena: Arena, slot: int, *, alternates: bool) -> RootAnalysis:
+def analyse_root(arena: Arena, slot: int, settings: CompiledSettings, *, alternates: bool) -> RootAnalysis:
     """Return the root of a slot, which must be evaluated.
 
     `alternates`: the tree holds every player's decisions, so the principal variation continues below the root.
@@ -49,34 +55,53 @@ def analyse_root(arena: Arena, slot: int, *, alternates: bool) -> RootAnalysis:
     nodes, edges = arena.nodes[slot], arena.edges[slot]
     root = nodes[ROOT]
     mover = int(root["to_move"])
-    own = edges[root["edge_start"] : root["edge_start"] + root["edge_count"]]
+    first, count = int(root["edge_start"]), int(root["edge_count"])
+    own = edges[first : first + count]
+    weights = np.zeros(count)
+    if settings.gumbel:
+        improved_policy(nodes, edges, settings, weights)
     value = np.zeros(nodes["value"].shape[1], dtype=np.float32)
-    root_value(nodes, edges, value)
-    visits = own["visits"].copy()
-    sums = own["value"][:, mover]
-    line = _principal_variation(nodes, edges)
+    root_value(nodes, edges, settings, weights, value)
+    line = _principal_variation(nodes, edges, chosen_edge(nodes, edges, arena.noise[slot], settings))
     return RootAnalysis(
         to_move=mover,
         version=int(arena.slots[slot]["version"]),
         actions=own["action"].astype(np.int32),
         priors=own["prior"].copy(),
-        visits=visits,
-        values=np.where(visits > 0, sums / np.maximum(visits, 1), np.nan).astype(np.float32),
+        visits=own["visits"].copy(),
+        values=np.array([_value_of(nodes, edges, e, mover) for e in range(first, first + count)], dtype=np.float32),
+        candidates=np.array([may_play(nodes, edges, e) for e in range(first, first + count)], dtype=np.bool_),
         value=value,
+        proven=bool(is_proven(nodes, ROOT)),
         principal_variation=line if alternates else line[:1],
     )
 
 
-def _principal_variation(nodes: np.ndarray, edges: np.ndarray) -> tuple[int, ...]:
-    """Return the most visited line from the root."""
+def _value_of(nodes: np.ndarray, edges: np.ndarray, e: int, mover: int) -> float:
+    """Return the mean value of a root edge for the mover, the proven value if it is unvisited, or nan."""
+    if edges[e]["visits"]:
+        return float(edges[e]["value"][mover] / edges[e]["visits"])
+    lower = float(lower_of(nodes, edges, e, mover))
+    return lower if lower == upper_of(nodes, edges, e, mover) else math.nan
+
+
+def _principal_variation(nodes: np.ndarray, edges: np.ndarray, best: int) -> tuple[int, ...]:
+    """Return the most visited line from the root, without moves that proofs rule out; it begins with `best`.
+
+    Empty if only priors favour `best`, neither visits nor proofs.
+    """
     line = []
-    index = ROOT
-    while index != NO_NODE and nodes[index]["edge_count"]:
-        first = nodes[index]["edge_start"]
-        own = edges[first : first + nodes[index]["edge_count"]]
-        best = best_edge(nodes, edges) if index == ROOT else first + int(np.argmax(own["visits"]))
-        if edges[best]["visits"] == 0:
-            break
+    root = nodes[ROOT]
+    own = edges[root["edge_start"] : root["edge_start"] + root["edge_count"]]
+    if edges[best]["visits"] == 0 and not is_proven(nodes, ROOT) and np.all(own["proof"] == OPEN):
+        return ()
+    while True:
         line.append(int(edges[best]["action"]))
         index = int(edges[best]["child"])
-    return tuple(line)
+        if index == NO_NODE or nodes[index]["edge_count"] == 0:
+            return tuple(line)
+        first = int(nodes[index]["edge_start"])
+        own = edges[first : first + int(nodes[index]["edge_count"])]
+        best = first + int(np.argmax(np.where(own["proof"] == OPEN, own["visits"], 0)))
+        if edges[best]["visits"] == 0:
+            return tuple(line)

@@ -38,12 +38,18 @@ class SearchSettings(BaseModel):
     root_policy: Literal["puct", "gumbel"] = "puct"
     """`puct`: as in AlphaZero. `gumbel`: Gumbel-top-k with sequential halving (Danihelka et al. 2022), for small budgets."""
     puct_init: float = Field(default=1.25, gt=0.0)
-    """c_1 of PUCT (Silver et al. 2018, pseudocode)."""
+    """c_1 of PUCT (Silver et al. 2018, pseudocode), for values in [-1, 1]. AlphaZero's values lie in [0, 1], where its 1.25
+    explores as much as 2.5 does here."""
     puct_base: float = Field(default=19652.0, gt=0.0)
     """c_2 of PUCT (Silver et al. 2018, pseudocode)."""
     fpu_reduction: float = Field(default=0.25, ge=0.0)
     """First-play urgency: an unvisited child has its parent's mean value minus this times the square root of the visited
     prior mass (Leela Zero; Wu 2019)."""
+
+    prove_values: bool = True
+    """Back up proven values (`zerofleet.search.proof`): wins and losses found at the end of the game or by the rules one or two
+    moves ahead are never searched again; a search ends once its move is decided, and the policy target and the root value hold
+    what is proven. Has no effect on searches with hidden information."""
 
     dirichlet_alpha: float = Field(default=0.0, ge=0.0)
     """Concentration of the root noise of a full search; 0: 10 / (number of legal moves) (AlphaZero's scaling)."""
@@ -51,7 +57,8 @@ class SearchSettings(BaseModel):
     """Weight of the noise in the root prior; 0 turns it off (Silver et al. 2018)."""
 
     temperature: float = Field(default=1.0, ge=0.0)
-    """Exponent 1/temperature on visits at the first move; 0 plays the most visited move."""
+    """Exponent 1/temperature on visits at the first move; 0 plays the most visited move. A Gumbel root has a temperature only
+    with `gumbel_sampling`."""
     temperature_end: float = Field(default=0.0, ge=0.0)
     """Temperature from `temperature_plies` on; linear in between."""
     temperature_plies: int = Field(default=30, ge=0)
@@ -70,6 +77,9 @@ class SearchSettings(BaseModel):
     """c_scale of sigma, for q scaled to [0, 1]."""
     gumbel_noise: bool = True
     """Sample the root's Gumbel variates; without them the choice is greedy."""
+    gumbel_sampling: bool = False
+    """Sample the moves of a Gumbel root from the improved policy with the temperature of the ply, while that is above 0, for
+    varied openings. Otherwise the winner of sequential halving is played."""
 
     leaves_per_game: int = Field(default=1, ge=1, le=64)
     """Maximal number of pending leaves per game; more than 1 uses virtual loss."""
@@ -92,15 +102,20 @@ class SearchSettings(BaseModel):
 
     resign_threshold: float = Field(default=-1.0, ge=-1.0, le=1.0)
     """Resign if neither the root's value nor the best child's exceeds this for the mover; -1: never."""
+    resignation: Literal["end", "soft"] = "end"
+    """Effect of a resignation. `end`: the game is over, and the player has lost. `soft`: it is played on to its result with
+    `fast_simulations` per move, without noise; a move is a policy target as often as before and is marked as reduced, so that
+    the trainer can weight it less (after Wu 2019, appendix D)."""
     resign_control_share: float = Field(default=0.1, ge=0.0, le=1.0)
     """Share of games played without resignation, to measure false resignations (Silver et al. 2017)."""
 
     @model_validator(mode="after")
     def _fast_is_not_slower(self) -> Self:
-        if self.full_search_share < 1.0 and self.fast_simulations > self.simulations:
+        is_used = self.full_search_share < 1.0 or self.resignation == "soft"
+        if is_used and self.fast_simulations > self.simulations:
             raise ValueError(
                 f"fast_simulations={self.fast_simulations} exceeds simulations={self.simulations}; "
-                "reduce fast_simulations, or set full_search_share=1"
+                "reduce fast_simulations, or set full_search_share=1 and resignation=end"
             )
         return self
 

@@ -13,6 +13,7 @@ from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.gumbel import gumbel_select
+from zerofleet.search.proof import moves_left
 from zerofleet.search.puct import select_edge
 from zerofleet.search.tree import (
     EXPANDED,
@@ -59,6 +60,9 @@ def tree_of(arena: Arena, g: int) -> Tree:
         arena.legal,
         arena.moved,
         arena.weights,
+        arena.ahead,
+        arena.replies,
+        arena.outcome,
     )
 
 
@@ -113,6 +117,7 @@ def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
     if settings.gumbel:
         for i in range(count):
             tree.noise[i] = gumbel(tree.word) if settings.gumbel_noise else 0.0
+        slot.considered = min(settings.gumbel_considered, moves_left(tree.nodes, tree.edges))
         return
     if not slot.full or settings.dirichlet_fraction <= 0.0 or count < 2:
         return
@@ -135,8 +140,7 @@ def root_edge(tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.nd
         prepare_root(tree, slot, settings)
     if settings.gumbel:
         root = tree.nodes[ROOT]
-        considered = min(settings.gumbel_considered, root.edge_count)
-        wanted = schedule[slot.full, considered, root.visits - 1 + root.flight]
+        wanted = schedule[slot.full, slot.considered, root.visits - 1 + root.flight]
         return gumbel_select(tree.nodes, tree.edges, tree.noise, settings, wanted)
     force = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0
     return select_edge(tree.nodes, tree.edges, wide(ROOT), settings, force)

@@ -16,6 +16,8 @@ reads their own entry of its edges:
   backup of D adds v unchanged to edge C->D and to edge A->C. A prefers C when the mean of value[0] on A->C is high.
   With two zero-sum players this is AlphaZero's search; with more it is max^n (Luckhardt and Irani 1986).
 
+Bounds. A node also has bounds of each player's value under optimal play; `zerofleet.search.proof` tightens them.
+
 Axes: G slots, N nodes, E edges, S state entries, P players.
 """
 
@@ -31,10 +33,13 @@ from games.compiled import inlined, lean
 __all__ = [
     "EXPANDED",
     "NO_NODE",
+    "OPEN",
     "OVER",
     "PENDING",
+    "PROVEN",
     "ROOT",
     "UNEXPANDED",
+    "WON",
     "Tree",
     "add_node",
     "backup",
@@ -50,14 +55,20 @@ __all__ = [
 ROOT = 0
 NO_NODE = -1
 
-UNEXPANDED, PENDING, EXPANDED, OVER = range(4)
+UNEXPANDED, PENDING, EXPANDED, OVER, WON, PROVEN = range(6)
+"""Kinds of a node. A descent ends at the last three, whose values need no network: the game is over (or cut, see `repetition`),
+the mover wins at once (found before expansion), the outcome is proven (an expanded node, other than the root)."""
+
+OPEN = 0  # proof of an edge that a search may follow; the other codes are in `zerofleet.search.proof`
 
 
 def node_dtype(players: int) -> np.dtype[Any]:
     """Return the record of a node for a number of players."""
     return np.dtype(
         [
-            ("value", np.float32, (players,)),  # network value, or scores when OVER; seat order
+            ("value", np.float32, (players,)),  # network value, or the outcome when OVER, WON or PROVEN; seat order
+            ("lower", np.float32, (players,)),  # bounds of the value under optimal play, seat order
+            ("upper", np.float32, (players,)),
             ("key", np.uint64),  # repetition key, where repetition matters
             ("visits", np.int32),  # backups through or from here
             ("parent", np.int32),
@@ -81,7 +92,8 @@ def edge_dtype(players: int) -> np.dtype[Any]:
             ("visits", np.int32),
             ("child", np.int32),
             ("action", np.int16),
-            ("flight", np.int16),  # pending leaves below
+            ("flight", np.int8),  # pending leaves below, at most 64
+            ("proof", np.uint8),  # OPEN, or why no search follows the edge
         ],
         align=True,
     )
@@ -101,6 +113,9 @@ class Tree(NamedTuple):
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch: new indices of nodes when a subtree is kept
     weights: np.ndarray  # float64 [L], scratch
+    ahead: np.ndarray  # spec.state_dtype [2, S], scratch: positions one and two plies below a node
+    replies: np.ndarray  # int16 [L], scratch: legal actions one ply below a node
+    outcome: np.ndarray  # float32 [P], scratch: scores of a position in `ahead`
 
 
 @inlined
@@ -132,9 +147,13 @@ def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) ->
     if core.is_over(game, state):
         node.kind = OVER
         core.scores(game, state, node.value)
+        copy(node.value, node.lower)
+        copy(node.value, node.upper)
     else:
         node.kind = UNEXPANDED
         node.value[:] = 0.0
+        node.lower[:] = -1.0
+        node.upper[:] = 1.0
         count = core.legal_actions(game, state, tree.legal)
         node.edge_count = count
         for i in range(count):
@@ -144,6 +163,7 @@ def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) ->
             edge.visits = 0
             edge.child = NO_NODE
             edge.flight = 0
+            edge.proof = OPEN
             edge.value[:] = 0.0
         slot.edges += count
     slot.nodes = index + 1
@@ -152,10 +172,15 @@ def add_node(game: Any, tree: Tree, slot: Any, parent: int, parent_edge: int) ->
 
 @inlined
 def backup(nodes: Any, edges: Any, index: int, value: np.ndarray) -> None:
-    """Add one visit with `value` (float32 [P], seat order) to a node and its path to the root."""
+    """Add one visit with `value` (float32 [P], seat order) to a node and its path to the root.
+
+    From a proven node on, its outcome takes the place of `value`: several leaves may be pending below it.
+    """
     players = value.shape[0]
     while True:
         nodes[index].visits += 1
+        if nodes[index].kind == PROVEN:
+            value = nodes[index].value
         if index == ROOT:
             return
         edge = edges[nodes[index].parent_edge]
@@ -214,6 +239,7 @@ def keep_subtree(tree: Tree, slot: Any, index: int) -> None:
         used_edges += count
     slot.nodes = used_nodes
     slot.edges = used_edges
+    nodes[ROOT].kind = EXPANDED  # also if it was PROVEN: its moves can be chosen
     nodes[ROOT].parent = NO_NODE
     nodes[ROOT].parent_edge = NO_NODE
     for new in range(used_nodes):

@@ -24,7 +24,7 @@ from games.core import Game, State
 from games.positions import legal, new_state, replay
 from zerofleet.agents import Agent
 from zerofleet.agents.exact.perfect import PerfectAgent
-from zerofleet.agents.exact.solver import Solver, fits, shipped_book
+from zerofleet.agents.exact.solver import MAX_NODES, Solver, fits, shipped_book
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import SearchSettings, search_positions
 from zerofleet.strength.matches import Opening, draw_openings
@@ -98,6 +98,8 @@ class Tally:
     """Share over all positions."""
     decided: Share
     """Share over the decisive positions."""
+    exact: Share
+    """Share of the decisive positions in which no move scores better."""
     mean_lost: float | None
     """Mean score lost per move, over all positions."""
 
@@ -116,14 +118,21 @@ class Yardstick(Protocol):
         """Return the difference between the best score and the move's; raises `InvalidRequest`."""
         ...
 
+    def scores(self, state: State) -> tuple[list[int], list[float]]:
+        """Return the legal actions and their scores for the player to move, whose signs are the values.
+
+        Raises `InvalidRequest`.
+        """
+        ...
+
 
 class _SolverYardstick:
     """Connect Four: scores measure the distance to the end."""
 
     unit = "stones"
 
-    def __init__(self, game: ConnectFour) -> None:
-        self._solver = Solver(game, book=shipped_book(game), table=TABLE_BITS)
+    def __init__(self, game: ConnectFour, max_nodes: int) -> None:
+        self._solver = Solver(game, book=shipped_book(game), table=TABLE_BITS, max_nodes=max_nodes)
 
     def keeping(self, state: State) -> list[int]:
         actions: list[int] = self._solver.keeping(state).actions.tolist()
@@ -131,6 +140,10 @@ class _SolverYardstick:
 
     def lost(self, state: State, action: int) -> float:
         return float(self._solver.lost(state, action))
+
+    def scores(self, state: State) -> tuple[list[int], list[float]]:
+        found = self._solver.scores(state)
+        return found.actions.tolist(), found.scores.astype(np.float64).tolist()
 
 
 class _SmallYardstick:
@@ -149,10 +162,17 @@ class _SmallYardstick:
         found = self._agent.analyse(state)
         return float(found.values.max() - found.values[found.actions == action][0])
 
+    def scores(self, state: State) -> tuple[list[int], list[float]]:
+        found = self._agent.analyse(state)
+        return found.actions.tolist(), found.values.tolist()
 
-def yardstick(game: Game) -> Yardstick:
-    """Return the yardstick of a game; raises `InvalidRequest` if it cannot be solved."""
-    return _SolverYardstick(cast("ConnectFour", game)) if fits(game) else _SmallYardstick(game)
+
+def yardstick(game: Game, *, max_nodes: int = MAX_NODES) -> Yardstick:
+    """Return the yardstick of a game; raises `InvalidRequest` if it cannot be solved.
+
+    `max_nodes`: nodes of the Connect Four solver above which a position is rejected with `InvalidRequest`.
+    """
+    return _SolverYardstick(cast("ConnectFour", game), max_nodes) if fits(game) else _SmallYardstick(game)
 
 
 def grade(
@@ -202,6 +222,7 @@ def _tally(graded: Sequence[GradedMove], first: int, last: int) -> Tally:
         last,
         Share.counted(sum(move.kept for move in graded), len(graded)),
         Share.counted(sum(move.kept for move in deciding), len(deciding)),
+        Share.counted(sum(not move.lost for move in deciding), len(deciding)),
         sum(move.lost for move in graded) / len(graded) if graded else None,
     )
 

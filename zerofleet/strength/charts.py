@@ -1,4 +1,4 @@
-"""Charts of ratings, and of the champions of a run; SVG or PNG by file name.
+"""Charts of ratings, of the champions and the diagnostics of a run, and of learning; SVG or PNG by file name.
 
 Drawn by matplotlib without a display and without pyplot's global state, hence usable from any one thread at a time. Equal
 numbers give byte-identical SVG files, independent of time, process and installed fonts. matplotlib is imported with the first
@@ -8,6 +8,7 @@ chart.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,18 +17,30 @@ from typing import TYPE_CHECKING
 
 from zerofleet.errors import InvalidRequest
 from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.learning.curves import Point
 from zerofleet.strength.ratings import Rating
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["SUFFIXES", "LadderPoint", "ladder_chart", "rating_chart", "require_drawable"]
+__all__ = [
+    "SUFFIXES",
+    "CurvePanel",
+    "LadderPoint",
+    "ladder_chart",
+    "learning_chart",
+    "panels_chart",
+    "rating_chart",
+    "require_drawable",
+]
 
 SUFFIXES = (".svg", ".png")
 """File formats of a chart."""
 
 DOTS_PER_INCH = 150
 CHAMPION, RUNG, FAINT, INK = "#0b6e99", "#c0562b", "#d9dde1", "#2b2f33"  # distinct for colour-blind readers, and in greyscale
+LINES = (CHAMPION, RUNG, "#5a7d2a", "#8a4f9e", "#a8862b", "#5b6570")  # of several curves
 LABEL_POINTS = 9.0
 LABEL_SPACING = 1.35  # distance between baselines, in label heights
 MARGINS_IN = (0.3, 0.75, 0.55, 0.4)  # right, left, bottom, top; fixed, so that the layout depends on the numbers alone
@@ -35,6 +48,8 @@ LETTER_IN = 0.075  # width of an average letter of a label
 PLOT_WIDTH_IN = 5.6
 PLOT_HEIGHT_IN = 4.4
 ROW_IN = 0.26
+PANEL_COLUMNS = 3
+PANEL_WIDTH_IN, PANEL_HEIGHT_IN, PANEL_GAP_IN = 2.7, 1.4, 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,18 @@ class LadderPoint:
     at: float
     """Position on the horizontal axis: version, or hours since the start of the run."""
     rating: Rating
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePanel:
+    """Curve with a panel of its own."""
+
+    title: str
+    unit: str
+    """Unit of the values; empty for none."""
+    at: Sequence[float]
+    values: Sequence[float]
+    """Value at each place of `at`; nan where it is unknown."""
 
 
 def require_drawable(path: Path) -> None:
@@ -108,37 +135,105 @@ def ladder_chart(
         _finish(axes, title)
 
 
+def learning_chart(points: Sequence[Point], *, title: str, path: Path, x_label: str) -> None:
+    """Draw the curve of each measure with its 95 % band, labelled at the right.
+
+    Raises the errors of `rating_chart`.
+    """
+    require_drawable(path)
+    if not points:
+        raise InvalidRequest("nothing to draw: nothing has been judged yet")
+    names = list(dict.fromkeys(point.name for point in points))
+    with _axes(path, height_in=PLOT_HEIGHT_IN, left=6, right=max(map(len, names)) + 2) as axes:
+        lasts = []
+        for number, name in enumerate(names):
+            here = [point for point in points if point.name == name]
+            at, colour = [point.at for point in here], LINES[number % len(LINES)]
+            axes.fill_between(
+                at,
+                [100 * point.low for point in here],
+                [100 * point.high for point in here],
+                color=colour,
+                alpha=0.15,
+                linewidth=0.0,
+            )
+            axes.plot(at, [100 * point.mean for point in here], "o-", color=colour, markersize=4.0, linewidth=1.6)
+            lasts.append(100 * here[-1].mean)
+        axes.grid(visible=True, color=FAINT, linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel("per cent with 95 % interval")
+        _label_at_right(axes, lasts, names, colours=[LINES[number % len(LINES)] for number in range(len(names))])
+        _finish(axes, title)
+
+
+def panels_chart(panels: Sequence[CurvePanel], *, title: str, path: Path, x_label: str) -> None:
+    """Draw each curve in a panel of its own, `PANEL_COLUMNS` side by side, over a common horizontal axis.
+
+    Values that are nan interrupt a curve. Raises the errors of `rating_chart`.
+    """
+    require_drawable(path)
+    if not panels:
+        raise InvalidRequest("nothing to draw: there is no curve")
+    rows = -(-len(panels) // PANEL_COLUMNS)
+    width = MARGINS_IN[1] + PANEL_COLUMNS * (PANEL_WIDTH_IN + PANEL_GAP_IN)
+    height = MARGINS_IN[2] + rows * (PANEL_HEIGHT_IN + PANEL_GAP_IN) + MARGINS_IN[3]
+    with _figure(path, width, height) as figure:
+        figure.text(MARGINS_IN[1] / width, 1.0 - 0.3 / height, title, fontsize=11.0, color=INK, va="center")
+        for number, panel in enumerate(panels):
+            row, column = divmod(number, PANEL_COLUMNS)
+            left = MARGINS_IN[1] + column * (PANEL_WIDTH_IN + PANEL_GAP_IN)
+            bottom = height - MARGINS_IN[3] - (row + 1) * (PANEL_HEIGHT_IN + PANEL_GAP_IN) + 0.4 * PANEL_GAP_IN
+            axes = figure.add_axes((left / width, bottom / height, PANEL_WIDTH_IN / width, PANEL_HEIGHT_IN / height))
+            axes.plot(panel.at, panel.values, "-", marker="o", color=CHAMPION, markersize=2.5, linewidth=1.4, clip_on=False)
+            axes.set_xlim(0.0, max(panel.at))
+            axes.set_ylim(0.0, 1.1 * max((value for value in panel.values if math.isfinite(value)), default=0.0) or 1.0)
+            axes.grid(visible=True, color=FAINT, linewidth=0.5)
+            axes.set_axisbelow(True)
+            _finish(axes, f"{panel.title}, {panel.unit}" if panel.unit else panel.title, size=LABEL_POINTS)
+            if number + PANEL_COLUMNS >= len(panels):
+                axes.set_xlabel(x_label, fontsize=LABEL_POINTS)
+
+
 @contextmanager
 def _axes(path: Path, *, height_in: float, left: int, right: int) -> Iterator[Axes]:
     """Yield axes with margins for labels of `left` and `right` letters; the figure is saved to `path` on exit."""
-    import matplotlib  # noqa: PLC0415  (slow to import, and most commands draw nothing)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     margin_right, margin_left, bottom, top = MARGINS_IN
     margin_right += right * LETTER_IN
     margin_left = max(margin_left, 0.2 + left * LETTER_IN)
     width, height = margin_left + PLOT_WIDTH_IN + margin_right, bottom + height_in + top
+    with _figure(path, width, height) as figure:
+        yield figure.add_axes((margin_left / width, bottom / height, PLOT_WIDTH_IN / width, height_in / height))
+
+
+@contextmanager
+def _figure(path: Path, width_in: float, height_in: float) -> Iterator[Figure]:
+    """Yield an empty figure; it is saved to `path` on exit."""
+    import matplotlib  # noqa: PLC0415  (slow to import, and most commands draw nothing)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     # No date and a fixed salt for the identifiers: equal numbers give equal files.
     with matplotlib.rc_context({"svg.hashsalt": "zerofleet", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH)
+        figure = Figure(figsize=(width_in, height_in), dpi=DOTS_PER_INCH)
         FigureCanvasAgg(figure)
-        yield figure.add_axes((margin_left / width, bottom / height, PLOT_WIDTH_IN / width, height_in / height))
+        yield figure
         drawn = io.BytesIO()
         kind = path.suffix.lower().removeprefix(".")
         figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
     atomic_publish(path, drawn.getvalue())
 
 
-def _finish(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=11.0, color=INK)
+def _finish(axes: Axes, title: str, *, size: float = 11.0) -> None:
+    axes.set_title(title, loc="left", fontsize=size, color=INK)
     axes.tick_params(labelsize=LABEL_POINTS, colors=INK, length=3.0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
 
-def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str]) -> None:
+def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str], *, colours: Sequence[str] | None = None) -> None:
     """Label each height at the right, moved apart to avoid overlap, with a thin line to the height."""
+    colours = colours or [RUNG] * len(texts)
     low, high = axes.get_ylim()
     height_points = axes.bbox.height * 72.0 / DOTS_PER_INCH
     gap = LABEL_SPACING * LABEL_POINTS / height_points * (high - low)
@@ -152,11 +247,11 @@ def _label_at_right(axes: Axes, elos: Sequence[float], texts: Sequence[str]) -> 
             textcoords=axes.get_yaxis_transform(),
             va="center",
             fontsize=LABEL_POINTS,
-            color=RUNG,
+            color=colours[index],
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": RUNG,
+                "color": colours[index],
                 "linewidth": 0.6,
                 "shrinkA": 0.0,
                 "shrinkB": 0.0,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import SERVICES
@@ -21,14 +22,22 @@ GRACE_S = 15.0
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def plan_fleet(request: RunRequest, run: RunDirectory, chosen: Preset, environment: Mapping[str, str]) -> tuple[ChildPlan, ...]:
-    """Return the plan of each service, in the order of starting."""
+def plan_fleet(
+    request: RunRequest,
+    run: RunDirectory,
+    chosen: Preset,
+    environment: Mapping[str, str],
+    *,
+    wall_clock: Callable[[], float] = time.time,
+) -> tuple[ChildPlan, ...]:
+    """Return the plan of each service, in the order of starting; the time of the request begins now."""
+    end_s = 0.0 if request.duration_s is None else wall_clock() + request.duration_s
     threads = {"inference_server": chosen.inference.threads, "trainer": chosen.train.threads}
     plans = []
     for service in SERVICES:
         for index in range(request.workers if service == "selfplay_worker" else 1):
             name = f"worker-{index}" if service == "selfplay_worker" else service
-            arguments = _arguments(request, run, service, name)
+            arguments = _arguments(request, run, service, name, end_s)
             plans.append(
                 ChildPlan(
                     name=name,
@@ -43,7 +52,7 @@ def plan_fleet(request: RunRequest, run: RunDirectory, chosen: Preset, environme
     return tuple(plans)
 
 
-def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str) -> list[str]:
+def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str, end_s: float) -> list[str]:
     values = {
         "run-dir": str(run.paths.root.absolute()),
         "game": run.header.game,
@@ -55,7 +64,7 @@ def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str) 
         "log-format": "json",
         "parent-pid": str(os.getpid()),
         **{f"game-parameters.{key}": value for key, value in run.header.parameters.items()},
-        **_own_arguments(run, service, name),
+        **_own_arguments(run, service, name, end_s),
         **{
             key.partition(".")[2]: value
             for key, value in request.experiment.settings.items()
@@ -65,13 +74,13 @@ def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str) 
     return [word for key, value in values.items() for word in (f"--{key}", value)]
 
 
-def _own_arguments(run: RunDirectory, service: str, name: str) -> dict[str, str]:
+def _own_arguments(run: RunDirectory, service: str, name: str, end_s: float) -> dict[str, str]:
     """Return the arguments specific to one kind of service; addresses follow from the run directory."""
     paths: RunPaths = run.paths
     common = {
         "inference_server": {"address": paths.inference_address},
         "gatekeeper": {"address": paths.gatekeeper_address, "seed": str(run.header.seed)},
-        "trainer": {"seed": str(run.header.seed)},
+        "trainer": {"seed": str(run.header.seed), "planned-end-s": f"{end_s:.0f}"},
         "selfplay_worker": {"worker-id": name, "run-seed": str(run.header.seed)},
     }
     return common[service]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from zerofleet.storage.files import whole_lines
 from zerofleet.supervisor.lines import row
 from zerofleet.supervisor.readings import Readings
 
@@ -20,6 +22,7 @@ class History:
         self._path = path
         self._say = say
         self._failing = False
+        self._mend()
 
     def write(self, now: Readings) -> None:
         """Append a reading; report a disk error once."""
@@ -33,3 +36,9 @@ class History:
             self._failing = True
             return
         self._failing = False
+
+    def _mend(self) -> None:
+        """Remove a last line that a crash cut short, so that the next one begins a line."""
+        with contextlib.suppress(OSError):  # `write` reports it
+            if self._path.exists() and (content := self._path.read_bytes()) and not content.endswith(b"\n"):
+                self._path.write_bytes(whole_lines(content))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from zerofleet.supervisor.diagnostics import ENDINGS, Diagnostics
 from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.remarks import warnings
 from zerofleet.supervisor.words import clock, compact, count, share
 
 __all__ = ["progress_line", "row"]
@@ -13,7 +15,7 @@ __all__ = ["progress_line", "row"]
 
 def progress_line(now: Readings) -> str:
     """Return one line with the progress of the run; unknown values are omitted."""
-    return "  ".join([clock(now.elapsed_s), *_producing(now), *_learning(now), *_judging(now)])
+    return "  ".join([clock(now.elapsed_s), *_producing(now), *_learning(now), *_judging(now), *_diagnosing(now)])
 
 
 def _producing(now: Readings) -> Iterator[str]:
@@ -39,6 +41,14 @@ def _learning(now: Readings) -> Iterator[str]:
         yield f"step {count(now.step)}, reuse {now.reuse:.2f}"
     if now.samples:
         yield f"window {compact(now.window)} of {compact(now.samples)}"
+
+
+def _diagnosing(now: Readings) -> Iterator[str]:
+    found = now.diagnostics
+    if not math.isnan(found.target_entropy):
+        yield f"target entropy {found.target_entropy:.2f} nat, new positions {share(found.new_positions)}"
+    if attention := warnings(found):
+        yield f"attention: {'; '.join(attention)}"
 
 
 def _judging(now: Readings) -> Iterator[str]:
@@ -80,7 +90,27 @@ def row(now: Readings) -> dict[str, float | int | None]:
         "champion_elo_high": rung.elo_high if rung else None,
         "match_candidate": match.version if match else None,
         "match_llr": match.llr if match else None,
+        **_diagnostics(now.diagnostics),
         **{f"memory_{service.name}": service.memory_bytes for service in now.services},
         "restarts": sum(service.restarts for service in now.services),
     }
     return {name: None if isinstance(n, float) and not math.isfinite(n) else n for name, n in numbers.items()}
+
+
+def _diagnostics(found: Diagnostics) -> dict[str, float | int]:
+    """Return counts since the start and figures of the latest games; curves derive their shares from the counts."""
+    return {
+        **{f"ended_{ending}": found.endings.get(ending, 0) for ending in ENDINGS},
+        "wins_taken": found.wins_taken,
+        "wins_overlooked": found.wins_overlooked,
+        "target_entropy": found.target_entropy,
+        "distinct_openings": found.distinct_openings,
+        "new_positions": found.new_positions,
+        "selfplay_samples": found.samples,
+        "selfplay_evaluations": found.selfplay_evaluations,
+        "match_evaluations": found.match_evaluations,
+        "ladder_evaluations": found.ladder_evaluations,
+        "network_age_s": found.network_age_s,
+        "adoptions": found.adoptions,
+        "adoption_total_s": found.adoption_total_s,
+    }

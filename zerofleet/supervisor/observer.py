@@ -14,8 +14,10 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
 from zerofleet.supervisor.child import Child, ChildState
+from zerofleet.supervisor.counters import Meter, Totals
+from zerofleet.supervisor.diagnostics import DiagnosticsMeter
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
-from zerofleet.supervisor.readings import Match, Meter, Readings, ServiceReading, Totals
+from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 
 __all__ = ["Observer"]
 
@@ -54,13 +56,14 @@ class Observer:
         self._metrics_token = client_token(variable=METRICS_TOKEN_VARIABLE)  # inherited by the services
         self._totals = Totals()
         self._meter = Meter()
+        self._diagnostics = DiagnosticsMeter()
         self._pages: dict[str, MetricsPage] = {}
         self._trend: deque[float] = deque(maxlen=TREND_POINTS)
         self._trend_at_s = 0.0
         self._candidates: list[Candidate] = []
         self._champion: Champion | None = None
         self._ladder: list[Rung] = []
-        self._announced: set[int] | None = None
+        self._announced: set[tuple[int, CandidateStatus]] | None = None
         self._began_s = time.monotonic()
 
     async def look(self, left_s: float | None) -> Readings:
@@ -70,7 +73,7 @@ class Observer:
             child.look()
         await self._read_pages()
         await self._ask_gatekeeper()
-        self._meter.take(now_s, self._totals, _RATED)
+        self._meter.take(now_s, {name: self._totals.of(name) for name in _RATED})
         self._follow_trend(now_s)
         return self._readings(now_s, left_s)
 
@@ -93,12 +96,12 @@ class Observer:
         self._announce_decisions()
 
     def _announce_decisions(self) -> None:
-        decided = {c.version: c for c in self._candidates if c.status.settled}
+        decided = {(c.version, c.status): c for c in self._candidates if c.status.settled}
         if self._announced is None:  # verdicts of earlier sessions are not news
             self._announced = set(decided) if len(decided) > 1 else set()
-        for version in sorted(decided.keys() - self._announced):
-            self._announced.add(version)
-            self._say(_verdict(decided[version]))
+        for verdict in sorted(decided.keys() - self._announced):
+            self._announced.add(verdict)
+            self._say(_verdict(decided[verdict]))
 
     def _follow_trend(self, now_s: float) -> None:
         loss = self._page("trainer").value("zerofleet_train_loss", head="total")
@@ -109,8 +112,11 @@ class Observer:
     def _page(self, service: str) -> MetricsPage:
         return self._pages.get(service, _EMPTY)
 
+    def _worker_pages(self) -> list[MetricsPage]:
+        return [page for service, page in self._pages.items() if service.startswith("worker-")]
+
     def _workers(self, name: str, **labels: str) -> float:
-        return sum(page.total(name, **labels) for service, page in self._pages.items() if service.startswith("worker-"))
+        return sum(page.total(name, **labels) for page in self._worker_pages())
 
     def _readings(self, now_s: float, left_s: float | None) -> Readings:
         trainer, totals, meter = self._page("trainer"), self._totals, self._meter
@@ -148,13 +154,14 @@ class Observer:
             candidates=tuple(self._candidates),
             match=self._match(),
             ladder=tuple(self._ladder),
+            diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(_service(child, now_s) for child in self._children),
         )
 
     def _match(self) -> Match | None:
         page = self._page("gatekeeper")
         version = round(page.total("zerofleet_gate_candidate_version"))
-        if not version or not any(c.version == version and c.status is CandidateStatus.PLAYING for c in self._candidates):
+        if not version or not any(c.version == version and c.status in _IN_A_MATCH for c in self._candidates):
             return None
         wins, draws, losses = (round(page.total("zerofleet_gate_match_games", result=r)) for r in ("win", "draw", "loss"))
         bounds = page.by("zerofleet_gate_llr_bound", "side").values()
@@ -170,6 +177,7 @@ class Observer:
 
 
 _EMPTY = MetricsPage("")
+_IN_A_MATCH = (CandidateStatus.PLAYING, CandidateStatus.TRIAL)
 
 
 def _service(child: Child, now_s: float) -> ServiceReading:

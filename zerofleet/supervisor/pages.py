@@ -39,12 +39,12 @@ class MetricsPage:
         """Return the values of a metric by a label."""
         return {found[label]: value for found, value in self._samples.get(name, ()) if label in found}
 
-    def counters(self) -> Iterator[tuple[str, str, float]]:
-        """Yield the monotonic samples: name, name with labels, value."""
+    def counters(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
+        """Yield the monotonic samples: name, labels, value."""
         for name, samples in self._samples.items():
             if name.endswith(("_total", "_sum", "_count")):
                 for labels, value in samples:
-                    yield name, f"{name}{sorted(labels.items())}", value
+                    yield name, labels, value
 
 
 async def fetch_page(port: int, token: str | None = None) -> MetricsPage | None:

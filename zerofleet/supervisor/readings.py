@@ -6,18 +6,15 @@ Screen, plain lines, history and summary depend only on `Readings`.
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zerofleet.contracts.promotions import Candidate, Champion, Rung
 from zerofleet.supervisor.child import ChildState
-from zerofleet.supervisor.pages import MetricsPage
+from zerofleet.supervisor.diagnostics import Diagnostics
 
-__all__ = ["Match", "Meter", "Readings", "ServiceReading", "Totals"]
-
-RATE_WINDOW_S = 30.0
+__all__ = ["Match", "Readings", "ServiceReading"]
 
 
 class ServiceReading(NamedTuple):
@@ -96,6 +93,9 @@ class Readings:
     ladder: tuple[Rung, ...] = ()
     """Strongest first."""
 
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    """Diagnostics of self-play and gate."""
+
     services: tuple[ServiceReading, ...] = ()
 
     @property
@@ -113,49 +113,3 @@ class Readings:
         if self.champion is None:
             return None
         return next((rung for rung in self.ladder if rung.name == f"model:{self.champion.version}"), None)
-
-
-class Totals:
-    """Sums of counters across restarts: a counter that decreases was reset and continues from its last total."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str], float] = {}
-        self._sums: dict[str, float] = {}
-
-    def take(self, service: str, page: MetricsPage) -> None:
-        """Add a page of a service."""
-        for name, labels, value in page.counters():
-            before = self._last.get((service, labels), 0.0)
-            self._last[service, labels] = value
-            self._sums[name] = self._sums.get(name, 0.0) + (value - before if value >= before else value)
-
-    def of(self, name: str) -> float:
-        """Return the total of a counter over all services and labels, 0 before its first sample."""
-        return self._sums.get(name, 0.0)
-
-
-class Meter:
-    """Rates of totals over a sliding window."""
-
-    def __init__(self, window_s: float = RATE_WINDOW_S) -> None:
-        self._window_s = window_s
-        self._seen: deque[tuple[float, dict[str, float]]] = deque()
-
-    def take(self, at_s: float, totals: Totals, names: Iterable[str]) -> None:
-        """Add the totals at a time."""
-        self._seen.append((at_s, {name: totals.of(name) for name in names}))
-        while len(self._seen) > 2 and self._seen[1][0] <= at_s - self._window_s:
-            self._seen.popleft()
-
-    def per_second(self, name: str) -> float:
-        """Return the rate of a counter; NaN before two samples."""
-        return self.ratio(name, None)
-
-    def ratio(self, name: str, other: str | None) -> float:
-        """Return the growth of a counter per unit growth of another (None: per second); NaN if that is zero."""
-        if len(self._seen) < 2:
-            return math.nan
-        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
-        grown = last[name] - first[name]
-        per = last_s - first_s if other is None else last[other] - first[other]
-        return grown / per if per > 0 else math.nan

@@ -1,7 +1,4 @@
-"""Live page of a run on a terminal, drawn from `Readings` only.
-
-Labels are dim, values plain, and colour has three meanings: good (green), attention (yellow), error (red).
-"""
+"""Live pages of a run on a terminal, drawn from `Readings` only: an overview, and the diagnostics of self-play and gate."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -20,6 +16,19 @@ from rich.text import Text
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.diagnostics_page import diagnostics_panels
+from zerofleet.supervisor.panels import (
+    ACCENT,
+    GOOD,
+    LABEL,
+    LOOK,
+    WRONG,
+    Figure,
+    beside,
+    empty_table,
+    figures_panel,
+    framed,
+)
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.words import (
     UNKNOWN,
@@ -34,9 +43,11 @@ from zerofleet.supervisor.words import (
     sparkline,
 )
 
-__all__ = ["Event", "Title", "draw"]
+__all__ = ["PAGES", "Event", "Title", "draw"]
 
-LABEL, GOOD, LOOK, WRONG, ACCENT = "bright_black", "green", "yellow", "red", "cyan"
+PAGES = ("overview", "diagnostics")
+"""Names of the pages; the first is shown at the start."""
+
 ROWS, COMPACT_ROWS = 7, 4
 """Number of table rows, full and compact."""
 WIDE_COLUMNS, TALL_LINES = 96, 30
@@ -50,6 +61,9 @@ _STATUS_STYLES = {
     CandidateStatus.BROKEN: WRONG,
     CandidateStatus.QUEUED: LABEL,
     CandidateStatus.SUPERSEDED: LABEL,
+    CandidateStatus.TRIAL: ACCENT,
+    CandidateStatus.UNPROVEN: LABEL,
+    CandidateStatus.WEAKER: WRONG,
 }
 _STATE_STYLES = {
     ChildState.READY: GOOD,
@@ -58,14 +72,6 @@ _STATE_STYLES = {
     ChildState.DRAINING: LOOK,
     ChildState.ENDED: LABEL,
 }
-
-
-class Figure(NamedTuple):
-    """Line of a panel."""
-
-    label: str
-    value: str
-    note: str | Text
 
 
 class Event(NamedTuple):
@@ -85,19 +91,35 @@ class Title:
     duration_s: float | None
 
 
-def draw(title: Title, now: Readings, events: Sequence[Event], *, columns: int, lines: int) -> RenderableType:
-    """Return the page for a terminal of this size; a small one has the same panels with less text."""
+def draw(
+    title: Title,
+    now: Readings,
+    events: Sequence[Event],
+    *,
+    columns: int,
+    lines: int,
+    page: str = PAGES[0],
+    has_keys: bool = False,
+) -> RenderableType:
+    """Return a page of `PAGES` for a terminal of this size; a small one has the same panels with less text.
+
+    `has_keys`: keys select the page, and the last line lists them.
+    """
     full = columns >= WIDE_COLUMNS and lines >= TALL_LINES
-    numbers = [_figures(name, rows, full) for name, rows in (_self_play(now), _network(now), _learning(now))]
-    tables = [_candidates(now, full), _ladder(now, full)]
+    panels = _overview_panels(now, full) if page == PAGES[0] else diagnostics_panels(now, full)
     return Group(
         _headline(title, now),
-        _beside(numbers, (1, 1, 1)),
-        _beside(tables, (3, 2) if full else (1, 1)),
+        *panels,
         _services(now.services, full),
         _events(events[-(EVENTS_SHOWN if full else 2) :]),
-        _footer(title),
+        _footer(title, page if has_keys else None),
     )
+
+
+def _overview_panels(now: Readings, full: bool) -> list[RenderableType]:
+    numbers = [figures_panel(name, rows, full) for name, rows in (_self_play(now), _network(now), _learning(now))]
+    tables = [_candidates(now, full), _ladder(now, full)]
+    return [beside(numbers, (1, 1, 1)), beside(tables, (3, 2) if full else (1, 1))]
 
 
 def _headline(title: Title, now: Readings) -> RenderableType:
@@ -114,39 +136,6 @@ def _headline(title: Title, now: Readings) -> RenderableType:
         told = Text.assemble((clock(now.elapsed_s), "bold"), (f" of {clock(title.duration_s)}", LABEL))
         grid.add_row(name, told, bar)
     return Padding(grid, (0, 1, 1, 1))
-
-
-def _beside(panels: Sequence[RenderableType], ratios: Sequence[int]) -> RenderableType:
-    grid = Table.grid(expand=True)
-    for ratio in ratios:
-        grid.add_column(ratio=ratio)
-    grid.add_row(*panels)
-    return grid
-
-
-def _panel(title: str, body: RenderableType, *, height: int | None = None, subtitle: str = "") -> Panel:
-    return Panel(
-        body,
-        title=Text(title, style="bold"),
-        title_align="left",
-        subtitle=Text(subtitle, style=LABEL) if subtitle else None,
-        subtitle_align="right",
-        border_style=LABEL,
-        box=box.ROUNDED,
-        height=height,
-    )
-
-
-def _figures(title: str, rows: Sequence[Figure], full: bool) -> Panel:
-    """Return a panel of labels, right-aligned values and, if there is room, notes."""
-    grid = Table.grid(expand=True, padding=(0, 1))
-    grid.add_column(style=LABEL, no_wrap=True, ratio=None if full else 1, overflow="ellipsis")
-    grid.add_column(justify="right", no_wrap=True, min_width=6)
-    if full:
-        grid.add_column(style=LABEL, no_wrap=True, ratio=1, overflow="ellipsis")
-    for row in rows:
-        grid.add_row(*row[: 3 if full else 2])
-    return _panel(title, grid)
 
 
 def _self_play(now: Readings) -> tuple[str, list[Figure]]:
@@ -189,18 +178,12 @@ def _learning(now: Readings) -> tuple[str, list[Figure]]:
     ]
 
 
-def _table(*columns: str) -> Table:
-    made = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style=LABEL)
-    for column in columns:
-        right = column.startswith(">")
-        made.add_column(column.removeprefix(">"), justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-    return made
-
-
 def _candidates(now: Readings, full: bool) -> Panel:
     rows = ROWS if full else COMPACT_ROWS
     table = (
-        _table(">version", "verdict", ">won", ">drawn", ">lost", ">score", ">llr") if full else _table("", "", ">score", ">llr")
+        empty_table(">version", "verdict", ">won", ">drawn", ">lost", ">score", ">llr")
+        if full
+        else empty_table("", "", ">score", ">llr")
     )
     champion = now.champion.version if now.champion else 0
     for candidate in reversed(now.candidates[-rows:]):
@@ -209,7 +192,7 @@ def _candidates(now: Readings, full: bool) -> Panel:
     body = table if now.candidates else Text(now.phase or "waiting for the first network", style=LABEL)
     match = now.match
     ends = f"the match ends at llr {match.llr_low:+.2f} or {match.llr_high:+.2f}" if full and match and match.llr_high else ""
-    return _panel("candidates", body, height=rows + 3, subtitle=ends)
+    return framed("candidates", body, height=rows + 3, subtitle=ends)
 
 
 def _candidate_row(candidate: Candidate, live: Match | None, *, is_champion: bool) -> list[RenderableType]:
@@ -231,7 +214,7 @@ def _candidate_row(candidate: Candidate, live: Match | None, *, is_champion: boo
 
 def _ladder(now: Readings, full: bool) -> Panel:
     rows = ROWS if full else COMPACT_ROWS
-    table = _table("player", ">Elo", ">±", ">games") if full else _table("", ">Elo", ">±")
+    table = empty_table("player", ">Elo", ">±", ">games") if full else empty_table("", ">Elo", ">±")
     champion = now.champion_rung
     for rung in _ladder_rows(now, rows):
         mine = rung == champion
@@ -248,7 +231,7 @@ def _ladder(now: Readings, full: bool) -> Panel:
         table.add_row(*(row if full else row[:3]))
     age = f" · champion for {duration(now.champion_age_s)}" if now.champion and full else ""
     body = table if any(rung.games for rung in now.ladder) else Text("no games yet", style=LABEL)
-    return _panel(f"ladder{age}", body, height=rows + 3)
+    return framed(f"ladder{age}", body, height=rows + 3)
 
 
 def _ladder_rows(now: Readings, rows: int) -> list[Rung]:
@@ -290,7 +273,14 @@ def _events(events: Sequence[Event]) -> RenderableType:
     return Padding(grid, (1, 0, 1, 0)) if events else Text("")
 
 
-def _footer(title: Title) -> RenderableType:
-    line = Text.assemble((" run ", LABEL), (title.run_dir, ""), ("   Ctrl-C stops it; the same command resumes", LABEL))
+def _footer(title: Title, page: str | None) -> RenderableType:
+    """Return the last line, with the keys of the pages if one of them is given as the present one."""
+    line = Text(" ")
+    for number, name in enumerate(PAGES if page else (), start=1):
+        line.append(f"{number} {name}", style=f"bold {ACCENT}" if name == page else LABEL)
+        line.append("  ")
+    line.append_text(
+        Text.assemble(("run ", LABEL), (title.run_dir, ""), ("   Ctrl-C stops it; the same command resumes", LABEL))
+    )
     line.no_wrap, line.overflow = True, "ellipsis"
     return line

@@ -38,6 +38,7 @@ from zerofleet.storage.runs import RunDirectory, RunHeader
 from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
 from zerofleet.supervisor.fleet import plan_fleet
 from zerofleet.supervisor.history import History
+from zerofleet.supervisor.keyboard import Keyboard, terminal_keyboard
 from zerofleet.supervisor.leftovers import end_leftovers
 from zerofleet.supervisor.observer import Observer
 from zerofleet.supervisor.presenter import Presenter, presenter
@@ -63,7 +64,7 @@ def run(request: RunRequest, console: Console | None = None) -> int:
     Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError` before anything starts.
     """
     console = console or Console(highlight=False)
-    with supervising(request, console) as supervisor:
+    with supervising(request, console, terminal_keyboard()) as supervisor:
         failure, last = asyncio.run(_run_until_signal(supervisor))
     with contextlib.suppress(OSError, SystemExit):
         console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
@@ -74,8 +75,10 @@ def run(request: RunRequest, console: Console | None = None) -> int:
 
 
 @contextlib.contextmanager
-def supervising(request: RunRequest, console: Console) -> Iterator[Supervisor]:
+def supervising(request: RunRequest, console: Console, keyboard: Keyboard | None = None) -> Iterator[Supervisor]:
     """Check a request, lock its run directory and yield its supervisor, which has not started anything yet.
+
+    `keyboard`: that of the console, to select a page.
 
     Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError`.
     """
@@ -88,7 +91,7 @@ def supervising(request: RunRequest, console: Console) -> Iterator[Supervisor]:
         _keep_experiment(request, directory)
         end_leftovers(directory.paths)
         plans = plan_fleet(request, directory, chosen, inherited_environment())
-        yield Supervisor(request, directory, plans, console)
+        yield Supervisor(request, directory, plans, console, keyboard)
 
 
 @contextlib.contextmanager
@@ -112,11 +115,19 @@ async def _run_until_signal(supervisor: Supervisor) -> tuple[GaveUp | None, Read
 class Supervisor:
     """Supervisor of the services of a run, with their presentation."""
 
-    def __init__(self, request: RunRequest, directory: RunDirectory, plans: Sequence[ChildPlan], console: Console) -> None:
+    def __init__(
+        self,
+        request: RunRequest,
+        directory: RunDirectory,
+        plans: Sequence[ChildPlan],
+        console: Console,
+        keyboard: Keyboard | None = None,
+    ) -> None:
         """Create it; `plans` are in the order of starting, grouped by kind."""
         self._request = request
         self._directory = directory
         self._console = console
+        self._keyboard = keyboard
         self._children = [Child(plan, self._tell) for plan in plans]
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -130,7 +141,7 @@ class Supervisor:
 
         Cancellation: every child is killed.
         """
-        with presenter(self._console, self._title(self._directory.header)) as self._presenter:
+        with presenter(self._console, self._title(self._directory.header), self._keyboard) as self._presenter:
             await self._run_services()
         return self._failure, self._last
 

@@ -27,6 +27,8 @@ EVERY = (WORKER, SERVER, TRAINER, GATEKEEPER)
 _BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
+_AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+
 _AnyMetric = TypeVar("_AnyMetric", Counter, Gauge, Histogram)
 _table: list[tuple[tuple[str, ...], Counter | Gauge | Histogram]] = []
 _process = CollectorRegistry()
@@ -66,6 +68,24 @@ RESIGN_FALSE_RATE = _gauge(
     "zerofleet_resign_false_ratio", "Share of would-be resignations in control games that were not lost", by=(WORKER,)
 )
 
+# Diagnostics of self-play. `ending`: result, cut, resigned, soft_resigned. `weight`: full, reduced. `outcome`: taken,
+# overlooked. `kind`: uniform, deep, forked, balanced. Ratios and means are those of the latest games of a worker.
+GAMES_ENDED = _counter("zerofleet_games_ended_total", "Finished games by ending", "ending", by=(WORKER,))
+RESIGNED_GAMES = _gauge("zerofleet_resigned_games_ratio", "Share of games resigned, softly or not", by=(WORKER,))
+OPENINGS = _counter("zerofleet_selfplay_openings_total", "Games begun, by kind of opening", "kind", by=(WORKER,))
+SELFPLAY_SAMPLES = _counter("zerofleet_selfplay_samples_total", "Policy targets of finished games", "weight", by=(WORKER,))
+WINS_IN_ONE = _counter("zerofleet_wins_in_one_total", "Moves where one would win at once", "outcome", by=(WORKER,))
+TARGET_ENTROPY = _gauge("zerofleet_target_entropy_nats", "Mean entropy of the policy targets", by=(WORKER,))
+DISTINCT_OPENINGS = _gauge("zerofleet_distinct_openings_ratio", "Different lines of the first 8 plies per game", by=(WORKER,))
+NEW_POSITIONS = _gauge("zerofleet_new_positions_ratio", "Share of positions new among the latest 50,000", by=(WORKER,))
+NETWORK_AGE = _gauge("zerofleet_playing_network_age_seconds", "Time since the export of the adopted version", by=(WORKER,))
+ADOPTION = _histogram(
+    "zerofleet_export_to_adoption_seconds",
+    "Time from the export of a version to its adoption",
+    by=(WORKER,),
+    buckets=_AGE_BUCKETS,
+)
+
 # Evaluations on the client side. `source`: network, cache.
 EVALUATIONS = _counter("zerofleet_evaluations_total", "Evaluated leaves", "source", by=(WORKER, GATEKEEPER))
 EVAL_BATCH_SIZE = _histogram(
@@ -76,14 +96,18 @@ EVAL_LATENCY = _histogram(
 )
 EVAL_RETRIES = _counter("zerofleet_eval_retries_total", "Requests retried", "reason", by=(WORKER, GATEKEEPER))
 
-# Inference server.
+# Inference server. `priority`: 1 for matches, evaluations and people, 2 for self-play.
 INFERENCE_POSITIONS = _counter("zerofleet_inference_positions_total", "Positions evaluated", "model", by=(SERVER,))
 INFERENCE_BATCH_SIZE = _histogram(
     "zerofleet_inference_batch_size", "Positions in one batch of the device", by=(SERVER,), buckets=_BATCH_BUCKETS
 )
 INFERENCE_QUEUE = _gauge("zerofleet_inference_queue_positions", "Positions waiting for the device", by=(SERVER,))
 INFERENCE_QUEUE_TIME = _histogram(
-    "zerofleet_inference_queue_seconds", "Time a request waited for the device", by=(SERVER,), buckets=_LATENCY_BUCKETS
+    "zerofleet_inference_queue_seconds",
+    "Time a request waited for the device",
+    "priority",
+    by=(SERVER,),
+    buckets=_LATENCY_BUCKETS,
 )
 INFERENCE_BUSY = _counter("zerofleet_inference_device_busy_seconds_total", "Time the device was busy", by=(SERVER,))
 INFERENCE_LOADED = _gauge("zerofleet_inference_version_loaded", "1 for each version served", "model", "version", by=(SERVER,))
@@ -126,13 +150,25 @@ TRAIN_BUSY = _counter("zerofleet_train_busy_seconds_total", "Time the learner tr
 CANDIDATES = _counter("zerofleet_candidates_total", "Candidates exported", by=(TRAINER,))
 CANDIDATE_VERSION = _gauge("zerofleet_candidate_version", "Newest exported version", by=(TRAINER,))
 
-# Gatekeeper. `result`: win, draw, loss of the candidate. `verdict`: promoted, rejected, broken, superseded.
+# Gatekeeper. `result`: win, draw, loss of the candidate. `verdict`: promoted, rejected, broken, superseded. `purpose`: match,
+# for matches and measurements of candidates; ladder. These evaluations count in `zerofleet_evaluations_total` as well.
 GATE_GAMES = _counter("zerofleet_gate_games_total", "Match games played", "result", by=(GATEKEEPER,))
 GATE_MATCH_GAMES = _gauge("zerofleet_gate_match_games", "Games of the current match", "result", by=(GATEKEEPER,))
 GATE_LLR = _gauge("zerofleet_gate_llr", "Log-likelihood ratio of the current match", by=(GATEKEEPER,))
 GATE_LLR_BOUND = _gauge("zerofleet_gate_llr_bound", "Decision bound of the sequential test", "side", by=(GATEKEEPER,))
 GATE_CANDIDATE = _gauge("zerofleet_gate_candidate_version", "Version in the current match; 0 between matches", by=(GATEKEEPER,))
 GATE_VERDICTS = _counter("zerofleet_gate_verdicts_total", "Candidates decided", "verdict", by=(GATEKEEPER,))
+GATE_SHARE = _gauge(
+    "zerofleet_gate_evaluations_share", "Share of all evaluations spent on paced measurements", by=(GATEKEEPER,)
+)
+GATE_EVALUATIONS = _counter(
+    "zerofleet_gate_evaluations_total", "Evaluations of the gatekeeper's games", "purpose", by=(GATEKEEPER,)
+)
+GATE_HOLDS = _gauge(
+    "zerofleet_gate_holds_candidates",
+    "1 while candidates are measured before their promotion, after one was found weaker",
+    by=(GATEKEEPER,),
+)
 GATE_QUEUE = _gauge("zerofleet_gate_queue_candidates", "Candidates waiting for a match", by=(GATEKEEPER,))
 CHAMPION_VERSION = _gauge("zerofleet_champion_version", "Version of the champion; 0 before the first", by=(GATEKEEPER,))
 CHAMPION_ELO = _gauge("zerofleet_champion_elo", "Rating of the champion; the random agent is 0", by=(GATEKEEPER,))

@@ -7,19 +7,17 @@ alternate several times, so that other load on the machine affects both.
 from __future__ import annotations
 
 import asyncio
-import json as json_format
-import os
 import sys
 import tempfile
-from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import grpc
 import numpy as np
-import psutil
 import typer
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
@@ -27,14 +25,16 @@ from tritonclient.grpc import service_pb2_grpc
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.cli import screen
+from zerofleet.cli.bench.peers import SHOWN_LINES, Peer, started
+from zerofleet.cli.bench.person import Person
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.cli.planning.costs import save_figures
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.presets import preset as named_preset
 from zerofleet.rpc.inference_channels import open_inference_channel
-from zerofleet.rpc.security.credentials import without_credentials
 from zerofleet.storage.model_store import DirectoryStore
 
 __all__ = ["ServeFigures", "run", "serve"]
@@ -43,9 +43,14 @@ START_TIMEOUT_S = 120.0
 ROUNDS = 5
 WARM_UP_S = 2.0
 VERSION = 1
-_SHOWN_LINES = 5
 _READY = '"service.ready"'  # event in the log of a service that is ready
-_LOG_LIMIT = 1 << 20  # a line of latencies is long
+
+
+class PersonPriority(StrEnum):
+    """Choice of `--person`."""
+
+    HIGH = "high"
+    DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,73 +82,13 @@ class ServeFigures:
     bytes_answered_per_position: float
     """Size of the reply tensors."""
     latency_ms: dict[str, float]
+    """Latency of the workers' requests."""
+    person_latency_ms: dict[str, float] | None
+    """Latency of a person's requests, one position each, beside the workers; None without a person."""
     device_busy_share: float
     server_cores: float
     """CPU time of the server per wall-clock time: device thread and wire."""
     worker_cores: float
-
-
-class Peer:
-    """Process that replies to each line with a line of JSON."""
-
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        self._process = process
-        self._log = log
-        self._about = psutil.Process(process.pid)
-
-    async def ask(self, seconds: float) -> dict[str, Any]:
-        """Run the process for `seconds` and return its figures; raises `Unavailable` with its last log lines if it exited."""
-        assert self._process.stdin is not None  # noqa: S101
-        assert self._process.stdout is not None  # noqa: S101
-        self._process.stdin.write(f"{seconds}\n".encode())
-        line = await self._process.stdout.readline()
-        if not line:
-            raise await self._ended()
-        answer: dict[str, Any] = json_format.loads(line)
-        return answer
-
-    async def outlives(self, work: Awaitable[Any]) -> None:
-        """Wait for `work`; raises `Unavailable` if the process exits first."""
-        done, ended = asyncio.ensure_future(work), asyncio.ensure_future(self._process.wait())
-        try:
-            await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not done.done():
-                raise await self._ended()
-            done.result()
-        finally:
-            done.cancel()
-            ended.cancel()
-
-    async def _ended(self) -> Unavailable:
-        code = await self._process.wait()
-        said = self._log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
-        return Unavailable(f"a process of the benchmark exited with code {code}: {' / '.join(said)}")
-
-    def cpu_s(self) -> float:
-        """Return the CPU time used so far."""
-        times = self._about.cpu_times()
-        return float(times.user + times.system)
-
-
-@asynccontextmanager
-async def _started(log: Path, *command: str, threads: int) -> Any:
-    """Start a Python module as a process; terminate it on exit."""
-    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
-    with log.open("wb") as out:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", *command),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=out,
-            limit=_LOG_LIMIT,
-            env={**without_credentials(os.environ), **limits},
-        )
-    try:
-        yield Peer(process, log)
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.communicate()
 
 
 class Bench:
@@ -178,16 +123,19 @@ class Bench:
         ]
         await asyncio.gather(self.bare.ask(WARM_UP_S), *(worker.ask(WARM_UP_S) for worker in self.workers))
 
-    async def served(self, seconds: float) -> dict[str, Any]:
-        """Let the workers play for `seconds`; return positions, seconds, latencies and the server's counters."""
+    async def served(self, seconds: float, person: Person | None = None) -> dict[str, Any]:
+        """Let the workers play for `seconds`, beside a person's requests; return positions, latencies, counters."""
         before, server_s, worker_s = await self._statistics(), self.server.cpu_s(), self._worker_cpu_s()
-        found = await asyncio.gather(*(worker.ask(seconds) for worker in self.workers))
+        playing = asyncio.gather(*(worker.ask(seconds) for worker in self.workers))
+        person_s = [] if person is None else await person.ask_while(playing)
+        found = await playing
         after = await self._statistics()
         return {
             "positions": sum(each["positions"] for each in found),
             "seconds": max(each["seconds"] for each in found),
             "bytes_asked": sum(each["bytes_asked"] for each in found),
             "bytes_answered": sum(each["bytes_answered"] for each in found),
+            "person_s": person_s,
             "latencies_s": [latency for each in found for latency in each["latencies_s"]],
             "batches": {rows: count - before.get(rows, (0, 0.0))[0] for rows, (count, _) in after.items()},
             "busy_s": sum(busy for _, busy in after.values()) - sum(busy for _, busy in before.values()),
@@ -195,11 +143,15 @@ class Bench:
             "worker_s": self._worker_cpu_s() - worker_s,
         }
 
+    def person(self, priority: Priority) -> Person:
+        """Return a person who plays against the model, with requests of this priority."""
+        return Person(self._address, self._game, version=VERSION, priority=priority)
+
     def _worker_cpu_s(self) -> float:
         return sum(worker.cpu_s() for worker in self.workers)
 
     async def _start(self, stack: AsyncExitStack, name: str, *command: str) -> Peer:
-        peer: Peer = await stack.enter_async_context(_started(self._directory / f"{name}.log", *command, threads=self._threads))
+        peer: Peer = await stack.enter_async_context(started(self._directory / f"{name}.log", *command, threads=self._threads))
         return peer
 
     async def _make_model(self) -> None:
@@ -215,7 +167,7 @@ class Bench:
                 while not (said and _READY in said[-1]):
                     said.append((await process.stderr.readline()).decode(errors="replace"))
                     if not said[-1]:
-                        raise Unavailable(f"the trainer failed to publish a network: {' / '.join(said[-_SHOWN_LINES:])}")
+                        raise Unavailable(f"the trainer failed to publish a network: {' / '.join(said[-SHOWN_LINES:])}")
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -239,20 +191,32 @@ class Bench:
 
 
 async def measure(
-    game: Game, preset: str, *, seconds: float, workers: int, threads: int, arguments: Sequence[str], seed: int
+    game: Game,
+    preset: str,
+    *,
+    seconds: float,
+    workers: int,
+    threads: int,
+    arguments: Sequence[str],
+    seed: int,
+    priority: Priority | None = None,
 ) -> ServeFigures:
-    """Start all processes, alternate between bare loop and workers, and compute the figures."""
+    """Start all processes, alternate between bare loop and workers, and compute the figures.
+
+    `priority` is that of a person's requests beside the workers'; None without a person.
+    """
     with tempfile.TemporaryDirectory(prefix="zf-bench-") as directory:
         bench = Bench(Path(directory), game, preset, threads=threads, arguments=arguments)
         async with AsyncExitStack() as stack:
             with screen.meter("bench serve", total=2 * ROUNDS) as meter:
                 await bench.open(stack, workers=workers, seed=seed)
+                person = None if priority is None else await stack.enter_async_context(bench.person(priority))
                 turn_s = seconds / ROUNDS / 2
                 raw, served = [], []
                 for _ in range(ROUNDS):
                     raw.append(await bench.bare.ask(turn_s))
                     meter.advance()
-                    served.append(await bench.served(turn_s))
+                    served.append(await bench.served(turn_s, person))
                     meter.advance()
     return _figures(game, preset, raw, served, workers=workers, threads=threads)
 
@@ -276,6 +240,7 @@ def _figures(
         for rows, count in each["batches"].items():
             batches[rows] = batches.get(rows, 0) + count
     latencies_ms = np.array([latency for each in served for latency in each["latencies_s"]]) * 1e3
+    person_ms = np.array([latency for each in served for latency in each["person_s"]]) * 1e3
     by_round = [
         each["positions"] / each["seconds"] / (bare[best][0] / bare[best][1]) for each, bare in zip(served, raw, strict=True)
     ]
@@ -299,11 +264,16 @@ def _figures(
         requests_per_second=round(len(latencies_ms) / seconds, 1),
         bytes_asked_per_position=round(sum(each["bytes_asked"] for each in served) / max(1, positions), 1),
         bytes_answered_per_position=round(sum(each["bytes_answered"] for each in served) / max(1, positions), 1),
-        latency_ms={f"p{q}": round(float(np.percentile(latencies_ms, q)), 2) for q in (50, 95, 99)},
+        latency_ms=_percentiles(latencies_ms),
+        person_latency_ms=_percentiles(person_ms) if len(person_ms) else None,
         device_busy_share=round(sum(each["busy_s"] for each in served) / seconds, 3),
         server_cores=round(sum(each["server_s"] for each in served) / seconds, 3),
         worker_cores=round(sum(each["worker_s"] for each in served) / seconds, 3),
     )
+
+
+def _percentiles(latencies_ms: np.ndarray) -> dict[str, float]:
+    return {f"p{q}": round(float(np.percentile(latencies_ms, q)), 2) for q in (50, 95, 99)}
 
 
 def _fill(batches: Mapping[int, int]) -> dict[str, float]:
@@ -325,15 +295,25 @@ def run(
     threads: int | None = None,
     arguments: Sequence[str] = (),
     seed: int = 0,
+    priority: Priority | None = None,
 ) -> dict[str, Any]:
-    """Measure for `seconds` and return the figures; `arguments` are passed to the server.
+    """Measure for `seconds` and return the figures; `arguments` are passed to the server, `priority` is that of a person.
 
     Raises `Unavailable` if a process of the benchmark fails.
     """
     used = threads or named_preset(game, preset).inference.threads
     try:
         figures = asyncio.run(
-            measure(game, preset, seconds=seconds, workers=workers, threads=used, arguments=arguments, seed=seed)
+            measure(
+                game,
+                preset,
+                seconds=seconds,
+                workers=workers,
+                threads=used,
+                arguments=arguments,
+                seed=seed,
+                priority=priority,
+            )
         )
     except grpc.aio.AioRpcError as failure:
         raise Unavailable(f"the server of the benchmark did not answer: {failure.details()}") from failure
@@ -352,6 +332,10 @@ def serve(
     precision: Annotated[
         str, typer.Option("--precision", metavar="auto|float32|bfloat16|float16", help="Number format of the network.")
     ] = "auto",
+    person: Annotated[
+        PersonPriority | None,
+        typer.Option("--person", help="Also measure the latency of a person's requests with this priority."),
+    ] = None,
     parameters: Parameters = None,
     seed: Seed = 0,
     save: Save = None,
@@ -362,7 +346,9 @@ def serve(
     The two alternate, so that other load on the machine affects both; the ratio shows the cost of serving.
     """
     chosen = chosen_game(game, parameters)
-    found = run(chosen, preset, seconds, workers=workers, threads=threads, arguments=["--precision", precision], seed=seed)
+    priority = None if person is None else Priority[person.value.upper()]
+    arguments = ["--precision", precision]
+    found = run(chosen, preset, seconds, workers=workers, threads=threads, arguments=arguments, seed=seed, priority=priority)
     if save:
         save_figures(save, "serve", found)
     if json:
@@ -383,6 +369,9 @@ def _show(found: Mapping[str, Any]) -> None:
     rows.add_row("mean batch", f"{found['mean_batch']:,.0f}")
     rows.add_row("requests per second", f"{found['requests_per_second']:,.0f}")
     rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:.1f}" for ms in found["latency_ms"].values()) + " ms")
+    if found["person_latency_ms"]:
+        person = " / ".join(f"{ms:.1f}" for ms in found["person_latency_ms"].values())
+        rows.add_row("latency of a person's requests p50 / p95 / p99", f"{person} ms")
     rows.add_row("device busy", f"{found['device_busy_share']:.1%}")
     rows.add_row("cores used by server / workers", f"{found['server_cores']:.2f} / {found['worker_cores']:.2f}")
     screen.out().print(rows)

@@ -32,13 +32,14 @@ from zerofleet.strength.accuracy import (
     tally,
     yardstick,
 )
+from zerofleet.strength.position_file import read_positions
 from zerofleet.supervisor.borrowed import served
 from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of
 
 __all__ = ["accuracy"]
 
 BANDS = 7  # rows of the table, of six plies each in Connect Four
-SOURCES = ("random", "self-play")
+SOURCES = {"random": "random games", "self-play": "self-play games", "file": "the file"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class _Request:
     first_ply: int
     simulations: int
     seed: int
+    filed: list[Position] | None
+    """Positions of a file, in place of random and self-play games."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,10 @@ def accuracy(
             "--first-ply", metavar="K", min=0, help="Earliest ply of a position; the first plies take longest to solve."
         ),
     ] = 0,
+    positions_file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="File of positions to judge, in place of random games and self-play."),
+    ] = None,
     simulations: Simulations = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -88,14 +95,16 @@ def accuracy(
 ) -> None:
     """Show by ply how often a player's move keeps the value of the position: won stays won, drawn stays drawn.
 
-    Positions come from random games and from self-play from random openings. A model plays with its search and without.
-    The columns after `that matter` leave out positions in which every move keeps the value.
+    Positions come from random games and from self-play from random openings, or from a file: one per line, as moves or as
+    columns and score (Pascal Pons's test sets of Connect Four). A model plays with its search and without. The columns after
+    `that matter` leave out positions in which every move keeps the value; `exact` counts moves than which none scores better.
     """
     if seed < 0:
         raise typer.BadParameter(f"{seed} is negative", param_hint="--seed")
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game)
-    request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed)
+    filed = None if positions_file is None else [one.moves for one in read_positions(game, positions_file)]
+    request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, filed)
     name, asked = asyncio.run(_ask(request, run_dir))
     results = [(part, _grade(perfect, game, part)) for part in asked]
     if json:
@@ -110,7 +119,7 @@ def accuracy(
         return
     for part, graded in results:
         for mode, moves in zip(part.modes, graded, strict=True):
-            _show(f"{name}, {mode}, positions of {part.source} games", game, moves, perfect.unit)
+            _show(f"{name}, {mode}, positions of {SOURCES[part.source]}", game, moves, perfect.unit)
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Asked]]:
@@ -138,12 +147,16 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
                 serving_agent(entrants([request.player], game, run_dir, note=screen.note), game)
             )
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
+        if request.filed is not None:
+            return name, [await _choose("file", request.filed, modes)]
         *_, strongest = modes.values()
         sources = (
             random_positions(game, count=request.positions, seed=seed, first_ply=request.first_ply),
             await self_play_positions(game, strongest, count=request.positions, seed=seed, first_ply=request.first_ply),
         )
-        return name, [await _choose(source, found, modes) for source, found in zip(SOURCES, sources, strict=True)]
+        return name, [
+            await _choose(source, found, modes) for source, found in zip(("random", "self-play"), sources, strict=True)
+        ]
 
 
 async def _choose(source: str, positions: list[Position], modes: dict[str, Chooser]) -> _Asked:
@@ -152,7 +165,7 @@ async def _choose(source: str, positions: list[Position], modes: dict[str, Choos
 
 
 def _grade(perfect: Yardstick, game: Game, part: _Asked) -> list[list[GradedMove]]:
-    with screen.meter(f"solving positions of {part.source} games", len(part.positions)) as meter:
+    with screen.meter(f"solving positions of {SOURCES[part.source]}", len(part.positions)) as meter:
         return grade(perfect, game, part.positions, part.chosen, progress=meter.advance)
 
 
@@ -172,7 +185,7 @@ def _figures(row: Tally) -> dict[str, Any]:
 
 
 def _show(title: str, game: Game, graded: Sequence[GradedMove], unit: str) -> None:
-    columns = (">positions", ">kept", ">95 %", ">that matter", ">kept", ">95 %", f">{unit} lost")
+    columns = (">positions", ">kept", ">95 %", ">that matter", ">kept", ">95 %", ">exact", ">95 %", f">{unit} lost")
     rows = screen.table("plies", *columns, title=title)
     for row in tally(graded, plies=max(1, -(-game.spec().max_plies // BANDS))):
         rows.add_row(f"{row.first_ply} to {row.last_ply}", *_cells(row))
@@ -184,7 +197,7 @@ def _show(title: str, game: Game, graded: Sequence[GradedMove], unit: str) -> No
 
 def _cells(row: Tally) -> tuple[str, ...]:
     lost = "" if row.mean_lost is None else f"{row.mean_lost:.2f}"
-    return (str(row.kept.of), *_share(row.kept), str(row.decided.of), *_share(row.decided), lost)
+    return (str(row.kept.of), *_share(row.kept), str(row.decided.of), *_share(row.decided), *_share(row.exact), lost)
 
 
 def _share(share: Share) -> tuple[str, str]:

@@ -15,11 +15,11 @@ from typing import Annotated
 
 import typer
 
-from games.core import Game, make
+from games.core import Game
 from games.positions import parameters_text
 from zerofleet.agents import make_agent
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_run, chosen_simulations
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ModelNotFound
@@ -28,7 +28,6 @@ from zerofleet.evaluators.opening import evaluating
 from zerofleet.presets import preset
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import atomic_publish
-from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.charts import LadderPoint, ladder_chart, require_drawable
 from zerofleet.strength.ladders import LadderBook, LadderPlan, default_rungs, parse_rungs, spaced
@@ -130,7 +129,7 @@ def ladder(
     """
     if plot is not None:
         require_drawable(plot)
-    game, paths = _run(game_name, parameters, run_dir)
+    game, paths = chosen_run(game_name, parameters, run_dir)
     header = read_header(paths.root)
     champions = spaced(_champions(paths, game), every)
     plan = LadderPlan(
@@ -153,16 +152,6 @@ def ladder(
         screen.emit_json(_about(plan, paths) | asdict(table))
     else:
         _show(table, plan)
-
-
-def _run(game_name: str | None, parameters: list[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:
-    if game_name is not None:
-        game = chosen_game(game_name, parameters)
-        return game, find_run(game, run_dir)
-    if run_dir is None:
-        raise typer.BadParameter("give a game, or a run with --run-dir", param_hint="GAME")
-    header = read_header(run_dir)
-    return make(header.game, **header.parameters), RunPaths(run_dir)
 
 
 def _rungs(text: str | None, game: Game) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import model_name
-from zerofleet.contracts.promotions import Candidate, Champion
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import CorruptModel, InvalidRequest, PermissionRefused, Unavailable
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
@@ -32,6 +32,9 @@ EXIT_CORRUPT = 1
 _LIVE_TIMEOUT_S = 3.0
 _CHANGE_TIMEOUT_S = 120.0
 """An inference server that was just started loads the champion and its predecessor as well."""
+
+_WATCHED = (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
+"""Statuses of champions, present and former, that were promoted before they were measured."""
 
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Model version, such as 12.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in the history.")]
@@ -51,7 +54,7 @@ class ModelRow:
 
     version: int
     status: str
-    """champion, former champion, the gatekeeper's status, or corrupt."""
+    """champion, former champion, the gatekeeper's status, or corrupt; in mode watch a champion's measurement follows."""
     parent_version: int
     train_steps: int
     games_seen: int
@@ -246,6 +249,8 @@ def _row(store: ModelStore, model: str, manifest: Manifest, said: _Said | None) 
         status, note = "former champion", past[-1].reason
     else:
         status, note = ("" if candidate is None else candidate.status.value), ""
+    if candidate is not None and candidate.status in _WATCHED:
+        status = f"{status}, {candidate.status.value}"
     note = _verdict(candidate) or note
     return ModelRow(
         version=version,
@@ -288,7 +293,8 @@ async def _known(address: str, game: Game) -> list[KnownModel]:
         elo = {rung.name: rung.elo for rung in await gatekeeper.ladder(model)}
     status = {one.version: one.status.value for one in candidates}
     if champion is not None:
-        status[champion.version] = "champion"
+        known = next((one.status for one in candidates if one.version == champion.version), None)
+        status[champion.version] = f"champion, {known.value}" if known in _WATCHED else "champion"
     notes = {one.version: _verdict(one) for one in candidates}
     return [KnownModel(v, status[v], elo.get(f"model:{v}"), notes.get(v, "")) for v in sorted(status)]
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
-from zerofleet.contracts.played import FULL_SEARCH, WOULD_RESIGN
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import ValidatedGame
 
 __all__ = ["WIDE_COLUMNS", "GameRow", "MoveView", "SearchedAction", "list_table", "render_game", "summarise", "view_moves"]
@@ -165,7 +165,7 @@ def _actions(stored: ValidatedGame, ply: int, row: int) -> tuple[SearchedAction,
 
 
 def _notes(flags: int) -> tuple[str, ...]:
-    notes = ["full search" if flags & FULL_SEARCH else "fast search"]
+    notes = ["reduced search" if flags & REDUCED else "full search" if flags & FULL_SEARCH else "fast search"]
     if flags & WOULD_RESIGN:
         notes.append("would resign")
     return tuple(notes)

@@ -11,12 +11,12 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
-from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT, WOULD_RESIGN
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, TARGET_UNIT, WOULD_RESIGN
 
 __all__ = ["Claims", "Replayed", "replay"]
 
 MAX_VISITS = (1 << 31) - 1  # total of one searched move; sums stay within int32
-KNOWN_FLAGS = FULL_SEARCH | WOULD_RESIGN
+KNOWN_FLAGS = FULL_SEARCH | WOULD_RESIGN | REDUCED
 VALUE_SLACK = 1e-4  # a mean of float32 values may leave [-1, 1] by rounding
 
 

@@ -16,6 +16,9 @@ class CandidateStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANDIDATE_STATUS_REJECTED: _ClassVar[CandidateStatus]
     CANDIDATE_STATUS_BROKEN: _ClassVar[CandidateStatus]
     CANDIDATE_STATUS_SUPERSEDED: _ClassVar[CandidateStatus]
+    CANDIDATE_STATUS_TRIAL: _ClassVar[CandidateStatus]
+    CANDIDATE_STATUS_UNPROVEN: _ClassVar[CandidateStatus]
+    CANDIDATE_STATUS_WEAKER: _ClassVar[CandidateStatus]
 CANDIDATE_STATUS_UNSPECIFIED: CandidateStatus
 CANDIDATE_STATUS_QUEUED: CandidateStatus
 CANDIDATE_STATUS_PLAYING: CandidateStatus
@@ -23,6 +26,9 @@ CANDIDATE_STATUS_PROMOTED: CandidateStatus
 CANDIDATE_STATUS_REJECTED: CandidateStatus
 CANDIDATE_STATUS_BROKEN: CandidateStatus
 CANDIDATE_STATUS_SUPERSEDED: CandidateStatus
+CANDIDATE_STATUS_TRIAL: CandidateStatus
+CANDIDATE_STATUS_UNPROVEN: CandidateStatus
+CANDIDATE_STATUS_WEAKER: CandidateStatus
 
 class SubmitCandidateRequest(_message.Message):
     __slots__ = ("game", "version", "manifest_sha256")
@@ -71,20 +77,22 @@ class Candidate(_message.Message):
     def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., status: _Optional[_Union[CandidateStatus, str]] = ..., match: _Optional[_Union[MatchResult, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Champion(_message.Message):
-    __slots__ = ("game", "version", "epoch", "manifest_sha256", "promoted_at_ms", "reason")
+    __slots__ = ("game", "version", "epoch", "manifest_sha256", "promoted_at_ms", "reason", "exported_at_ms")
     GAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_SHA256_FIELD_NUMBER: _ClassVar[int]
     PROMOTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    EXPORTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     game: str
     version: int
     epoch: int
     manifest_sha256: str
     promoted_at_ms: int
     reason: str
-    def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., manifest_sha256: _Optional[str] = ..., promoted_at_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    exported_at_ms: int
+    def __init__(self, game: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., manifest_sha256: _Optional[str] = ..., promoted_at_ms: _Optional[int] = ..., reason: _Optional[str] = ..., exported_at_ms: _Optional[int] = ...) -> None: ...
 
 class GetChampionRequest(_message.Message):
     __slots__ = ("game",)

@@ -12,9 +12,11 @@ class MoveFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MOVE_FLAG_UNSPECIFIED: _ClassVar[MoveFlag]
     MOVE_FLAG_FULL_SEARCH: _ClassVar[MoveFlag]
     MOVE_FLAG_WOULD_RESIGN: _ClassVar[MoveFlag]
+    MOVE_FLAG_REDUCED: _ClassVar[MoveFlag]
 MOVE_FLAG_UNSPECIFIED: MoveFlag
 MOVE_FLAG_FULL_SEARCH: MoveFlag
 MOVE_FLAG_WOULD_RESIGN: MoveFlag
+MOVE_FLAG_REDUCED: MoveFlag
 
 class SearchedMove(_message.Message):
     __slots__ = ("ply", "model_version", "actions", "visits", "target", "root_value", "flags")

@@ -131,12 +131,12 @@ class DirectoryStore:
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
         """See `ModelStore`."""
-        self.verify(model, version)
+        exported_at_ms = self.verify(model, version).created_at_ms
         with self._lock(model, "champion"):
             base.require_leader(model, self.champion(model), epoch=epoch, after=after)
             self._repair_history(model)
             sha256 = self.manifest_sha256(model, version)
-            champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason)
+            champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason, exported_at_ms)
             crash_point("store_before_champion")
             try:
                 atomic_publish(self._model_directory(model) / "champion.json", to_json(champion))

@@ -169,14 +169,15 @@ class ObjectStore:
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
         """See `ModelStore`. Of two writers that read the same pointer one succeeds; the other raises `StaleEpoch`."""
-        self.verify(model, version)
+        exported_at_ms = self.verify(model, version).created_at_ms
         self._bucket.require_conditions(f"{model}/.conditions")
         present, former = self._pointer(model)
         base.require_leader(model, present, epoch=epoch, after=after)
         lines, history = self._history(model)
         if (complete := base.with_present(lines, present)) != lines or (history and whole_lines(history.data) != history.data):
             history = self._write_history(model, complete, history)
-        champion = Champion(model, version, epoch, self.manifest_sha256(model, version), time.time_ns() // 1_000_000, reason)
+        sha256 = self.manifest_sha256(model, version)
+        champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason, exported_at_ms)
         crash_point("store_before_champion")
         try:
             self._bucket.replace(f"{model}/champion.json", to_json(champion), former)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -10,9 +10,11 @@ from zerofleet.evaluators.base import Evaluator
 from zerofleet.strength.matches.play import AgentMaker, MatchSettings, play_games
 from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard, Standing
 from zerofleet.strength.matches.stopping import Decision, StoppingRule
+from zerofleet.strength.matches.terms import Pairing
 
-__all__ = ["MatchOutcome", "decide", "play_match"]
+__all__ = ["MatchOutcome", "decide", "paced", "play_match"]
 
+PACE = 3  # 15 groups decide a clear match; a close one has 100 groups of the default gate in progress after 23
 Recorder = Callable[[GameResult], Awaitable[None]]
 
 
@@ -43,7 +45,7 @@ async def play_match(
     outcome = decide(board, rule)
     if outcome is None:
         looked_at = board.groups
-        pairings = board.open_pairings()
+        pairings = paced(board, settings.lead_games) if settings.lead_games else board.open_pairings()
         games = play_games(board.terms.game, pairings, evaluator, settings=settings, make_agent=make_agent)
         async with aclosing(games) as results:
             async for result in results:
@@ -59,6 +61,20 @@ async def play_match(
         raise AssertionError(f"match {board.terms.match_id} ran out of games without a decision")
     board.close()
     return outcome
+
+
+def paced(board: Scoreboard, lead_games: int) -> Iterator[Pairing | None]:
+    """Yield the games without a result, and None while too many groups have begun for the number that counts.
+
+    Groups count in the order in which they began, so a decision needs the longest games of the first groups, and games of
+    later groups are lost with it. A match therefore begins with `lead_games`, rounded up to whole groups, and `PACE` further
+    groups may begin for each one that counts: a clear match ends within its first games, a close one soon fills all slots.
+    """
+    lead_groups = -(-lead_games // board.terms.games_per_group)
+    for pairing in board.open_pairings():
+        while pairing.group >= lead_groups + PACE * board.groups:
+            yield None
+        yield pairing
 
 
 def decide(board: Scoreboard, rule: StoppingRule, *, after: int = -1) -> MatchOutcome | None:

@@ -3,8 +3,8 @@
     async for pairing, result in play_games(game, scoreboard.open_pairings(), evaluator, slots=128, simulations=64):
         scoreboard.record(result)
 
-A pairing is taken only when a slot is free: no further game starts once the caller stops iterating. Games of several matches
-may be played together.
+A pairing is taken only when a slot is free: no further game starts once the caller stops iterating. Where `pairings` yields
+None, no game starts before the next step. Games of several matches may be played together.
 """
 
 from __future__ import annotations
@@ -43,8 +43,15 @@ class MatchSettings:
 
     simulations: int = 64
     """Simulations per move of a model."""
+    leaves_per_game: int = 1
+    """Leaves of one game in a request; more than 1 uses virtual loss, which changes the search (Segal 2010). Games with hidden
+    information use 1."""
+    prove_values: bool = True
+    """Whether models prove values (`SearchSettings.prove_values`)."""
     slots: int = 128
-    """Concurrent games; more make larger requests, fewer waste less when the match ends early."""
+    """Concurrent games; more make larger requests, fewer waste less when the match ends early. Results do not depend on it."""
+    lead_games: int = 0
+    """Concurrent games of a match that may stop early, until the first groups count; see `paced`. 0: as many as `slots`."""
     cache_positions: int = 1 << 14
     """Evaluation cache: the two games of a pair share many positions."""
     before_step: Callable[[], Awaitable[None]] | None = None
@@ -57,10 +64,17 @@ class MatchSettings:
 
         Secret moves without a search are sampled from the policy: the likeliest one would be predictable.
         """
-        changes: dict[str, object] = {"cache_positions": self.cache_positions}
+        changes: dict[str, object] = {"cache_positions": self.cache_positions, "prove_values": self.prove_values}
+        if spec.information == "perfect":
+            changes["leaves_per_game"] = self.leaves_per_game
         if spec.information == "simultaneous" and self.simulations == 0:
             changes |= {"temperature": 1.0, "temperature_end": 1.0}
         return SearchSettings.for_match(spec, self.simulations).model_copy(update=changes)
+
+    def terms(self, spec: GameSpec) -> dict[str, object]:
+        """Return the settings that influence the moves of a model, as plain values."""
+        search = self.search(spec)
+        return {name: getattr(search, name) for name in ("simulations", "leaves_per_game", "root_policy", "prove_values")}
 
 
 @dataclass(slots=True)
@@ -77,7 +91,7 @@ class _Table:
 
 async def play_games(
     game: Game,
-    pairings: Iterator[Pairing],
+    pairings: Iterator[Pairing | None],
     evaluator: Evaluator,
     *,
     settings: MatchSettings,
@@ -86,7 +100,8 @@ async def play_games(
     """Play every pairing and yield the results as games end.
 
     Propagates errors of the evaluator and the agents; games in progress are lost and their pairings must be repeated.
-    Cancellation: likewise. The iterator reads `pairings` between awaits only.
+    Cancellation: likewise. The iterator reads `pairings` between awaits only; it ends when no game is in progress and none
+    may start.
     """
     search = settings.search(game.spec())
     await asyncio.to_thread(_warm_up, cast("Hashable", game), search)

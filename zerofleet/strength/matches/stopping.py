@@ -19,6 +19,8 @@ class Decision:
     """Whether the first player (the candidate) is preferred."""
     reason: str
     """Text with the figures."""
+    undecided: bool = False
+    """Whether a sequential test ended without a verdict."""
 
 
 class StoppingRule(Protocol):
@@ -74,27 +76,28 @@ class ShareOfPoints:
 
 @dataclass(frozen=True, slots=True)
 class SequentialTest:
-    """Sequential test; if undecided at the last group, the first player does not pass."""
+    """Sequential test; if undecided at the last group, the first player passes only with `undecided_passes`."""
 
     sprt: Sprt
+    undecided_passes: bool = False
 
     def decide(self, standing: Standing, *, is_last: bool) -> Decision | None:
         """See `StoppingRule`."""
-        ratio = self.log_likelihood_ratio(standing)
-        text = f"{_score_text(standing)}, log-likelihood ratio {ratio:.2f} in ({self.sprt.lower:.2f}, {self.sprt.upper:.2f})"
-        verdict = self.sprt.verdict(ratio)
-        if verdict is not Verdict.CONTINUE:
-            return Decision(verdict is Verdict.STRONGER, f"{verdict.value}: {text}")
-        if is_last:
-            return Decision(False, f"undecided at the last game: {text}")
-        return None
+        evidence = self.log_likelihood_ratio(standing)
+        verdict = self.sprt.verdict(evidence)
+        undecided = verdict is Verdict.CONTINUE
+        if undecided and not is_last:
+            return None
+        conclusion = f"{self.sprt.conclusion(verdict)}{' at the last game' if undecided else ''}"
+        bounds = f"log-likelihood ratio {evidence:.2f} in ({self.sprt.lower:.2f}, {self.sprt.upper:.2f})"
+        passes = self.undecided_passes if undecided else verdict is Verdict.STRONGER
+        return Decision(passes, f"{conclusion}: {_score_text(standing)}, {bounds}", undecided)
 
     def log_likelihood_ratio(self, standing: Standing) -> float:
         """See `StoppingRule`."""
         if not standing.groups:
             return 0.0
-        counts, scores = histogram(standing.group_scores)
-        return float(self.sprt.log_likelihood_ratio(counts, scores))
+        return float(self.sprt.evidence(*histogram(standing.group_scores)))
 
 
 def _score_text(standing: Standing) -> str:

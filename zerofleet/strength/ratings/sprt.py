@@ -1,10 +1,14 @@
-"""Sequential test for promotion: GSPRT on pairs of games.
+"""Sequential test for promotion: GSPRT on pairs of games, with a bet on a large difference.
 
 After every pair the test computes the log-likelihood ratio of two hypotheses, "the candidate is `elo1` stronger" and "`elo0`
-stronger", each at its maximum likelihood (see `likelihood`). It stops when the ratio leaves (log beta / (1 - alpha),
+stronger", each at its maximum likelihood (see `likelihood`). It stops when the evidence leaves (log beta / (1 - alpha),
 log (1 - beta) / alpha) (Wald 1945): a candidate worth `elo0` passes with probability at most alpha, one worth `elo1` fails with
 probability at most beta, both approximately; tests check this by simulation. Unlike a fixed-size test, it is valid when
 evaluated after every pair.
+
+The ratio alone is slow where the difference is far outside the two hypotheses: it gains no more from a clean sweep than a
+candidate of exactly `elo1` would. So a fifth of the evidence is a bet against the hypothesis to be rejected, whatever the true
+difference (see `betting`); a mixture of likelihood ratios is one, and keeps the bounds.
 
 Elo here is logistic: `elo` means an expected share of 1 / (1 + 10^(-elo/400)) of the points.
 """
@@ -18,10 +22,14 @@ from enum import Enum
 import numpy as np
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.strength.ratings.betting import log_capital
 from zerofleet.strength.ratings.intervals import share_from_elo
 from zerofleet.strength.ratings.likelihood import misfit
 
-__all__ = ["Sprt", "Verdict"]
+__all__ = ["BET_SHARE", "Sprt", "Verdict"]
+
+BET_SHARE = 0.2
+"""Share of the bet in the evidence; by simulation, see docs/decisions/0005-gate-statistics.md."""
 
 
 class Verdict(Enum):
@@ -29,9 +37,9 @@ class Verdict(Enum):
 
     CONTINUE = "continue"
     STRONGER = "stronger"
-    """The ratio reached the upper bound: accept `elo1`."""
+    """The evidence reached the upper bound: `elo0` is rejected."""
     NOT_STRONGER = "not stronger"
-    """The ratio reached the lower bound: accept `elo0`."""
+    """The evidence reached the lower bound: `elo1` is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +73,39 @@ class Sprt:
         ratio: np.ndarray = misfit(counts, scores, claim0) - misfit(counts, scores, claim1)
         return ratio
 
-    def verdict(self, log_likelihood_ratio: float) -> Verdict:
-        """Return the verdict for a ratio."""
-        if log_likelihood_ratio >= self.upper:
+    def evidence(self, counts: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the evidence for (positive) or against the candidate (float [...]), to be compared with the bounds.
+
+        Arguments as in `log_likelihood_ratio`, whose sign it has. It is the logarithm of a likelihood ratio whose alternative
+        is a mixture: the other hypothesis, and with share `BET_SHARE` any difference beyond the rejected one. 0 where the
+        mixture is less likely than the rejected hypothesis.
+        """
+        ratio = self.log_likelihood_ratio(counts, scores)
+        above = log_capital(counts, scores, share_from_elo(self.elo0), side="above")
+        below = log_capital(counts, scores, share_from_elo(self.elo1), side="below")
+        found: np.ndarray = np.where(
+            ratio >= 0.0, np.maximum(_mixture(ratio, above), 0.0), -np.maximum(_mixture(-ratio, below), 0.0)
+        )
+        return found
+
+    def verdict(self, evidence: float) -> Verdict:
+        """Return the verdict for `evidence`."""
+        if evidence >= self.upper:
             return Verdict.STRONGER
-        if log_likelihood_ratio <= self.lower:
+        if evidence <= self.lower:
             return Verdict.NOT_STRONGER
         return Verdict.CONTINUE
+
+    def conclusion(self, verdict: Verdict) -> str:
+        """Return the conclusion of a verdict in words: the rejected hypothesis bounds the difference from one side."""
+        if verdict is Verdict.CONTINUE:
+            return "undecided"
+        if verdict is Verdict.STRONGER:
+            return "stronger" if self.elo0 == 0 else f"{'not weaker' if self.elo0 < 0 else 'stronger'} than {self.elo0:+g} Elo"
+        return "weaker" if self.elo1 == 0 else f"{'weaker' if self.elo1 < 0 else 'not stronger'} than {self.elo1:+g} Elo"
+
+
+def _mixture(log_ratio: np.ndarray, log_bet: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the weighted mean of a likelihood ratio and a bet's capital."""
+    mixed: np.ndarray = np.logaddexp(math.log1p(-BET_SHARE) + log_ratio, math.log(BET_SHARE) + log_bet)
+    return mixed

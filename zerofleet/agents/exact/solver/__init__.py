@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from zerofleet.agents.exact.solver.book import Book, load_book, save_book, shipped_book
 from zerofleet.agents.exact.solver.building import Built, build_book
-from zerofleet.agents.exact.solver.connect_four import ScoredMoves, Solver, fits
+from zerofleet.agents.exact.solver.connect_four import MAX_NODES, ScoredMoves, Solver, fits
 
-__all__ = ["Book", "Built", "ScoredMoves", "Solver", "build_book", "fits", "load_book", "save_book", "shipped_book"]
+__all__ = [
+    "MAX_NODES",
+    "Book",
+    "Built",
+    "ScoredMoves",
+    "Solver",
+    "build_book",
+    "fits",
+    "load_book",
+    "save_book",
+    "shipped_book",
+]

@@ -1,0 +1,50 @@
+"""`python -m laboratory`: run one trial, read as JSON from standard input; write a line of JSON for each event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from games.core import Game
+from laboratory.loop import Event, Loop
+from zerofleet.presets.trial import Trial
+from zerofleet.service import logs
+from zerofleet.strength.learning.judges import Judge, MatchJudge, PerfectJudge
+from zerofleet.strength.learning.positions import stored_positions
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the trial and return the exit code."""
+    trial = Trial.model_validate_json(sys.stdin.read())
+    logs.configure("warning", "auto", "laboratory")
+    with tempfile.TemporaryDirectory(prefix="zerofleet-learn-") as directory:
+        asyncio.run(Loop(trial, Path(directory), judge=judge_of(trial, trial.build_game()), emit=_emit).run())
+    return 0
+
+
+def judge_of(trial: Trial, game: Game) -> Judge:
+    """Return the judge of a trial: perfect play if it has positions, else its opponents."""
+    if trial.positions:
+        return PerfectJudge(game, stored_positions(Path(trial.positions)), simulations=trial.simulations)
+    return MatchJudge(
+        game,
+        trial.opponents,
+        games=trial.games,
+        simulations=trial.simulations,
+        seed=trial.judge_seed,
+        opening_plies=trial.build_preset().gate.opening_plies,
+    )
+
+
+def _emit(event: Event) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""The loop in one process: one lane of self-play, and between its steps the turns of the trainer.
+
+    lane step ──► room: enough finished games? ── intake ── steps ── candidate ── adoption ──► next lane step
+                        judgement due?  (not counted)
+
+The lane, the intake and the trainer are those of the services; executors run their work in this thread, so the order of all
+work, and with it every game, sample and weight, depends on seed and settings alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laboratory.clock import NOT_COUNTED, InlineExecutor, ProcessorClock
+from laboratory.diagnosis import Diagnosis
+from laboratory.networks import CountedEvaluator, Networks
+from selfplay_worker.game_register import FinishedGame
+from selfplay_worker.lane import Lane
+from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.warm_start import WarmStart
+from selfplay_worker.warmup import warm_up
+from selfplay_worker.worker import make_block, make_crew
+from trainer.batches import BatchMaker
+from trainer.replay import AcceptedGame
+from trainer.service import make_intake
+from trainer.settings import TrainerSettings
+from trainer.start import open_training
+from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.records import encode_record
+from zerofleet.contracts.records.samples import random_game
+from zerofleet.presets.trial import Trial
+from zerofleet.storage.streams.memory import MemoryStream
+from zerofleet.strength.learning.judges import Judge
+
+__all__ = ["Loop"]
+
+WORKER = "laboratory"
+TURN_GAMES = 32  # finished games per turn of the trainer: its fixed costs, such as a sync of the disk, are shared
+REPORT_EVERY_S = 1.0
+
+Event = dict[str, Any]
+
+
+class Loop:
+    """A trial, from random weights to its budget."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        directory: Path,
+        *,
+        judge: Judge,
+        emit: Callable[[Event], None],
+        clock: ProcessorClock | None = None,
+    ) -> None:
+        """Open a run in an empty directory. `emit` is called with each event: progress, judgement, end."""
+        self._trial = trial
+        self._judge = judge
+        self._emit = emit
+        self._clock = clock or ProcessorClock()
+        game, preset = trial.build_game(), trial.build_preset()
+        common = {"run_dir": directory, "game": trial.game, "game_parameters": trial.parameters, "preset": trial.preset}
+        warm_start = preset.warm_start.model_dump() | {"parallel": 1}
+        worker = WorkerSettings.model_validate(
+            {
+                **common,
+                "search": preset.search.model_dump(),
+                "selfplay": preset.selfplay.model_dump(),
+                "warm_start": warm_start,
+                "worker_id": WORKER,
+                "run_seed": trial.seed,
+                "incarnation": 1,
+            }
+        )
+        trainer = TrainerSettings.model_validate(
+            {
+                **common,
+                "network": preset.network.model_dump(),
+                "train": preset.train.model_dump() | {"threads": 1},
+                "warm_start": warm_start,
+                "seed": trial.seed,
+                "device": "cpu",
+            }
+        )
+        rng = random.Random(trial.seed)  # noqa: S311 - jitter of retries, which do not happen here
+        self._training = open_training(trainer, game)
+        self._networks = Networks(self._training.store, model_name(game), max_batch=worker.selfplay.slots)
+        self._evaluator = CountedEvaluator(self._networks, self._clock)
+        self._crew = make_crew(
+            game, worker, evaluator=self._evaluator, outlet=self, thread=InlineExecutor(self._clock, "search"), rng=rng
+        )
+        self._worker = worker
+        self._block = make_block(game, worker)
+        self._stream = MemoryStream()
+        self._intake = make_intake(
+            self._training,
+            self._stream,
+            executor=InlineExecutor(self._clock, "intake"),
+            rng=rng,
+            on_samples=lambda: None,
+        )
+        self._diagnosis = Diagnosis(game)
+        self._finished: list[FinishedGame] = []
+        self._games = 0
+        self._adopted_at = 0  # samples
+        self._next_judgement = trial.judge_every
+        self._began_s = self._reported_s = time.monotonic()
+        self._judging_s = 0.0
+        self._warm_up(game, worker)
+
+    def hand_over(self, game: FinishedGame) -> None:
+        """See `Outlet.hand_over`."""
+        self._finished.append(game)
+
+    async def room(self) -> None:
+        """Give the trainer its turn, and judge when it is time. Cancellation: the trial is lost."""
+        wanted = TURN_GAMES if self._crew.adopted.version else 1  # a warm start ends with the turn of its last game
+        if len(self._finished) >= wanted:
+            await self._take_turn()
+        with self._clock.part(NOT_COUNTED):
+            done, every = self._done, self._trial.judge_every
+            if done >= self._trial.budget:
+                await self._judge_at(self._trial.budget)
+                self._crew.stop.stop_now()
+            elif done >= self._next_judgement and self._crew.adopted.version:
+                passed = math.floor(done / every) * every
+                await self._judge_at(passed)
+                self._next_judgement = passed + every
+            self._report()
+
+    async def run(self) -> None:
+        """Learn until the budget is spent. Raises `CorruptModel` when the network diverges. Cancellation: it is lost."""
+        try:
+            self._adopt(self._training.newest_version)
+            self._clock.restart()
+            if not self._crew.adopted.version:
+                await self._play_warm_start()
+            await Lane(self._block, self._crew).run()
+            self._emit({"event": "end", **self._figures(), "weights": self._weights_hash()})
+        finally:
+            self._training.replay.close()
+
+    async def _play_warm_start(self) -> None:
+        """Play the games of agents until the first version is trained, or the budget is spent."""
+        crew = self._crew
+        warm_start = WarmStart(self._block.game, self._worker, adopted=crew.adopted, publisher=self, stop=crew.stop)
+        try:
+            await warm_start.run()
+        finally:
+            warm_start.close()
+
+    @property
+    def _done(self) -> float:
+        """Part of the budget spent, in its unit."""
+        return self._clock.used_s if self._trial.samples is None else float(self._training.replay.window.total)
+
+    async def _take_turn(self) -> None:
+        """Take the finished games in, then train and adopt candidates until new samples are needed."""
+        with self._clock.part("intake"):
+            for game in self._finished:
+                await self._stream.publish(game.uid, game.payload)
+                if game.when_published is not None:
+                    game.when_published()
+            deliveries = await self._stream.consume(consumer=WORKER, limit=len(self._finished), block_s=0.0)
+            checked = await self._intake.take(deliveries)
+        if checked.refused or checked.duplicates:
+            raise AssertionError(f"the intake refused games of its own worker: {checked.refused[:1]}")
+        self._games += len(checked.accepted)
+        with self._clock.part(NOT_COUNTED):
+            self._diagnosis.note(checked.accepted)
+        self._finished.clear()
+        training = self._training
+        while True:
+            if training.candidate_due:
+                with self._clock.part("adoption"):
+                    self._adopt(training.publish_candidate())
+            elif training.learner.steps_allowed():
+                with self._clock.part("learning"):
+                    training.train(math.inf, lambda: False)
+            else:
+                return
+
+    def _adopt(self, version: int) -> None:
+        """Load a version and play it from now on; 0 means that the candidate was unfit and the last one stays."""
+        if version:
+            self._networks.load(version)
+            self._crew.adopted.adopt(version)
+            self._adopted_at = self._training.replay.window.total
+
+    async def _judge_at(self, planned: float) -> None:
+        """Judge the version in play, if there is one; `planned` is the place of the judgement on the curve."""
+        if not self._crew.adopted.version:
+            return
+        began_s = time.monotonic()
+        version = self._crew.adopted.version
+        measures = await self._judge.judge(self._networks, version)
+        self._judging_s += time.monotonic() - began_s
+        row = self._training.take_row()
+        self._emit(
+            {
+                "event": "judgement",
+                "planned": planned,
+                **self._figures(),
+                "measures": [measure.as_json() for measure in measures],
+                "losses": {name.partition("/")[2]: value for name, value in row.items() if name.startswith("losses/")},
+                "since_last": self._diagnosis.take(),
+            }
+        )
+
+    def _report(self) -> None:
+        """Emit the progress at most once a second."""
+        now_s = time.monotonic()
+        if now_s - self._reported_s >= REPORT_EVERY_S:
+            self._reported_s = now_s
+            samples, step = self._training.replay.window.total, self._training.learner.state.step
+            self._emit({"event": "progress", "done": self._done, "games": self._games, "samples": samples, "steps": step})
+
+    def _figures(self) -> Event:
+        """Return the totals since the start."""
+        learner, window, counters = self._training.learner, self._training.replay.window, self._block.counters
+        evaluations = self._evaluator.positions
+        return {
+            "done": self._done,
+            "cpu_seconds": {part: round(seconds, 3) for part, seconds in self._clock.parts().items()},
+            "cpu_seconds_used": round(self._clock.used_s, 3),
+            "wall_seconds": round(time.monotonic() - self._began_s - self._judging_s, 3),
+            "games": self._games,
+            "samples": window.total,
+            "window_samples": len(window),
+            "steps": learner.state.step,
+            "samples_trained": learner.state.samples_trained,
+            "reuse": learner.reuse,
+            "evaluations": evaluations,
+            "batches": self._evaluator.batches,
+            "cache_hits": counters.cache_hits,
+            "simulations": counters.simulations,
+            "moves": counters.moves,
+            "evaluations_per_sample": evaluations / window.total if window.total else None,
+            "version": self._crew.adopted.version,
+            "version_samples": self._adopted_at,
+        }
+
+    def _weights_hash(self) -> str:
+        """Return a hash of the weights in training and of their average."""
+        learner = self._training.learner
+        digest = hashlib.sha256()
+        for tensor in (*learner.network.state_dict().values(), *learner.average.weights):
+            digest.update(tensor.detach().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def _warm_up(self, game: Any, worker: WorkerSettings) -> None:
+        """Load or compile all code of the loop, which is not part of the budget."""
+        warm_up(game, worker.search, self._crew.openings)
+        record = encode_record(random_game(game, 0), worker_id=WORKER, uid=f"{0:032x}")
+        samples = self._training.replay.read(record)
+        BatchMaker(game.spec()).make(samples, np.random.default_rng(0))
+        Diagnosis(game).note([AcceptedGame("", record, samples)])

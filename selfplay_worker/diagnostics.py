@@ -1,0 +1,187 @@
+"""Diagnostics of self-play: figures of the finished games that show whether play became narrow or overlooks wins.
+
+Totals count from the start; ratios and means refer to the latest games or positions. `GameRegister` exports them as metrics;
+a loop in one process reads `figures`.
+
+    facts = diagnostics.note(played)        # of this game
+    diagnostics.figures                     # of all
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
+
+from selfplay_worker.game_walk import GameWalk, walk
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED
+from zerofleet.search import PlayedGame, SearchedMove
+
+__all__ = ["ENDINGS", "LINE_PLIES", "Diagnostics", "Ending", "Figures", "GameFacts"]
+
+Ending: TypeAlias = Literal["result", "cut", "resigned", "soft_resigned"]
+ENDINGS: tuple[Ending, ...] = get_args(Ending)
+"""`result`: over by the rules. `cut`: ended by the maximum of plies, in a game whose positions can recur. `resigned`: ended by
+a resignation. `soft_resigned`: played on after a resignation, with reduced searches."""
+
+LINE_PLIES = 8
+"""Plies of the lines compared as openings, drawn ones included."""
+WINDOW_GAMES = 1_000
+WINDOW_POSITIONS = 50_000
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class GameFacts:
+    """Facts about one game."""
+
+    ending: Ending
+    wins_taken: int
+    wins_overlooked: int
+    samples: int
+    """Searches that are policy targets with the full weight."""
+    reduced_samples: int
+    """Policy targets after a soft resignation."""
+    target_entropy: float
+    """Sum of the entropies of all its policy targets, in nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of all games, or of the latest where stated. Ratios are 0 before the first game."""
+
+    games: int
+    endings: Mapping[Ending, int]
+    wins_taken: int
+    wins_overlooked: int
+    samples: int
+    reduced_samples: int
+    resigned_ratio: float
+    """Share of the latest games that were resigned, softly or not."""
+    target_entropy: float
+    """Mean entropy of the policy targets of the latest games, in nats."""
+    distinct_openings_ratio: float
+    """Number of different first `LINE_PLIES` plies among the latest games, per game."""
+    new_positions_ratio: float
+    """Share of the latest positions that had not occurred among as many before them."""
+
+
+class Diagnostics:
+    """Counts over the finished games of a worker. Not thread-safe."""
+
+    def __init__(self, *, window_games: int = WINDOW_GAMES, window_positions: int = WINDOW_POSITIONS) -> None:
+        """Start without games; the windows are the numbers of latest games and of latest positions."""
+        self._endings: Counter[Ending] = Counter()
+        self._totals: Counter[str] = Counter()
+        self._latest: deque[GameFacts] = deque()
+        self._window_games = window_games
+        self._resigned = 0  # of the latest games
+        self._targets = 0
+        self._entropy = 0.0
+        self._lines = _Window[tuple[int, ...]](window_games)
+        self._positions = _Window[int](window_positions)
+
+    def note(self, played: PlayedGame) -> GameFacts:
+        """Count a finished game; return its facts."""
+        walked = walk(played)
+        facts = _facts(played, walked)
+        self._endings[facts.ending] += 1
+        for name in ("wins_taken", "wins_overlooked", "samples", "reduced_samples"):
+            self._totals[name] += getattr(facts, name)
+        self._latest.append(facts)
+        self._weigh(facts, +1)
+        if len(self._latest) > self._window_games:
+            self._weigh(self._latest.popleft(), -1)
+        self._lines.add(tuple(played.moves[:LINE_PLIES].tolist()))
+        for key in walked.keys.tolist():
+            self._positions.add(key)
+        return facts
+
+    @property
+    def figures(self) -> Figures:
+        """Current figures."""
+        games = len(self._latest)
+        return Figures(
+            games=self._endings.total(),
+            endings={ending: self._endings[ending] for ending in ENDINGS},
+            wins_taken=self._totals["wins_taken"],
+            wins_overlooked=self._totals["wins_overlooked"],
+            samples=self._totals["samples"],
+            reduced_samples=self._totals["reduced_samples"],
+            resigned_ratio=self._resigned / games if games else 0.0,
+            target_entropy=self._entropy / self._targets if self._targets else 0.0,
+            distinct_openings_ratio=self._lines.distinct_ratio,
+            new_positions_ratio=self._positions.new_ratio,
+        )
+
+    def _weigh(self, facts: GameFacts, sign: int) -> None:
+        """Add a game to the figures of the latest ones, or remove it."""
+        self._resigned += sign * (facts.ending in ("resigned", "soft_resigned"))
+        self._targets += sign * (facts.samples + facts.reduced_samples)
+        self._entropy += sign * facts.target_entropy
+
+
+@dataclass(slots=True)
+class _Window(Generic[Key]):
+    """Latest `size` keys, how often each occurs among them, and how many were new when they came."""
+
+    size: int
+    _keys: deque[tuple[Key, bool]] = field(default_factory=deque)
+    _counts: dict[Key, int] = field(default_factory=dict)
+    _new: int = 0
+
+    def add(self, key: Key) -> None:
+        """Add a key, in place of the oldest if there are `size`."""
+        is_new = key not in self._counts
+        if len(self._keys) == self.size:
+            oldest, was_new = self._keys.popleft()
+            self._new -= was_new
+            self._counts[oldest] -= 1
+            if not self._counts[oldest]:
+                del self._counts[oldest]
+        self._keys.append((key, is_new))
+        self._new += is_new
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    @property
+    def distinct_ratio(self) -> float:
+        """Number of different keys per key."""
+        return len(self._counts) / len(self._keys) if self._keys else 0.0
+
+    @property
+    def new_ratio(self) -> float:
+        """Share of the keys that were not in the window when they came."""
+        return self._new / len(self._keys) if self._keys else 0.0
+
+
+def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
+    targets = [move for move in played.searched if move.flags & FULL_SEARCH]
+    reduced = sum(bool(move.flags & REDUCED) for move in targets)
+    return GameFacts(
+        ending=_ending(played),
+        wins_taken=walked.wins_taken,
+        wins_overlooked=walked.wins_overlooked,
+        samples=len(targets) - reduced,
+        reduced_samples=reduced,
+        target_entropy=sum(map(_entropy, targets)),
+    )
+
+
+def _ending(played: PlayedGame) -> Ending:
+    spec = played.game.spec()
+    if played.resigned_seat is not None:
+        return "resigned"
+    if any(move.flags & REDUCED for move in played.searched):
+        return "soft_resigned"
+    return "cut" if spec.repeats and len(played.moves) >= spec.max_plies else "result"
+
+
+def _entropy(move: SearchedMove) -> float:
+    """Return the entropy of a policy target in nats."""
+    weights = (move.target if len(move.target) else move.visits).astype(np.float64)
+    shares = weights[weights > 0.0] / weights.sum()
+    return float(-(shares * np.log(shares)).sum())

@@ -1,0 +1,131 @@
+"""`zerofleet bench learn`: results, their comparison, and clear errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zerofleet.cli.bench.learn import report
+from zerofleet.cli.bench.learn.trials import run_trials
+from zerofleet.errors import InvalidRequest, Unavailable
+from zerofleet.presets.trial import Trial
+
+SMALL = (
+    "search.simulations=8",
+    "search.fast_simulations=4",
+    "network.channels=8",
+    "selfplay.slots=32",
+    "train.batch_size=32",
+    "train.min_samples=100",
+    "train.samples_per_candidate=100",
+)
+WORDS = ("bench", "learn", "tic_tac_toe", "--preset", "tiny", "--simulations", "0", "--judged", "20")
+SETTINGS = tuple(word for setting in SMALL for word in ("--set", setting))
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.slow
+def test_seeds_are_judged_by_perfect_play_and_the_result_holds_everything(zerofleet, tmp_path):
+    out = tmp_path / "result.json"
+    words = ("--samples", "240", "--judge-every", "120", "--seeds", "2", "--jobs", "2", "--out", str(out), "--json")
+    outcome = zerofleet(*WORDS, *SETTINGS, *words)
+    assert outcome.code == 0, outcome.err
+    result = outcome.json()
+    assert json.loads(out.read_text()) == result
+    assert (result["game"], result["preset"], result["unit"], result["budget"]) == ("tic_tac_toe", "tiny", "samples", 240)
+    assert result["settings"]["search.simulations"] == "8"
+    assert result["preset_values"]["search"]["simulations"] == 8
+    assert (result["judge"]["kind"], result["judge"]["positions"]) == ("perfect play", 20)
+    assert result["machine"]["processor"]
+    assert [seed["seed"] for seed in result["seeds"]] == [0, 1]
+    for seed in result["seeds"]:
+        assert [judgement["planned"] for judgement in seed["judgements"]] == [120, 240]
+        names = [measure["name"] for measure in seed["judgements"][0]["measures"]]
+        assert names == ["policy alone, sign", "policy alone, exact"]
+        assert len(seed["end"]["weights"]) == 64
+    assert result["seeds"][0]["end"]["weights"] != result["seeds"][1]["end"]["weights"]
+    assert [(point["at"], point["seeds"], point["interval"]) for point in result["curve"][::2]] == [
+        (120, 2, "seeds"),
+        (240, 2, "seeds"),
+    ]
+
+
+@pytest.mark.slow
+def test_a_result_is_compared_with_a_stored_one_and_equals_itself(zerofleet, tmp_path):
+    out, chart = tmp_path / "result.json", tmp_path / "curve.svg"
+    words = (*WORDS, *SETTINGS, "--samples", "120", "--judge-every", "120")
+    first = zerofleet(*words, "--out", str(out))
+    assert first.code == 0, first.err
+    assert first.out.splitlines()[0].startswith("tic_tac_toe, preset tiny search.simulations=8")
+    assert first.out.splitlines()[1].split()[:4] == ["samples", "policy", "alone,", "sign"]
+    assert "evaluations per sample" in first.out
+    second = zerofleet(*words, "--against", str(out), "--plot", str(chart))
+    assert second.code == 0, second.err
+    assert f"difference to {out} at 120 samples" in second.out
+    rows = [line.split() for line in second.out.splitlines() if line.startswith("policy alone, sign")]
+    assert rows[0][5] == "+0.0"  # equal seeds and a budget in samples repeat the trial exactly
+    assert "<svg" in chart.read_text()
+    other = zerofleet(*words, "--simulations", "5", "--against", str(out))
+    assert (other.code, other.out) == (2, "")
+    assert "cannot be compared: its judge is" in other.err
+
+
+@pytest.mark.slow
+def test_a_game_without_perfect_play_is_judged_by_matches(zerofleet):
+    words = ("--opponents", "random,rock_paper_scissors_order:1", "--games", "8", "--samples", "120", "--judge-every", "120")
+    game = ("bench", "learn", "rock_paper_scissors", "--preset", "tiny", "--set", "train.batch_size=32")
+    outcome = zerofleet(*game, *words, "--simulations", "0", "--set", "train.min_samples=100", "--json")
+    assert outcome.code == 0, outcome.err
+    result = outcome.json()
+    measures = result["seeds"][0]["judgements"][-1]["measures"]
+    assert [one["name"] for one in measures] == ["points against random", "points against rock_paper_scissors_order:1"]
+    assert all(one["of"] == 8 and 0 <= one["low"] <= one["value"] <= one["high"] <= 1 for one in measures)
+    assert result["judge"]["opponents"] == ["random", "rock_paper_scissors_order:1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "want a budget: --cpu-seconds S or --samples N"),
+        (("--cpu-seconds", "5", "--samples", "10"), "one of the two"),
+        (("--samples", "10", "--set", "search.simulation=5"), "did you mean search.simulations?"),
+        (("--samples", "10", "--set", "search.simulations=many"), "--set search.simulations=many"),
+        (("--samples", "10", "--set", "gate.simulations=5"), "has no effect in one process: there is no gate"),
+        (("--samples", "10", "--set", "selfplay.lanes=2"), "has no effect in one process"),
+        (("--samples", "10", "--set", "warm_start.parallel=2"), "has no effect in one process"),
+        (("--samples", "10", "--set", "trainer.seed=2"), "is a setting of a service"),
+        (("--samples", "10", "--set", "rows"), "is not NAME=VALUE"),
+        (("--samples", "10", "--judge-every", "0"), "--judge-every"),
+        (("--samples", "10", "--opponents", "bob"), "no agent is called 'bob'"),
+        (("--samples", "10", "--opponents", "model:1"), "is not a rung"),
+        (("--samples", "10", "--opponents", "random", "--positions", "x"), "two ways to judge"),
+        (("--samples", "10", "--positions", "none.txt"), "positions cannot be read from none.txt"),
+        (("--samples", "10", "--plot", "curve.pdf"), "must end in .svg or .png"),
+        (("--samples", "10", "--against", "none.json"), "is not a result of `zerofleet bench learn --out`"),
+    ],
+)
+def test_an_impossible_trial_is_rejected_before_it_starts(zerofleet, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet(*WORDS, *words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+
+
+def test_a_stored_result_of_another_format_is_rejected(tmp_path):
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"format": 99, "seeds": [1]}))
+    with pytest.raises(InvalidRequest, match="has format 99"):
+        report.read_result(path)
+
+
+@pytest.mark.slow
+async def test_a_trial_that_fails_is_reported_with_its_last_lines():
+    trial = Trial(game="tic_tac_toe", preset="tiny", samples=50, judge_every=50.0, positions="/nowhere/positions.json")
+    with pytest.raises(Unavailable, match=r"the trial of seed 0 exited with code 1: .*/nowhere/positions\.json"):
+        await run_trials([trial], jobs=1, on_event=lambda *_: None)

@@ -1,0 +1,92 @@
+"""`zerofleet curves` on the history of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from zerofleet.cli.commands.curves import UNKNOWN
+from zerofleet.storage.runs import RunDirectory
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a run whose play becomes narrow over ten rows."""
+    root = tmp_path / "run"
+    with RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1) as directory:
+        path = directory.paths.metrics / "run.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    rows = [
+        {
+            "at": "2026-11-22T10:00:00+00:00",
+            "elapsed_s": 360.0 * i,
+            "ended_result": 60 * i,
+            "ended_cut": 0,
+            "ended_resigned": 40 * i,
+            "ended_soft_resigned": 0,
+            "wins_taken": 9 * i,
+            "wins_overlooked": i,
+            "target_entropy": 1.6 - 0.1 * i,
+            "selfplay_samples": 100 * i,
+            "selfplay_evaluations": 1_500 * i,
+            "match_evaluations": 500 * i,
+            "ladder_evaluations": 0,
+            "network_age_s": None,
+            "adoptions": 0,
+            "adoption_total_s": 0.0,
+        }
+        for i in range(11)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return root
+
+
+def test_the_table_has_a_line_for_each_period(zerofleet, run):
+    outcome = zerofleet("curves", "--run-dir", str(run), "--points", "2")
+    assert outcome.code == 0, outcome.err
+    header, first, second = outcome.out.splitlines()
+    assert re.split(r"  +", header.strip()) == [
+        *("hours", "resigned", "overlooked", "entropy", "openings", "positions", "per sample", "gate", "age", "adoption"),
+    ]
+    dash = UNKNOWN
+    assert " ".join(first.split()) == f"0.50 40.0 % 10.0 % 1.40 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
+    assert " ".join(second.split()) == f"1.00 40.0 % 10.0 % 0.85 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
+
+
+def test_json_has_every_curve_without_nan(zerofleet, run):
+    said = zerofleet("curves", "tic_tac_toe", "--run-dir", str(run), "--points", "4", "--json").json()
+    assert (said["game"], len(said["hours"])) == ("tic_tac_toe", 4)
+    assert said["curves"]["resigned_share"] == {"label": "resigned games", "unit": "%", "values": pytest.approx([0.4] * 4)}
+    assert said["curves"]["network_age_s"]["values"] == [None] * 4
+
+
+@pytest.mark.slow
+def test_the_curves_are_drawn(zerofleet, run, tmp_path):
+    outcome = zerofleet("curves", "--run-dir", str(run), "--plot", str(tmp_path / "curves.svg"))
+    assert outcome.code == 0, outcome.err
+    texts = set(re.findall(r"<!-- (.*?) -->", (tmp_path / "curves.svg").read_text()))
+    assert {"tic_tac_toe: diagnostics of a run", "resigned games, %", "target entropy, nat", "evaluations per sample"} <= texts
+    assert "wrote the curves to" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ((), "give a game, or a run with --run-dir"),
+        (("--run-dir", "RUN", "--plot", "curves.pdf"), "its name must end in .svg or .png"),
+        (("othello", "--run-dir", "RUN"), "is a run of tic_tac_toe, not of othello"),
+    ],
+)
+def test_an_impossible_request_is_rejected(zerofleet, run, words, error):
+    outcome = zerofleet("curves", *(str(run) if word == "RUN" else word for word in words))
+    assert outcome.code == 2
+    assert error in outcome.err
+
+
+def test_a_run_without_diagnostics_is_rejected(zerofleet, run):
+    (run / "metrics" / "run.jsonl").write_text('{"at": "2026-11-22T10:00:00+00:00", "elapsed_s": 3.0}\n')
+    outcome = zerofleet("curves", "--run-dir", str(run))
+    assert outcome.code == 2
+    assert "has no diagnostics" in outcome.err

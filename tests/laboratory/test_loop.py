@@ -1,0 +1,127 @@
+"""A trial depends on its seed and settings alone, and ends when its budget is spent."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laboratory.clock import ProcessorClock
+from laboratory.loop import Loop
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.presets.trial import Trial
+from zerofleet.strength.learning.judges import Measure
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {
+    "search.simulations": "8",
+    "search.fast_simulations": "4",
+    "network.channels": "8",
+    "selfplay.slots": "32",
+    "train.batch_size": "32",
+    "train.min_samples": "100",
+    "train.samples_per_candidate": "150",
+    "train.candidate_growth": "0",
+}
+TIMES = ("cpu_seconds", "cpu_seconds_used", "wall_seconds")
+
+
+class CountingJudge:
+    """Judge whose measure is the version."""
+
+    async def judge(self, evaluator: Evaluator, version: int) -> list[Measure]:
+        return [Measure("version", version, version, version, 1)]
+
+
+async def run(folder: Path, *, clock: ProcessorClock | None = None, **fields: Any) -> list[dict[str, Any]]:
+    """Return the events of a small trial."""
+    terms = {"game": "tic_tac_toe", "preset": "tiny", "settings": SETTINGS, "judge_every": 200.0, "simulations": 0, **fields}
+    events: list[dict[str, Any]] = []
+    await Loop(Trial.model_validate(terms), folder, judge=CountingJudge(), emit=events.append, clock=clock).run()
+    return [event for event in events if event["event"] != "progress"]
+
+
+def without_times(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in event.items() if name not in TIMES} for event in events]
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory) -> list[dict[str, Any]]:
+    """Return the events of a trial of 450 samples."""
+    return asyncio.run(run(tmp_path_factory.mktemp("trial"), samples=450))
+
+
+async def test_two_trials_with_equal_seeds_agree_in_every_figure_and_weight(tmp_path, events):
+    assert without_times(await run(tmp_path / "a", samples=450)) == without_times(events)
+    other = await run(tmp_path / "b", samples=450, seed=1)
+    assert other[-1]["weights"] != events[-1]["weights"]
+
+
+async def test_the_judgements_do_not_change_what_is_learnt(tmp_path, events):
+    often = await run(tmp_path / "a", samples=450, judge_every=60.0)
+    assert len(often) > len(events)
+    assert often[-1]["weights"] == events[-1]["weights"]
+
+
+def test_judgements_fall_on_their_planned_places_and_count_what_happened(events):
+    assert [event["event"] for event in events] == ["judgement", "judgement", "judgement", "end"]
+    assert [event["planned"] for event in events[:-1]] == [200, 400, 450]
+    for event in events[:-1]:
+        assert event["done"] == event["samples"] >= event["planned"]
+        assert event["evaluations"] == pytest.approx(event["evaluations_per_sample"] * event["samples"])
+        assert event["samples_trained"] == 32 * event["steps"] <= event["reuse"] * event["samples"] + 1
+    parts = [event["since_last"] for event in events[:-1]]
+    assert sum(part["games"] for part in parts) == events[-1]["games"]
+    assert sum(part["samples"] for part in parts) == events[-1]["samples"]
+    assert parts[-1]["distinct_positions_ever"] == sum(part["new_positions"] for part in parts)
+    assert all(0 < part["target_entropy_nat"] < 2.2 for part in parts)  # ln 9 = 2.197
+    assert all(0 <= part["wins_in_one_overlooked"] <= part["wins_in_one"] for part in parts)
+
+
+def test_a_candidate_is_adopted_at_once(events):
+    assert [event["measures"][0]["value"] for event in events[:-1]] == [event["version"] for event in events[:-1]]
+    assert events[-1]["version"] == 3  # random weights, then a candidate at 150 samples and one at 300 at the earliest
+    assert 300 <= events[-1]["version_samples"] < 450
+
+
+async def test_a_budget_of_processor_seconds_counts_every_part_and_no_judgement(tmp_path):
+    ticks = itertools.count()
+    clock = ProcessorClock(lambda: 0.01 * next(ticks))  # each look at the clock takes a hundredth of a second
+    events = await run(tmp_path / "a", clock=clock, cpu_seconds=30.0, judge_every=15.0)
+    assert [event["planned"] for event in events[:-1]] == [15, 30]
+    last = events[-2]
+    assert 30 <= last["cpu_seconds_used"] < 31
+    assert sum(last["cpu_seconds"].values()) == pytest.approx(last["cpu_seconds_used"], abs=0.1)
+    assert set(last["cpu_seconds"]) == {"search", "evaluation", "self_play", "intake", "learning", "adoption"}
+
+
+async def test_running_games_switch_to_a_new_version_or_finish_on_theirs(tmp_path):
+    finish = SETTINGS | {"selfplay.staleness": "finish"}
+    results = [
+        (await run(tmp_path / name, samples=450, settings=terms))[-1] for name, terms in (("a", SETTINGS), ("b", finish))
+    ]
+    assert results[0]["weights"] != results[1]["weights"]
+
+
+async def test_a_warm_start_trains_the_first_version_before_self_play(tmp_path):
+    warm = SETTINGS | {"warm_start.games": "70", "warm_start.agents": "random", "warm_start.policy": "one_hot"}
+    first, second = [await run(tmp_path / name, samples=700, judge_every=100.0, settings=warm) for name in "ab"]
+    assert without_times(first) == without_times(second)
+    judged = first[:-1]
+    assert judged[0]["version"] == 1
+    assert judged[0]["samples"] == judged[0]["version_samples"]  # the first version is as old as the last game of the agents
+    assert judged[0]["games"] == 70
+    assert judged[0]["evaluations"] == 0
+    assert judged[-1]["version"] > 1
+    assert judged[-1]["evaluations"] > 0
+
+
+async def test_a_budget_that_ends_during_the_warm_start_judges_nothing(tmp_path):
+    warm = SETTINGS | {"warm_start.games": "70", "warm_start.agents": "random"}
+    (end,) = await run(tmp_path / "a", samples=20, settings=warm)
+    assert (end["event"], end["version"]) == ("end", 0)
+    assert 20 <= end["samples"] < 40

@@ -1,0 +1,353 @@
+"""Proven values: right by an independent solver, found whatever the network says, played, and written into the record."""
+
+import functools
+
+import numpy as np
+import pytest
+from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_uniform, compiled_tree, drive, random_positions
+from test_tactics import after, safe, winning
+from toys.coin import Coin
+from toys.corridor import Corridor
+from toys.counting import SEATS, Counting
+
+import games
+from games import core
+from games.positions import final_scores, legal, replay
+from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
+from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search.tree import PROVEN, WON
+
+SMALL_BOARD = games.make("connect_four", rows=4, columns=4)
+LARGE_BOARD = games.make("connect_four", rows=6, columns=11)  # more than 64 bits: a rule of its own
+TWO_PLAYER_GAMES = {"tic-tac-toe": TIC_TAC_TOE, "connect four 4x4": SMALL_BOARD, "corridor": Corridor(cells=5, turns=6)}
+
+
+# --- adversarial networks ------------------------------------------------------------------------------------------------
+
+
+def answer_worst(leaves, players, *, game):
+    """Prior 1 on a move that neither wins nor blocks, and the best value for the player to move after it."""
+    policy = np.zeros(leaves.batch.legal.shape, dtype=np.float32)
+    value = np.zeros((len(policy), players), dtype=np.float32)
+    value[:, 0] = -0.95
+    value[:, 1:] = 0.95  # every move looks good to the player who makes it
+    policy[:, 0] = 1.0
+    return policy, value
+
+
+def answer_last(leaves, players, *, game):
+    """All the prior on the last legal move, and the values against it."""
+    policy = np.zeros(leaves.batch.legal.shape, dtype=np.float32)
+    policy[np.arange(len(policy)), (leaves.batch.legal >= 0).sum(axis=1) - 1] = 1.0
+    value = np.full((len(policy), players), 0.95, dtype=np.float32)
+    value[:, 1:] = -0.95
+    return policy, value
+
+
+NETWORKS = {"first": answer_worst, "last": answer_last}
+ROOTS = {
+    "puct": {},
+    "puct with noise": {"dirichlet_fraction": 0.25, "forced_playouts": 2.0},
+    "puct, four leaves, cache": {"leaves_per_game": 4, "cache_positions": 256},
+    "gumbel": {"root_policy": "gumbel", "gumbel_noise": True},
+    "gumbel of two moves, three leaves": {"root_policy": "gumbel", "gumbel_considered": 2, "leaves_per_game": 3},
+}
+BUDGETS = [2, 3, 8, 32]
+
+
+@functools.cache
+def tactical(game):
+    """Return {"win": …, "block": …}: positions of random games with their good moves, where other moves are no good."""
+    found = {"win": {}, "block": {}}
+    for moves, state in random_positions(game, seed=11, games_count=220):
+        listed = legal(game, state)
+        if wins := winning(game, state):
+            if len(wins) < len(listed):
+                found["win"].setdefault(state.tobytes(), (moves, wins))
+        elif 0 < len(good := safe(game, state)) < len(listed):
+            found["block"].setdefault(state.tobytes(), (moves, good))
+    return {kind: list(positions.values())[:120] for kind, positions in found.items()}
+
+
+def searched(game, settings, openings, answer, *, hold=True):
+    block = SearchBlock(game, settings, slots=len(openings))
+    for slot, opening in enumerate(openings):
+        block.begin(slot, seed=slot, versions=[1] * game.spec().num_players, opening=opening, hold=hold)
+    drive(block, answer)
+    return block
+
+
+@pytest.mark.parametrize("kind", ["win", "block"])
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_wins_in_one_are_played_and_losses_in_two_avoided_whatever_the_network_says(budget, root, kind):
+    for game in (TIC_TAC_TOE, CONNECT_FOUR, LARGE_BOARD):
+        tasks = tactical(game)[kind]
+        assert len(tasks) >= 30
+        settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=ROOTS[root])
+        for name, network in NETWORKS.items():
+            block = searched(game, settings, [moves for moves, _ in tasks], functools.partial(network, game=game))
+            chosen = [block.analysis(slot).best_action for slot in range(len(tasks))]
+            wrong = [(task, got) for task, got in zip(tasks, chosen, strict=True) if got not in task[1]]
+            assert not wrong, f"{name}: {len(wrong)} of {len(tasks)}; ((moves, good), played): {wrong[:3]}"
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_self_play_at_any_temperature_plays_wins_in_one_and_avoids_losses_in_two(root):
+    """With kept subtrees, playout caps and moves at a high temperature; the network is the worst."""
+    settings = SearchSettings(
+        simulations=8,
+        fast_simulations=2,
+        full_search_share=0.5,
+        temperature=3.0,
+        temperature_end=3.0,
+        gumbel_sampling=True,
+        **ROOTS[root],
+    )
+    for game in (TIC_TAC_TOE, CONNECT_FOUR):
+        block = searched(game, settings, [()] * 24, functools.partial(answer_worst, game=game), hold=False)
+        decided = 0
+        for slot in range(24):
+            played = block.take(slot)
+            moves = played.moves.tolist()
+            for move in played.searched:
+                state = replay(game, moves[: move.ply])
+                wins, good = winning(game, state), safe(game, state)
+                assert not wins or moves[move.ply] in wins
+                lost = move.root_value[len(moves[: move.ply]) % 2] == -1.0  # whatever is played
+                assert wins or lost or not good or moves[move.ply] in good
+                decided += bool(wins) + (not wins and 0 < len(good) < len(legal(game, state)))
+        assert decided > 24
+
+
+# --- the record ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_a_proven_win_is_an_exact_target_and_a_full_search(root):
+    settings = SearchSettings(simulations=30, fast_simulations=2, full_search_share=0.01, **ROOTS[root])
+    tasks = tactical(CONNECT_FOUR)["win"]
+    block = searched(CONNECT_FOUR, settings, [moves for moves, _ in tasks], answer_hashed, hold=False)
+    for slot, (moves, wins) in enumerate(tasks):
+        (move,) = block.take(slot).searched
+        assert move.flags == FULL_SEARCH
+        assert move.root_value[len(moves) % 2] == 1.0
+        assert set(move.actions[move.target > 0].tolist()) <= set(wins)
+        assert move.target.sum(dtype=np.int64) == TARGET_UNIT
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_moves_that_lose_have_no_share_of_the_target(root):
+    settings = SearchSettings(simulations=12, **ROOTS[root])
+    tasks = tactical(CONNECT_FOUR)["block"]
+    block = searched(CONNECT_FOUR, settings, [moves for moves, _ in tasks], answer_hashed, hold=False)
+    for slot, (_, good) in enumerate(tasks):
+        move = block.take(slot).searched[0]
+        weights = move.target if len(move.target) else move.visits
+        assert set(move.actions[weights > 0].tolist()) <= set(good)
+
+
+def test_a_decided_root_needs_one_request_and_the_one_move_left_a_second():
+    """The root's own evaluation; a forced block is also visited, for its value, unless that follows from the rules."""
+    for kind, most in (("win", 1), ("block", 2)):
+        tasks = [(moves, good) for moves, good in tactical(CONNECT_FOUR)[kind] if len(good) == 1]
+        block = SearchBlock(CONNECT_FOUR, SearchSettings(simulations=400), slots=len(tasks))
+        for slot, (moves, _) in enumerate(tasks):
+            block.begin(slot, seed=slot, versions=[1, 1], opening=moves)
+        requests = 0
+        while any(len(block.moves(slot)) == len(moves) for slot, (moves, _) in enumerate(tasks)):
+            leaves = block.advance()
+            block.absorb(*answer_uniform(leaves, 2))
+            requests += 1
+            assert requests <= most + 1
+
+
+def test_a_held_slot_searches_the_one_move_left_to_its_budget():
+    moves, (good,) = next(task for task in tactical(CONNECT_FOUR)["block"] if len(task[1]) == 1 and len(task[0]) < 20)
+    analysis = searched(CONNECT_FOUR, SearchSettings.for_play(CONNECT_FOUR.spec(), 20), [moves], answer_uniform).analysis(0)
+    assert analysis.best_action == good
+    assert not analysis.proven
+    assert analysis.actions[analysis.candidates].tolist() == [good]
+    assert analysis.visits.sum() == 20
+    assert analysis.ranking()[0] == int(np.flatnonzero(analysis.actions == good)[0])
+
+
+def test_a_player_who_has_proven_the_loss_resigns_and_one_who_has_proven_the_win_does_not():
+    double = [3, 0, 4, 0, 2, 0]  # X: c1 d1 e1 with b1 and f1 free; O has three in column a and is not to move
+    settings = SearchSettings(simulations=4, resign_threshold=-0.99, resign_control_share=0.0)
+    lost = searched(CONNECT_FOUR, settings, [[*double[:5]]], answer_uniform, hold=False).take(0)
+    assert lost.resigned_seat == 1
+    assert lost.scores == (1.0, -1.0)
+    won = searched(CONNECT_FOUR, settings, [double], answer_uniform, hold=False).take(0)
+    assert won.resigned_seat is None
+    assert won.scores == (1.0, -1.0)
+
+
+# --- an independent solver -----------------------------------------------------------------------------------------------
+
+
+def solver(game):
+    """Return a function from states to the values under optimal play of two players, by plain minimax."""
+    known = {}
+
+    def value(state):
+        name = state.tobytes()
+        if name not in known:
+            if core.is_over(game, state):
+                known[name] = final_scores(game, state)[0]
+            else:
+                values = [value(after(game, state, action)) for action in legal(game, state)]
+                known[name] = max(values) if core.to_move(game, state) == 0 else min(values)
+        return known[name]
+
+    return value
+
+
+def nodes_of(block, slot):
+    count = block._arena.slots[slot]["nodes"]
+    return block._arena.nodes[slot][:count], block._arena.states[slot][:count]
+
+
+@pytest.mark.parametrize("name", TWO_PLAYER_GAMES)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SearchSettings(simulations=60),
+        SearchSettings(simulations=400, leaves_per_game=5, forced_playouts=2.0),
+        SearchSettings(simulations=90, root_policy="gumbel", leaves_per_game=2),
+        SearchSettings(simulations=90, repetition="path"),
+    ],
+    ids=["puct", "five leaves", "gumbel", "repetitions cut"],
+)
+def test_bounds_of_every_node_hold_the_value_of_a_solver(name, settings):
+    game = TWO_PLAYER_GAMES[name]
+    value = solver(game)
+    positions = [moves for moves, _ in random_positions(game, seed=3, games_count=12)][::3]
+    if game is SMALL_BOARD:
+        positions = [moves for moves in positions if len(moves) >= 5]
+    block = searched(game, settings, positions, answer_hashed)
+    proven = 0
+    for slot in range(len(positions)):
+        nodes, states = nodes_of(block, slot)
+        for node, state in zip(nodes, states, strict=True):
+            true = value(state)
+            assert node["lower"][0] <= true <= node["upper"][0]
+            assert node["lower"][1] == -node["upper"][0]
+            if node["kind"] in (WON, PROVEN):
+                assert node["value"].tolist() == [true, -true]
+                proven += 1
+        analysis = block.analysis(slot)
+        if analysis.proven:
+            assert analysis.value[0] == value(states[0])
+            assert value(after(game, states[0], analysis.best_action)) == value(states[0])
+    assert proven >= 4
+
+
+def test_with_enough_simulations_the_value_is_proven():
+    value = solver(SMALL_BOARD)
+    positions = [moves for moves, _ in random_positions(SMALL_BOARD, seed=5, games_count=40) if len(moves) >= 8][:60]
+    block = searched(SMALL_BOARD, SearchSettings.for_play(SMALL_BOARD.spec(), 3000), positions, answer_uniform)
+    for slot, moves in enumerate(positions):
+        analysis = block.analysis(slot)
+        assert analysis.proven
+        assert analysis.value[0] == value(replay(SMALL_BOARD, moves))
+        assert analysis.visits.sum() < 3000
+
+
+# --- three players -------------------------------------------------------------------------------------------------------
+
+
+def outcomes(game, state):
+    """Return every outcome of optimal play, however each player chooses among moves of equal value to them."""
+    if core.is_over(game, state):
+        return {tuple(final_scores(game, state))}
+    mover = core.to_move(game, state)
+    below = [outcomes(game, after(game, state, action)) for action in legal(game, state)]
+    found = set()
+    for own in below:
+        for end in own:
+            # a choice is rational if every other move may turn out no better
+            if all(min(other[mover] for other in others) <= end[mover] for others in below):
+                found.add(end)
+    return found
+
+
+@pytest.mark.parametrize("leaves", [1, 3])
+def test_bounds_of_three_players_hold_every_outcome_of_optimal_play(leaves):
+    game = Counting()
+    settings = SearchSettings(simulations=200, leaves_per_game=leaves)
+    openings = [(), (0,), (2,), (0, 1), (1, 1, 0), (2, 2, 1)]
+    block = searched(game, settings, openings, answer_hashed)
+    proven = 0
+    for slot in range(len(openings)):
+        nodes, states = nodes_of(block, slot)
+        for node, state in zip(nodes, states, strict=True):
+            ends = np.array(sorted(outcomes(game, state)))
+            assert np.all(node["lower"] <= ends.min(axis=0))
+            assert np.all(ends.max(axis=0) <= node["upper"])
+            if node["kind"] in (WON, PROVEN):
+                assert tuple(node["value"]) in {tuple(end) for end in ends}
+                proven += 1
+    assert proven > 20
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_three_players_play_wins_in_one_whatever_the_network_says(budget, root):
+    game = Counting(limit=5)
+    settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=ROOTS[root])
+    openings = [moves for moves in ((1,), (0, 0), (2,), (1, 0), (0, 1)) if winning(game, replay(game, moves))]
+    assert len(openings) >= 3
+    for network in NETWORKS.values():
+        block = searched(game, settings, openings, functools.partial(network, game=game))
+        for slot, moves in enumerate(openings):
+            analysis = block.analysis(slot)
+            state = replay(game, moves, seed=slot)
+            assert analysis.best_action in winning(game, state)
+            assert analysis.proven
+            assert analysis.value.tolist() == list(final_scores(game, after(game, state, analysis.best_action)))
+            assert len(analysis.value) == SEATS
+
+
+# --- what is no proof ----------------------------------------------------------------------------------------------------
+
+
+def test_a_repetition_leaf_proves_nothing():
+    game = Corridor()
+    block = searched(game, SearchSettings(simulations=200, repetition="path"), [()], answer_uniform)
+    nodes, states = nodes_of(block, 0)
+    cut = [node for node, state in zip(nodes, states, strict=True) if node["edge_count"] == 0 and not core.is_over(game, state)]
+    assert cut
+    assert all(node["lower"].tolist() == [-1.0, -1.0] and node["upper"].tolist() == [1.0, 1.0] for node in cut)
+
+
+def test_without_the_setting_nothing_is_proven():
+    settings = SearchSettings(simulations=50, prove_values=False, dirichlet_fraction=0.0)
+    tasks = tactical(CONNECT_FOUR)["win"]
+    block = searched(CONNECT_FOUR, settings, [moves for moves, _ in tasks], answer_uniform)
+    for slot in range(len(tasks)):
+        assert block.analysis(slot).visits.sum() == 50
+        assert not block.analysis(slot).proven
+        assert block.analysis(slot).candidates.all()
+
+
+def test_hidden_information_proves_nothing():
+    game = Coin()
+    assert game.spec().information != "perfect"
+    settings = SearchSettings(simulations=20, information="determinise")
+    block = searched(game, settings, [()], answer_uniform)
+    analysis = block.analysis(0)
+    assert analysis.candidates.all()
+    assert not analysis.proven
+
+
+def test_a_kept_subtree_keeps_its_proofs():
+    settings = SearchSettings.for_play(TIC_TAC_TOE.spec(), 2000)
+    block = searched(TIC_TAC_TOE, settings, [(4, 1)], answer_uniform)  # a win for the first player
+    before = compiled_tree(block, 0)
+    assert block.analysis(0).proven
+    block.play(0, block.analysis(0).best_action)
+    assert compiled_tree(block, 0)["lower"] == before["lower"]
+    assert not len(block.advance().batch)  # nothing is left to find out
+    assert block.analysis(0).proven
+    assert block.analysis(0).value.tolist() == [1.0, -1.0]

@@ -1,0 +1,1 @@
+"""`zerofleet bench learn`: learning by processor time, judged and compared over seeds."""

@@ -1,0 +1,186 @@
+"""Report of `bench learn`: JSON of everything, tables for people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from zerofleet.cli import screen
+from zerofleet.cli.bench.learn.trials import TrialResult
+from zerofleet.errors import InvalidRequest
+from zerofleet.presets.trial import Trial
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.charts import learning_chart
+from zerofleet.strength.learning.curves import compare, curve
+
+__all__ = ["about", "draw", "read_result", "remark", "require_comparable", "show", "show_comparison", "store"]
+
+FORMAT = 1
+
+
+def about(trial: Trial) -> dict[str, Any]:
+    """Return the description of the trials and of the machine, without seeds and figures."""
+    preset = trial.build_preset()
+    fields = trial.model_dump(include={"game", "preset", "parameters", "settings", "judge_every"})
+    return {
+        "format": FORMAT,
+        **fields,
+        "unit": "processor seconds" if trial.samples is None else "samples",
+        "budget": trial.budget,
+        "judge": _judge(trial),
+        "preset_values": {name: getattr(preset, name).model_dump() for name in ("search", "network", "train", "selfplay")},
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "versions": {name: version(name) for name in ("torch", "numpy", "numba")},
+    }
+
+
+def store(path: Path | None, about: Mapping[str, Any], results: Sequence[TrialResult]) -> dict[str, Any]:
+    """Return the whole result, and write it to `path` if there is one."""
+    seeds = [result.as_json() for result in sorted(results, key=lambda result: result.seed)]
+    whole = {**about, "seeds": seeds, "curve": [asdict(point) for point in curve(seeds)]}
+    if path is not None:
+        atomic_publish(path, json.dumps(whole, indent=1).encode())
+    return whole
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Return a stored result; raises `InvalidRequest` for a file without one."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if found["format"] != FORMAT or not found["seeds"]:
+            raise InvalidRequest(f"{path} has format {found['format']}, this version reads {FORMAT}; measure it again")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidRequest(f"{path} is not a result of `zerofleet bench learn --out`: {error!r}") from error
+    return dict(found)
+
+
+def require_comparable(about: Mapping[str, Any], earlier: Mapping[str, Any], name: str) -> None:
+    """Raise `InvalidRequest` unless an earlier result is of the same game, unit and judge."""
+    for key in ("game", "parameters", "unit", "judge"):
+        if about[key] != earlier.get(key):
+            raise InvalidRequest(
+                f"{name} cannot be compared: its {key} is {earlier.get(key)}, here {about[key]}; measure one of them again"
+            )
+
+
+def remark(result: TrialResult, event: Mapping[str, Any]) -> str:
+    """Return the text beside the progress bar."""
+    text = f"seed {result.seed}: {event['games']:,} games, {event['samples']:,} samples, {event['steps']:,} steps"
+    if result.judgements:
+        first = result.judgements[-1]["measures"][0]
+        text += f"; {first['name']} {first['value']:.1%}"
+    return text
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Print the curve of the measures, and the figures of the last judgement."""
+    points = curve(result["seeds"])
+    names = list(dict.fromkeys(point.name for point in points))
+    columns = (column for name in names for column in (f">{name}", ">95 %"))
+    rows = screen.table(f">{result['unit']}", *columns, "curve", title=_title(result))
+    for at in dict.fromkeys(point.at for point in points):
+        here = {point.name: point for point in points if point.at == at}
+        cells = [
+            cell
+            for point in (here[name] for name in names)
+            for cell in (f"{point.mean:.1%}", f"{100 * point.low:.1f} to {100 * point.high:.1f}")
+        ]
+        rows.add_row(f"{at:,.0f}", *cells, screen.share_bar(here[names[0]].mean))
+    screen.out().print(rows)
+    kind = "over seeds (Student)" if len(result["seeds"]) > 1 else "of the judge (one seed: without the luck of training)"
+    screen.note(f"intervals {kind}")
+    screen.out().print()
+    screen.out().print(_figures(result))
+
+
+def draw(result: Mapping[str, Any], path: Path) -> None:
+    """Draw the curve of every measure; raises `InvalidRequest` for a file name of another format."""
+    learning_chart(curve(result["seeds"]), title=_title(result), path=path, x_label=result["unit"])
+
+
+def _title(result: Mapping[str, Any]) -> str:
+    changes = " ".join(f"{name}={value}" for name, value in {**result["parameters"], **result["settings"]}.items())
+    count = len(result["seeds"])
+    return f"{result['game']}, preset {result['preset']}{' ' + changes if changes else ''}: {count} seed{'s' * (count > 1)}"
+
+
+def show_comparison(result: Mapping[str, Any], earlier: Mapping[str, Any], name: str) -> None:
+    """Print the differences to an earlier result at the last common judgement."""
+    found = compare(result["seeds"], earlier["seeds"])
+    if not found:
+        screen.note(f"{name} has no judgement at the same place; nothing to compare")
+        return
+    title = f"difference to {name} at {found[0].at:,.0f} {result['unit']}"
+    rows = screen.table("measure", ">here", ">there", ">difference", ">95 %", "interval", title=title)
+    for one in found:
+        rows.add_row(
+            one.name,
+            f"{one.first:.1%}",
+            f"{one.second:.1%}",
+            f"{100 * one.difference:+.1f}",
+            f"{100 * one.low:+.1f} to {100 * one.high:+.1f}",
+            one.interval,
+        )
+    screen.out().print()
+    screen.out().print(rows)
+
+
+def _figures(result: Mapping[str, Any]) -> Any:
+    """Return a table of totals, one column for each seed."""
+    seeds = [seed for seed in result["seeds"] if seed["judgements"]]
+    rows = screen.table("figure", *(f">seed {seed['seed']}" for seed in seeds))
+    last = [seed["judgements"][-1] for seed in seeds]
+
+    def add(label: str, form: str, *path: str) -> None:
+        cells = []
+        for one in last:
+            value: Any = one
+            for key in path:
+                value = value[key]
+            cells.append("" if value is None else format(value, form))
+        rows.add_row(label, *cells)
+
+    add("games", ",", "games")
+    add("samples", ",", "samples")
+    add("steps", ",", "steps")
+    add("version", ",", "version")
+    add("evaluations", ",", "evaluations")
+    add("evaluations per sample", ".1f", "evaluations_per_sample")
+    add("games resigned", ".1%", "since_last", "resigned_share")
+    add("entropy of targets, nat", ".2f", "since_last", "target_entropy_nat")
+    add("distinct positions since the last judgement", ",", "since_last", "distinct_positions")
+    add("wins in one overlooked", ".1%", "since_last", "wins_in_one_overlooked_share")
+    for part in last[0]["cpu_seconds"] if last else ():
+        add(f"processor seconds: {part.replace('_', '-')}", ",.1f", "cpu_seconds", part)
+    return rows
+
+
+def _judge(trial: Trial) -> dict[str, Any]:
+    """Return the description of the judge; equal descriptions give comparable measures."""
+    if not trial.positions:
+        terms = {"opponents": list(trial.opponents), "games": trial.games, "seed": trial.judge_seed}
+        return {"kind": "matches", "simulations": trial.simulations, **terms}
+    content = Path(trial.positions).read_bytes()
+    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+    return {
+        "kind": "perfect play",
+        "simulations": trial.simulations,
+        "positions": len(json.loads(content)),
+        "digest": digest,
+    }
+
+
+def _processor() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,84 @@
+"""Trials as processes: one for each seed, several at a time, with their events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zerofleet.errors import Unavailable, first_error
+from zerofleet.presets.trial import Trial
+
+__all__ = ["TrialResult", "run_trials"]
+
+LAST_LINES = 3
+LINE_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class TrialResult:
+    """Events of one trial so far."""
+
+    seed: int
+    judgements: list[dict[str, Any]] = field(default_factory=list)
+    end: dict[str, Any] | None = None
+    """Totals, and a hash of the weights; None while the trial runs."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return {"seed": self.seed, "judgements": self.judgements, "end": self.end}
+
+
+async def run_trials(
+    trials: Sequence[Trial], *, jobs: int, on_event: Callable[[TrialResult, dict[str, Any]], None]
+) -> list[TrialResult]:
+    """Run trials, at most `jobs` at a time, and return their results in order; `on_event` is called after each event.
+
+    Raises `Unavailable` with the last lines of a trial that failed. Cancellation: running trials are ended.
+    """
+    results = [TrialResult(trial.seed) for trial in trials]
+    free = asyncio.Semaphore(jobs)
+
+    async def run(trial: Trial, result: TrialResult) -> None:
+        async with free:
+            await _run(trial, result, on_event)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for trial, result in zip(trials, results, strict=True):
+                group.create_task(run(trial, result))
+    except ExceptionGroup as failures:
+        raise first_error(failures) from None
+    return results
+
+
+async def _run(trial: Trial, result: TrialResult, on_event: Callable[[TrialResult, dict[str, Any]], None]) -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "laboratory", stdin=pipe, stdout=pipe, stderr=pipe, limit=LINE_BYTES
+    )
+    try:
+        assert process.stdin is not None  # noqa: S101 - a pipe
+        assert process.stdout is not None  # noqa: S101
+        assert process.stderr is not None  # noqa: S101
+        process.stdin.write(trial.model_dump_json().encode())
+        process.stdin.close()
+        errors = asyncio.ensure_future(process.stderr.read())
+        async for line in process.stdout:
+            event = json.loads(line)
+            kind = event.pop("event")
+            if kind == "judgement":
+                result.judgements.append(event)
+            elif kind == "end":
+                result.end = event
+            on_event(result, {"kind": kind, **event})
+        said = (await errors).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+        if code := await process.wait():
+            raise Unavailable(f"the trial of seed {trial.seed} exited with code {code}: {' / '.join(said)}")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,86 @@
+"""Processes of a benchmark that reply to lines of their input: the server's bare loop, and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from zerofleet.errors import Unavailable
+from zerofleet.rpc.security.credentials import without_credentials
+
+__all__ = ["SHOWN_LINES", "Peer", "started"]
+
+SHOWN_LINES = 5
+"""Lines of a log in the message about a process that exited."""
+_LOG_LIMIT = 1 << 20  # a line of latencies is long
+
+
+class Peer:
+    """Process that replies to each line with a line of JSON."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._about = psutil.Process(process.pid)
+
+    async def ask(self, seconds: float) -> dict[str, Any]:
+        """Run the process for `seconds` and return its figures; raises `Unavailable` with its last log lines if it exited."""
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdin.write(f"{seconds}\n".encode())
+        line = await self._process.stdout.readline()
+        if not line:
+            raise await self._ended()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    async def outlives(self, work: Awaitable[Any]) -> None:
+        """Wait for `work`; raises `Unavailable` if the process exits first."""
+        done, ended = asyncio.ensure_future(work), asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait({done, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                raise await self._ended()
+            done.result()
+        finally:
+            done.cancel()
+            ended.cancel()
+
+    async def _ended(self) -> Unavailable:
+        code = await self._process.wait()
+        said = self._log.read_text(errors="replace").strip().splitlines()[-SHOWN_LINES:]
+        return Unavailable(f"a process of the benchmark exited with code {code}: {' / '.join(said)}")
+
+    def cpu_s(self) -> float:
+        """Return the CPU time used so far."""
+        times = self._about.cpu_times()
+        return float(times.user + times.system)
+
+
+@asynccontextmanager
+async def started(log: Path, *command: str, threads: int) -> Any:
+    """Start a Python module as a process; terminate it on exit."""
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", *command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=out,
+            limit=_LOG_LIMIT,
+            env={**without_credentials(os.environ), **limits},
+        )
+    try:
+        yield Peer(process, log)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()

@@ -1,0 +1,1 @@
+"""Measurement of a network in training: judges, their positions, and curves over several seeds."""
