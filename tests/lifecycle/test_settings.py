@@ -75,7 +75,11 @@ def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None
         (["--rooms", "a,b"], {}, "written as JSON"),
         ([], {"ZEROFLEET_SEARCH__SIMS": "1"}, "setting search.sims: Extra inputs"),
         (["--preset", "huge"], {}, "unknown preset 'huge'; want one of tiny, laptop, gpu"),
-        (["--search.fast-simulations", "500"], {}, "fast_simulations=500 exceeds simulations="),
+        (
+            ["--search.fast-simulations", "500", "--search.full-search-share", "0.5"],
+            {},
+            "fast_simulations=500 exceeds simulations=",
+        ),
     ],
 )
 def test_an_invalid_setting_is_reported_with_its_value(arguments: list[str], environment: dict[str, str], text: str) -> None:

@@ -9,6 +9,7 @@ from zerofleet.cli.planning.costs import Costs
 from zerofleet.cli.planning.fleet_model import simulate
 from zerofleet.cli.planning.plan import Limits, make_plan
 from zerofleet.presets import preset
+from zerofleet.search import SearchSettings
 
 COSTS = Costs(
     game="connect_four",
@@ -29,7 +30,8 @@ COSTS = Costs(
     disk_bytes_per_game=1_100.0,
     bytes_per_sample=100.0,
 )
-LAPTOP = preset(games.make("connect_four"), "laptop")
+SEARCH = SearchSettings(simulations=100, fast_simulations=25, full_search_share=0.3)
+LAPTOP = preset(games.make("connect_four"), "laptop").model_copy(update={"search": SEARCH})
 
 
 def test_the_figures_follow_from_the_costs():
