@@ -7,15 +7,15 @@
 
 Ratings are Bayesian Elo over all these games. (Matches stopped early by a sequential test slightly overrate the winner;
 only those that led to a promotion are counted.) The ladder plays at low priority: never while a candidate waits, and only
-for a share of the time.
+for a share of the time. It rates the last confirmed champion (`lineage`): in mode `watch` champions change faster than a
+rating is played, and the confirmed one is served until its rating is complete.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 import structlog
@@ -23,7 +23,9 @@ import structlog
 from games.core import Game
 from games.errors import GameError
 from gatekeeper.ledger import Ledger
+from gatekeeper.lineage import confirmed_champion, confirmed_versions
 from gatekeeper.pointer import ChampionPointer
+from gatekeeper.served_versions import Serving
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.contracts.promotions import Rung
 from zerofleet.errors import (
@@ -38,7 +40,7 @@ from zerofleet.errors import (
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.strength.ladders.play import in_turns
 from zerofleet.strength.ladders.rungs import ANCHOR, default_rungs, require_rungs
-from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, play_games
+from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Player, play_games
 from zerofleet.strength.ratings import Placement, Tally, rate
 from zerofleet.telemetry import metrics
 
@@ -60,6 +62,7 @@ class Ladder:
         *,
         ledger: Ledger,
         pointer: ChampionPointer,
+        serving: Serving,
         idle: asyncio.Event,
         make_agent: AgentMaker,
     ) -> None:
@@ -67,6 +70,7 @@ class Ladder:
         self._settings = settings
         self._ledger = ledger
         self._pointer = pointer
+        self._serving = serving
         self._idle = idle
         self._make_agent = make_agent
         self._names = self._chosen_rungs() if settings.gate.ladder_games else ()
@@ -74,33 +78,49 @@ class Ladder:
 
     def rungs(self) -> list[Rung]:
         """Return the ladder, strongest first."""
-        champions = [f"model:{champion.version}" for champion in self._pointer.history]
-        known = {ANCHOR, *self._names, *dict.fromkeys(reversed(champions[-RATED_CHAMPIONS:]))}
+        champions = confirmed_versions(self._pointer.history, self._ledger.candidates())[-RATED_CHAMPIONS:]
+        known = {ANCHOR, *self._names, *(f"model:{version}" for version in champions)}
         rated = [one for one in self._ledger.evidence() if _players(one) <= known]
         return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(rated, anchor=ANCHOR)]
 
     async def run(self, evaluator: Evaluator) -> None:
-        """Play the missing matches of each champion until cancelled.
+        """Play the missing matches of each confirmed champion until cancelled.
 
         Cancellation: games in progress are lost, results are kept.
         """
         await asyncio.sleep(self._settings.ladder_delay_s)
         while self._names:
-            epoch = self._pointer.epoch
+            version = self._confirmed()
             try:
-                await self._close_matches_of_former_champions()
+                await self._close_matches_of_other_champions(version)
                 self._show()
-                await self._play(evaluator, epoch)
+                async with self._serving.including(*([] if version is None else [version])):
+                    await self._play(evaluator, version)
             except Exception as failure:  # no failure of the ladder may stop the gatekeeper
                 error = first_error(failure)
                 foreseen = isinstance(error, Unavailable | Overloaded | ModelNotFound | CorruptModel)
                 log.info("ladder.delayed", error=str(error), exc_info=None if foreseen else failure)
                 await asyncio.sleep(PAUSE_S)
                 continue
-            await self._pointer.changed_since(epoch)
+            await self._until_another_is_confirmed(version)
 
-    async def _play(self, evaluator: Evaluator, epoch: int) -> None:
-        """Play until no match is missing or the champion changes."""
+    def _confirmed(self) -> int | None:
+        """Return the version to rate."""
+        champion = confirmed_champion(self._pointer.history, self._ledger.candidates())
+        return None if champion is None else champion.version
+
+    async def _until_another_is_confirmed(self, version: int | None) -> None:
+        while self._confirmed() == version:
+            noted, written = self._ledger.changed.wait(), self._pointer.changed_since(self._pointer.epoch)
+            waits = [asyncio.ensure_future(one) for one in (noted, written)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
+
+    async def _play(self, evaluator: Evaluator, version: int | None) -> None:
+        """Play until no match is missing or another champion is confirmed."""
         boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
@@ -111,24 +131,23 @@ class Ladder:
             agent_threads=1,  # `ladder_time_share` refers to one core
         )
         self._resumed_at_s = asyncio.get_running_loop().time()
-        pairings = self._until_changed(in_turns(boards), epoch)
+        pairings = takewhile(lambda _: self._confirmed() == version, in_turns(boards))
         games = play_games(self._game, pairings, evaluator, settings=settings, make_agent=self._make_agent)
         async with aclosing(games) as results:
             async for result in results:
                 await self._ledger.record(result)
                 self._show()
-                if self._pointer.epoch != epoch:
-                    break
-        if self._pointer.epoch != epoch:
-            return
+                if self._confirmed() != version:
+                    return
         for board in boards:
             await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _missing(self) -> list[MatchTerms]:
         """Return the matches that are not complete."""
         matches = list(pairwise(self._names))
-        if self._pointer.champion is not None:
-            champion = f"model:{self._pointer.champion.version}"
+        version = self._confirmed()
+        if version is not None:
+            champion = f"model:{version}"
             matches = [*((champion, name) for name in self._names), *matches]
         return [self._terms(first, second) for first, second in matches if not self._ledger.games_between(first, second)]
 
@@ -145,12 +164,6 @@ class Ladder:
             max_groups=max(1, gate.ladder_games // 2),
         )
 
-    def _until_changed(self, pairings: Iterator[Pairing], epoch: int) -> Iterator[Pairing]:
-        for pairing in pairings:
-            if self._pointer.epoch != epoch:
-                return
-            yield pairing
-
     async def _take_turns(self) -> None:
         """Rest after each step in proportion to its time, and while a candidate waits."""
         clock = asyncio.get_running_loop().time
@@ -159,12 +172,11 @@ class Ladder:
         await self._idle.wait()
         self._resumed_at_s = clock()
 
-    async def _close_matches_of_former_champions(self) -> None:
-        """Close the matches of former champions; their games count."""
-        champion = self._pointer.champion
+    async def _close_matches_of_other_champions(self, version: int | None) -> None:
+        """Close the matches of all champions but one; their games count."""
         for board in self._ledger.boards("ladder"):
             first = board.terms.players[0]
-            if first.version is not None and (champion is None or first.version != champion.version):
+            if first.version is not None and first.version != version:
                 await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _chosen_rungs(self) -> tuple[str, ...]:
@@ -181,9 +193,9 @@ class Ladder:
             raise ConfigurationError(f"setting gate.rungs: {error}") from error
 
     def _show(self) -> None:
-        champion = self._pointer.champion
+        champion = f"model:{self._confirmed()}"
         for rung in self.rungs():
-            if champion is not None and rung.name == f"model:{champion.version}":
+            if rung.name == champion:
                 metrics.CHAMPION_ELO.set(rung.elo)
             elif not rung.name.startswith("model:"):
                 metrics.LADDER_ELO.labels(rung=rung.name).set(rung.elo)

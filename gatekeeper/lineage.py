@@ -19,6 +19,7 @@ __all__ = [
     "NOT_SELF_TESTED",
     "ROLLBACK",
     "confirmed_champion",
+    "confirmed_versions",
     "holds_candidates",
     "line_of",
     "previous_version",
@@ -62,6 +63,12 @@ def confirmed_champion(history: Sequence[Champion], candidates: Iterable[Candida
     """Return the last confirmed champion of the line, None when there is none."""
     unconfirmed = {candidate.version for candidate in candidates if candidate.status in UNCONFIRMED}
     return next((champion for champion in reversed(line_of(history)) if champion.version not in unconfirmed), None)
+
+
+def confirmed_versions(history: Sequence[Champion], candidates: Iterable[Candidate]) -> list[int]:
+    """Return the versions that were champion and are confirmed, in the order of their first promotion, rolled back or not."""
+    unconfirmed = {candidate.version for candidate in candidates if candidate.status in UNCONFIRMED}
+    return [version for version in dict.fromkeys(champion.version for champion in history) if version not in unconfirmed]
 
 
 def holds_candidates(history: Sequence[Champion], candidates: Sequence[Candidate]) -> bool:

@@ -162,7 +162,9 @@ async def open_gatekeeper(
             verdicts=verdicts,
             evaluator=watched,
         )
-        ladder = Ladder(game, settings, ledger=ledger, pointer=pointer, idle=arbiter.idle, make_agent=make_agent)
+        ladder = Ladder(
+            game, settings, ledger=ledger, pointer=pointer, serving=serving, idle=arbiter.idle, make_agent=make_agent
+        )
         pruner = Pruner(store, settings.models, ledger=ledger, pointer=pointer, serving=serving, disk=disk)
         servicer = GatekeeperServicer(ledger=ledger, pointer=pointer, arbiter=arbiter, ladder=ladder)
         server, health_servicer, address = await _listen(settings, servicer)

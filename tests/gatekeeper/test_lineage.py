@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatekeeper.lineage import confirmed_champion, holds_candidates, line_of, previous_version
+from gatekeeper.lineage import confirmed_champion, confirmed_versions, holds_candidates, line_of, previous_version
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import ModelNotFound
 
@@ -65,6 +65,13 @@ def test_the_last_confirmed_champion_is_neither_on_trial_nor_unproven():
     assert confirmed_champion(champions, []).version == 4  # nothing is known of a journal that was lost
     assert confirmed_champion([], statuses(v1=PROMOTED)) is None
     assert confirmed_champion(history(1), statuses(v1=UNPROVEN)) is None
+
+
+def test_confirmed_versions_are_named_once_rolled_back_or_not():
+    champions = history(1, 2, 3, -2, 4)
+    assert confirmed_versions(champions, statuses(v1=PROMOTED, v2=PROMOTED, v3=PROMOTED, v4=TRIAL)) == [1, 2, 3]
+    assert confirmed_versions(champions, statuses(v3=WEAKER)) == [1, 2, 4]
+    assert confirmed_versions([], []) == []
 
 
 def test_a_rolled_back_version_is_no_reference_even_if_it_was_confirmed():

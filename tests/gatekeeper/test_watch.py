@@ -29,7 +29,8 @@ def pause(inference):
     goes_on = asyncio.Event()
 
     async def wait(version):
-        await goes_on.wait()
+        if version > 1:
+            await goes_on.wait()
 
     inference.on_evaluate = wait
     return goes_on
@@ -305,3 +306,16 @@ async def test_nothing_is_rolled_back_to_where_there_is_no_earlier_champion(open
         await gate.offer()
         with pytest.raises(ModelNotFound):
             await gate.client.rollback(MODEL, reason="")
+
+
+async def test_the_ladder_rates_the_confirmed_champion_to_the_end_while_versions_on_trial_play(open_watch, pause):
+    async with open_watch(ladder_games=6) as gate:
+        await gate.offer()
+        for _ in range(3):
+            await gate.offer()  # each on trial: `pause` holds up every version but the first
+        assert (await gate.client.champion(MODEL)).version == 4
+        await gate.until(lambda: gate.ledger.games_between("model:1", "random") == 6)
+        assert gate.ledger.games_between("model:4", "random") == 0
+        rungs = [rung.name for rung in await gate.client.ladder(MODEL)]
+        assert "model:1" in rungs
+        assert "model:4" not in rungs
