@@ -53,8 +53,11 @@ def _diagnosing(now: Readings) -> Iterator[str]:
 
 def _judging(now: Readings) -> Iterator[str]:
     if now.champion is not None:
-        rung = now.champion_rung
-        yield f"champion {now.champion.version}" + (f" ({rung.elo:+.0f} Elo)" if rung is not None else "")
+        rung, rating = now.rated_rung, ""
+        if rung is not None:
+            whose = "" if now.is_champion(rung) else f"version {rung.name.removeprefix('model:')}: "
+            rating = f" ({whose}{rung.elo:+.0f} Elo)"
+        yield f"champion {now.champion.version}{rating}"
     if now.match is not None:
         match = now.match
         yield f"match of {match.version}: {match.wins}/{match.draws}/{match.losses}, llr {match.llr:+.2f}"
@@ -62,7 +65,7 @@ def _judging(now: Readings) -> Iterator[str]:
 
 def row(now: Readings) -> dict[str, float | int | None]:
     """Return the numbers of a reading, flat, for a line of history; None for unknown values."""
-    rung, champion, match = now.champion_rung, now.champion, now.match
+    rung, champion, match = now.rated_rung, now.champion, now.match
     numbers: dict[str, float | int | None] = {
         "elapsed_s": round(now.elapsed_s, 1),
         "games": now.games,

@@ -96,7 +96,7 @@ class Observer:
         self._announce_decisions()
 
     def _announce_decisions(self) -> None:
-        decided = {(c.version, c.status): c for c in self._candidates if c.status.settled}
+        decided = {(c.version, c.status): c for c in self._candidates if c.status.settled and not _passed_over(c)}
         if self._announced is None:  # verdicts of earlier sessions are not news
             self._announced = set(decided) if len(decided) > 1 else set()
         for verdict in sorted(decided.keys() - self._announced):
@@ -151,12 +151,18 @@ class Observer:
             rejected=round(totals.of("zerofleet_records_rejected_total")),
             champion=self._champion,
             champion_age_s=time.time() - self._champion.promoted_at_ms / 1000 if self._champion else float("nan"),
-            candidates=tuple(self._candidates),
+            candidates=tuple(self._shown()),
             match=self._match(),
             ladder=tuple(self._ladder),
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(_service(child, now_s) for child in self._children),
         )
+
+    def _shown(self) -> list[Candidate]:
+        """Return the candidates without those passed over, except the champion and the one that is being measured."""
+        measured = round(self._page("gatekeeper").total("zerofleet_gate_candidate_version"))
+        kept = {measured, self._champion.version if self._champion else 0}
+        return [c for c in self._candidates if c.version in kept or not _passed_over(c)]
 
     def _match(self) -> Match | None:
         page = self._page("gatekeeper")
@@ -190,6 +196,13 @@ def _memory(pid: int | None) -> int:
         return int(psutil.Process(pid).memory_info().rss) if pid is not None else 0
     except psutil.Error:
         return 0
+
+
+def _passed_over(candidate: Candidate) -> bool:
+    """Return whether a candidate was promoted at once and not measured: several a minute in mode `watch`, and no news."""
+    return candidate.status is CandidateStatus.TRIAL or (
+        candidate.status is CandidateStatus.UNPROVEN and candidate.match is None
+    )
 
 
 def _verdict(candidate: Candidate) -> str:

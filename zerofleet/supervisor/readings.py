@@ -108,8 +108,16 @@ class Readings:
         return "warm start: learning from the agent games"
 
     @property
-    def champion_rung(self) -> Rung | None:
-        """Rung of the champion, None before it is rated."""
+    def rated_rung(self) -> Rung | None:
+        """Rung of the champion or, before it is rated, of the newest rated version; None before any is rated.
+
+        In mode `watch` the ladder rates confirmed champions, and a version on trial usually plays.
+        """
         if self.champion is None:
             return None
-        return next((rung for rung in self.ladder if rung.name == f"model:{self.champion.version}"), None)
+        rated = {int(rung.name.removeprefix("model:")): rung for rung in self.ladder if rung.name.startswith("model:")}
+        return rated.get(self.champion.version, rated[max(rated)] if rated else None)
+
+    def is_champion(self, rung: Rung) -> bool:
+        """Return whether a rung is the champion's."""
+        return self.champion is not None and rung.name == f"model:{self.champion.version}"

@@ -215,9 +215,8 @@ def _candidate_row(candidate: Candidate, live: Match | None, *, is_champion: boo
 def _ladder(now: Readings, full: bool) -> Panel:
     rows = ROWS if full else COMPACT_ROWS
     table = empty_table("player", ">Elo", ">±", ">games") if full else empty_table("", ">Elo", ">±")
-    champion = now.champion_rung
     for rung in _ladder_rows(now, rows):
-        mine = rung == champion
+        mine = now.is_champion(rung)
         style = "bold" if mine else ""
         margin = (rung.elo_high - rung.elo_low) / 2
         # The anchor has no interval, and that of a rung that never lost or never won is meaningless.
@@ -235,9 +234,9 @@ def _ladder(now: Readings, full: bool) -> Panel:
 
 
 def _ladder_rows(now: Readings, rows: int) -> list[Rung]:
-    """Return the champion, the classical rungs and, if there is room, other models, strongest first."""
-    champion = now.champion_rung
-    wanted = sorted(now.ladder, key=lambda rung: (rung != champion, rung.name.startswith("model:"), -rung.elo))
+    """Return the version rated last, the classical rungs and, if there is room, other models, strongest first."""
+    rated = now.rated_rung
+    wanted = sorted(now.ladder, key=lambda rung: (rung != rated, rung.name.startswith("model:"), -rung.elo))
     return sorted(wanted[:rows], key=lambda rung: -rung.elo)
 
 

@@ -41,9 +41,12 @@ def _learning(last: Readings) -> str:
 def _champion(last: Readings) -> str:
     if last.champion is None:
         return "none yet"
-    rung = last.champion_rung
-    rating = f", {_elo(rung)}, {count(rung.games)} rated games" if rung is not None else ", not rated yet"
-    return f"version {last.champion.version}{rating}"
+    champion, rung = f"version {last.champion.version}", last.rated_rung
+    if rung is None:
+        return f"{champion}, not rated yet"
+    if not last.is_champion(rung):
+        champion += f", not rated yet; version {rung.name.removeprefix('model:')}"
+    return f"{champion}, {_elo(rung)}, {count(rung.games)} rated games"
 
 
 def _elo(rung: Rung) -> str:
@@ -53,7 +56,7 @@ def _elo(rung: Rung) -> str:
 def _ladder(last: Readings) -> list[tuple[str, str]]:
     """Return a line with the strongest classical rung, as a reference for the rating."""
     classical = [rung for rung in last.ladder if not rung.name.startswith("model:")]
-    if not classical or last.champion_rung is None:
+    if not classical or last.rated_rung is None:
         return []
     best = max(classical, key=lambda rung: rung.elo)
     return [("reference", f"{best.name.replace('_', '-').replace(':', ' of depth ')} has {best.elo:.0f} Elo")]

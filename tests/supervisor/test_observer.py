@@ -1,0 +1,59 @@
+"""Readings of a run whose gatekeeper promotes at once: candidates that were never measured are left out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.lines import progress_line
+from zerofleet.supervisor.observer import Observer
+
+MODEL = "connect_four"
+REPORT = MatchReport(2, 14, 4, 8, (0, 1, 2, 3, 4), 0.6, 0.5, 0.7, 3.0)
+CONFIRMED = Candidate(MODEL, 3, CandidateStatus.PROMOTED, REPORT, "not weaker")
+PASSED_OVER = Candidate(MODEL, 4, CandidateStatus.UNPROVEN, None, "version 6 replaced it before it was measured")
+UNDECIDED = Candidate(MODEL, 5, CandidateStatus.UNPROVEN, REPORT, "undecided")
+WAITING = Candidate(MODEL, 6, CandidateStatus.TRIAL, None, "promoted at once")
+READY = SimpleNamespace(
+    plan=SimpleNamespace(name="gatekeeper"), state=ChildState.READY, metrics_port=0, since_s=0.0, restarts=0, pid=None, look=int
+)
+PLAYING = Candidate(MODEL, 7, CandidateStatus.TRIAL, None, "promoted at once")
+
+
+class Gatekeeper:
+    """Gatekeeper in mode `watch`."""
+
+    def __init__(self) -> None:
+        self.candidates = [CONFIRMED]
+
+    async def models(self, model: str) -> tuple[list[Candidate], Champion]:
+        last = self.candidates[-1].version
+        return list(self.candidates), Champion(model, last, last, "ab", 0, "promoted at once")
+
+    async def ladder(self, model: str) -> list[Rung]:
+        return [Rung("model:3", 900.0, 850.0, 950.0, 40), Rung("model:2", 950.0, 850.0, 980.0, 40), Rung("random", 0, 0, 0, 40)]
+
+
+@pytest.fixture
+def gatekeeper() -> Gatekeeper:
+    return Gatekeeper()
+
+
+async def test_candidates_that_were_never_measured_are_neither_shown_nor_reported_except_the_champion(gatekeeper) -> None:
+    said: list[str] = []
+    observer = Observer([READY], gatekeeper, MODEL, said.append)
+    await observer.look(None)
+    gatekeeper.candidates += [PASSED_OVER, UNDECIDED, WAITING, PLAYING]
+    readings = await observer.look(None)
+    assert [candidate.version for candidate in readings.candidates] == [3, 5, 7]
+    assert [line.split(":")[0] for line in said] == ["candidate 3 promoted against 2", "candidate 5 unproven against 2"]
+
+
+async def test_the_rating_of_the_newest_rated_version_is_shown_until_the_champion_has_one(gatekeeper) -> None:
+    observer = Observer([READY], gatekeeper, MODEL, lambda _line: None)
+    assert "champion 3 (+900 Elo)" in progress_line(await observer.look(None))
+    gatekeeper.candidates.append(PLAYING)
+    assert "champion 7 (version 3: +900 Elo)" in progress_line(await observer.look(None))
