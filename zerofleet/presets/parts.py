@@ -238,7 +238,7 @@ class GateSettings(_Part):
     """Maximum probability of promoting a candidate of strength `elo0`."""
     beta: float = Field(default=0.05, gt=0, lt=0.5)
     """Probability of rejecting a candidate of strength `elo1`."""
-    watch_share: float = Field(default=0.05, gt=0, le=1)
+    watch_share: float = Field(default=0.04, gt=0, le=1)
     """Maximum share of all evaluations that mode `watch` spends on its measurements."""
     watch_elo0: float = -75.0
     """Elo difference to the last confirmed champion at which mode `watch` keeps a version with probability at most `alpha`,
