@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from games.core import make
 from gatekeeper.arbiter import Arbiter
+from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
 from gatekeeper.journal import EventJournal
 from gatekeeper.lease import Lease
@@ -53,7 +54,7 @@ class Process:
         self.ledger.load()
         self.pointer = ChampionPointer(models.store, MODEL, self.lease, self.disk)
         serving, referee = Serving(inference, MODEL, self.pointer, recheck_s=1.0), KnowingReferee(kinds)
-        self.arbiter = Arbiter(
+        crew = Crew(
             ledger=self.ledger,
             pointer=self.pointer,
             serving=serving,
@@ -61,8 +62,8 @@ class Process:
             promoter=Promoter(game, models.store, MODEL, pointer=self.pointer, serving=serving, disk=self.disk),
             verdicts=Verdicts(self.ledger, referee),
             evaluator=inference,
-            mode="sprt",
         )
+        self.arbiter = Arbiter(crew, mode="sprt")
 
     async def decide_everything(self):
         work = asyncio.ensure_future(self.arbiter.run())

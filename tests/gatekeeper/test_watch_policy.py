@@ -8,6 +8,7 @@ import pytest
 from benchmarks.gate_simulation import DECISIVE, DRAWISH, tilted
 from games.core import make
 from gatekeeper.arbiter import Arbiter
+from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
 from gatekeeper.journal import EventJournal
 from gatekeeper.lease import Lease
@@ -78,16 +79,16 @@ class Run:
         self._fold, self.ledger._fold = self.ledger._fold, self._fold_and_tell
         self.pointer = ChampionPointer(models.store, MODEL, Lease.acquire(root / "models" / MODEL), self.disk)
         serving = Serving(inference, MODEL, self.pointer, recheck_s=1.0)
-        parts = {
-            "ledger": self.ledger,
-            "pointer": self.pointer,
-            "serving": serving,
-            "referee": referee,
-            "promoter": Promoter(game, models.store, MODEL, pointer=self.pointer, serving=serving, disk=self.disk),
-            "verdicts": Verdicts(self.ledger, referee),
-            "evaluator": inference,
-        }
-        self.arbiter, self.watch = Arbiter(**parts, mode="watch"), Watch(**parts)
+        crew = Crew(
+            ledger=self.ledger,
+            pointer=self.pointer,
+            serving=serving,
+            referee=referee,
+            promoter=Promoter(game, models.store, MODEL, pointer=self.pointer, serving=serving, disk=self.disk),
+            verdicts=Verdicts(self.ledger, referee),
+            evaluator=inference,
+        )
+        self.arbiter, self.watch = Arbiter(crew, mode="watch"), Watch(crew)
 
     def _fold_and_tell(self, event):
         self._fold(event)
