@@ -109,7 +109,7 @@ class Loop:
         self._judged = self._crew.register.figures  # at the last judgement
         self._finished: list[FinishedGame] = []
         self._games = 0
-        self._adopted_at = 0  # samples
+        self._adopted_at_samples = 0
         self._next_judgement = trial.judge_every
         self._began_s = self._reported_s = time.monotonic()
         self._judging_s = 0.0
@@ -120,7 +120,7 @@ class Loop:
         self._finished.append(game)
 
     async def room(self) -> None:
-        """Give the trainer its turn, and judge when it is time. Cancellation: the trial is lost."""
+        """See `Outlet.room`: give the trainer its turn, and judge if a judgement is due. Cancellation: the trial is lost."""
         wanted = TURN_GAMES if self._crew.adopted.version else 1  # a warm start ends with the turn of its last game
         if len(self._finished) >= wanted:
             await self._take_turn()
@@ -194,7 +194,7 @@ class Loop:
         if version:
             self._networks.load(version)
             self._crew.adopted.adopt(version)
-            self._adopted_at = self._training.replay.window.total
+            self._adopted_at_samples = self._training.replay.window.total
 
     async def _judge_at(self, planned: float) -> None:
         """Judge the version in play, if there is one; `planned` is the place of the judgement on the curve."""
@@ -248,7 +248,7 @@ class Loop:
             "moves": counters.moves,
             "evaluations_per_sample": evaluations / window.total if window.total else None,
             "version": self._crew.adopted.version,
-            "version_samples": self._adopted_at,
+            "version_samples": self._adopted_at_samples,
         }
 
     def _weights_hash(self) -> str:

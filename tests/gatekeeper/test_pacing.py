@@ -60,7 +60,7 @@ def test_the_gate_never_exceeds_its_share_by_more_than_one_request(share, steps,
     asyncio.run(play())
 
 
-async def test_a_rested_gate_accumulates_no_more_than_the_burst():
+async def test_an_idle_gate_accumulates_no_more_than_the_burst():
     servers = Servers([0, 100 * BURST])
     budget = EvaluationBudget(servers.evaluations, 0.5)
     await budget.spend(1)
@@ -106,7 +106,7 @@ async def test_an_absent_server_is_an_error_and_nothing_is_spent():
     assert budget.spent == 0
 
 
-async def test_a_resting_fleet_lets_the_gate_wait_until_it_is_cancelled():
+async def test_the_gate_of_an_idle_fleet_waits_until_it_is_cancelled():
     looked = asyncio.Event()
 
     async def read():
