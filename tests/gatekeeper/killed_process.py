@@ -12,6 +12,17 @@ from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
 
+PROMOTION = [
+    ("gatekeeper_before_promotion", 1),
+    ("gatekeeper_after_epoch_before_champion", 1),
+    ("store_before_champion", 1),
+    ("store_after_champion_before_history", 2),
+    ("gatekeeper_after_champion", 2),
+    ("gatekeeper_before_verdict", 2),
+    ("gatekeeper_after_verdict", 2),
+]
+"""Crash points of the promotion of version 2 in their order, and the champion that each leaves behind."""
+
 
 def fill(models, versions):
     """Publish versions 1, 2, ...; 1 is the champion."""

@@ -8,24 +8,14 @@ import subprocess
 import sys
 
 import pytest
-from killed_process import MODEL, fill, kill, result_of, run
+from killed_process import MODEL, PROMOTION, fill, kill, result_of, run
 
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
 VICTIM = "victim.py"
 
 # In the order in which a promotion passes them; the champion they leave behind.
-POINTS = [
-    ("gatekeeper_after_result", 1),
-    ("gatekeeper_after_result:7", 1),
-    ("gatekeeper_before_promotion", 1),
-    ("gatekeeper_after_epoch_before_champion", 1),
-    ("store_before_champion", 1),
-    ("store_after_champion_before_history", 2),
-    ("gatekeeper_after_champion", 2),
-    ("gatekeeper_before_verdict", 2),
-    ("gatekeeper_after_verdict", 2),
-]
+POINTS = [("gatekeeper_after_result", 1), ("gatekeeper_after_result:7", 1), *PROMOTION]
 
 
 @pytest.fixture

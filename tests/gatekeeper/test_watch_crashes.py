@@ -1,19 +1,13 @@
 """SIGKILL between every two effects of a promotion at once, a measurement and a rollback: the next start finishes the work."""
 
 import pytest
-from killed_process import MODEL, fill, kill, result_of, run
+from killed_process import MODEL, PROMOTION, fill, kill, result_of, run
 
 VICTIM = "watch_victim.py"
 
 # In the order in which a promotion at once and a rollback pass them; the champion they leave behind.
 POINTS = [
-    ("gatekeeper_before_promotion", 1),
-    ("gatekeeper_after_epoch_before_champion", 1),
-    ("store_before_champion", 1),
-    ("store_after_champion_before_history", 2),
-    ("gatekeeper_after_champion", 2),
-    ("gatekeeper_before_verdict", 2),
-    ("gatekeeper_after_verdict", 2),
+    *PROMOTION,
     ("gatekeeper_after_result", 2),
     ("gatekeeper_after_result:7", 2),
     ("gatekeeper_before_rollback", 2),
