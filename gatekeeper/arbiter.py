@@ -21,19 +21,15 @@ positions; or after an operator has accepted the risk.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 
 import structlog
 
+from gatekeeper.crew import Crew, new_backoff
 from gatekeeper.evaluation import BrokenVersion, FailedVersion
-from gatekeeper.ledger import Ledger
-from gatekeeper.lineage import ROLLBACK, confirmed_champion, holds_candidates, previous_version
-from gatekeeper.pointer import ChampionPointer
-from gatekeeper.promoter import Promoter, untrained
-from gatekeeper.referee import ChampionChanged, Referee
-from gatekeeper.served_versions import Serving
-from gatekeeper.verdicts import Verdicts
+from gatekeeper.lineage import ROLLBACK, holds_candidates, previous_version
+from gatekeeper.promoter import untrained
+from gatekeeper.referee import ChampionChanged
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import (
@@ -48,16 +44,12 @@ from zerofleet.errors import (
     ZerofleetError,
     first_error,
 )
-from zerofleet.evaluators.base import Evaluator
-from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.strength.matches import Decision
 from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["Arbiter"]
 
-FIRST_PAUSE_S = 0.2
-MAX_PAUSE_S = 10.0
 MOST_FAILURES = 8
 """Failures of unknown cause after which a candidate is broken; with the pauses between them they take about 20 s."""
 AT_ONCE = "promoted at once"
@@ -72,28 +64,11 @@ log = structlog.get_logger()
 class Arbiter:
     """Decides on the candidates of one model."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        pointer: ChampionPointer,
-        serving: Serving,
-        referee: Referee,
-        promoter: Promoter,
-        verdicts: Verdicts,
-        evaluator: Evaluator,
-        mode: str,
-    ) -> None:
-        self._ledger = ledger
-        self._pointer = pointer
-        self._serving = serving
-        self._referee = referee
-        self._promoter = promoter
-        self._verdicts = verdicts
-        self._evaluator = evaluator
+    def __init__(self, crew: Crew, *, mode: str) -> None:
+        self._crew = crew
         self._mode = mode
-        self._model = ledger.model
-        self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
+        self._model = crew.ledger.model
+        self._backoff = new_backoff()
         self._traces: dict[int, str] = {}
         """Trace context of each unsettled candidate's submission, by version; not kept over a restart."""
         self._failures: Counter[int] = Counter()
@@ -107,13 +82,13 @@ class Arbiter:
         Raises `ModelNotFound` for a version that is not stored, `InvalidRequest` for a different manifest, `CorruptModel`
         for an unreadable one, `Unavailable`. Cancellation: the candidate is either accepted or unknown.
         """
-        stored = await self._promoter.manifest_sha256(version)
+        stored = await self._crew.promoter.manifest_sha256(version)
         if stored != manifest_sha256:
             raise InvalidRequest(
                 f"version {version} of {self._model} is stored with manifest {stored[:16]}…, "
                 f"offered with {manifest_sha256[:16] or 'none'}…; send the sha256 of its manifest.json"
             )
-        candidate = await self._ledger.submit(version, manifest_sha256)
+        candidate = await self._crew.ledger.submit(version, manifest_sha256)
         if not candidate.status.settled:
             if traceparent := tracing.traceparent():
                 self._traces[version] = traceparent
@@ -128,34 +103,34 @@ class Arbiter:
         notes it. Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
         Cancellation: the promotion is either complete and announced or has no effect.
         """
-        async with self._pointer.command():
-            champion = self._pointer.champion
+        async with self._crew.pointer.command():
+            champion = self._crew.pointer.champion
             if champion is not None and champion.version == version:
                 return champion
             reason = reason or "promoted by hand"
-            champion = await self._promoter.crown(version, reason=reason, without_self_test=without_self_test)
+            champion = await self._crew.promoter.crown(version, reason=reason, without_self_test=without_self_test)
         try:
-            await self._ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
+            await self._crew.ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
         except Unavailable as error:  # the promotion itself is complete
             log.warning("promotion.not_noted", version=version, error=str(error))
         return champion
 
     async def rollback(self, *, reason: str) -> Champion:
         """Make the previous champion the champion again. Raises as `promote`. Cancellation: as `promote`."""
-        async with self._pointer.command():
-            version = previous_version(self._pointer.history)
-            return await self._promoter.crown(version, reason=f"{ROLLBACK}: {reason}" if reason else ROLLBACK)
+        async with self._crew.pointer.command():
+            version = previous_version(self._crew.pointer.history)
+            return await self._crew.promoter.crown(version, reason=f"{ROLLBACK}: {reason}" if reason else ROLLBACK)
 
     async def run(self) -> None:
         """Decide on candidates until cancelled. Raises `StaleEpoch` when another gatekeeper has taken over.
 
         Cancellation: a match in progress resumes at the next start.
         """
-        await self._verdicts.tidy_up()
-        if self._ledger.unsettled():
+        await self._crew.verdicts.tidy_up()
+        if self._crew.ledger.unsettled():
             self.idle.clear()
         while True:
-            changed = self._ledger.changed
+            changed = self._crew.ledger.changed
             version = self._next()
             if version is None:
                 await self._rest(changed)
@@ -171,10 +146,10 @@ class Arbiter:
 
     def _next(self) -> int | None:
         """Return the next candidate: one whose match has begun, else the newest; None while none may be decided."""
-        candidates = self._ledger.candidates()
+        candidates = self._crew.ledger.candidates()
         waiting = [candidate for candidate in candidates if not candidate.status.settled]
         metrics.GATE_QUEUE.set(sum(c.status is CandidateStatus.QUEUED for c in waiting))
-        holds = self._mode == "watch" and holds_candidates(self._pointer.history, candidates)
+        holds = self._mode == "watch" and holds_candidates(self._crew.pointer.history, candidates)
         metrics.GATE_HOLDS.set(holds)
         if not waiting or (holds and self._champion_on_trial()):
             return None
@@ -182,13 +157,13 @@ class Arbiter:
         return (begun or waiting)[-1].version
 
     def _champion_on_trial(self) -> bool:
-        champion = self._pointer.champion
-        known = self._ledger.candidate(champion.version) if champion else None
+        champion = self._crew.pointer.champion
+        known = self._crew.ledger.candidate(champion.version) if champion else None
         return known is not None and known.status is CandidateStatus.TRIAL
 
     async def _rest(self, changed: asyncio.Event) -> None:
         """Wait for a change of the ledger: a candidate, or the end of a measurement that candidates wait for."""
-        if not self._ledger.unsettled():
+        if not self._crew.ledger.unsettled():
             self.idle.set()
         await changed.wait()
 
@@ -211,21 +186,21 @@ class Arbiter:
     async def _serves_champion(self) -> bool:
         """Return whether the inference server has the champion; false when it is unreachable."""
         try:
-            return await self._serving.has_champion()
+            return await self._crew.serving.has_champion()
         except ZerofleetError:
             return False
 
     async def _decide(self, version: int) -> None:
         """Settle one candidate, or return it to the queue. Raises `PASSING` errors."""
-        champion = self._pointer.champion
+        champion = self._crew.pointer.champion
         if champion is not None and version <= champion.version:
             await self._settle_outrun(version, champion)
             return
-        if self._mode == "watch" and any(version == former.version for former in self._pointer.history):
+        if self._mode == "watch" and any(version == former.version for former in self._crew.pointer.history):
             await self._settle(version, CandidateStatus.REJECTED, "rolled back before; promote it by hand if that was an error")
             return
         try:
-            manifest = await self._promoter.check(version)
+            manifest = await self._crew.promoter.check(version)
         except (CorruptModel, ModelNotFound) as error:
             await self._settle(version, CandidateStatus.BROKEN, str(error))
             return
@@ -239,19 +214,19 @@ class Arbiter:
                 raise Unavailable(f"champion {error.version} returns invalid evaluations ({error}); roll back") from error
             await self._settle(version, CandidateStatus.BROKEN, str(error))
         except CorruptModel as error:
-            if not await self._serving.has_champion():
+            if not await self._crew.serving.has_champion():
                 raise Unavailable(f"the inference server cannot load the champion ({error}); roll back") from error
             await self._settle(version, CandidateStatus.BROKEN, str(error))
 
     async def _judge(self, manifest: Manifest, champion: Champion | None) -> None:
         """Load a verified candidate, measure it if that must come first, and promote or reject it."""
         version = manifest.version
-        async with self._serving.including(version):
+        async with self._crew.serving.including(version):
             at_once = await self._exemption(manifest, champion)
             if at_once is not None or champion is None:
                 decision = Decision(True, at_once or "first champion")
             else:
-                await self._ledger.set_status(version, CandidateStatus.PLAYING)
+                await self._crew.ledger.set_status(version, CandidateStatus.PLAYING)
                 decision = await self._match(version, champion)
             if decision.first_wins:
                 await self._succeed(version, champion, decision.reason)
@@ -265,11 +240,11 @@ class Arbiter:
             return "first champion"
         if self._mode == "off":
             return "promoted without a match"
-        if not untrained(manifest) and await self._promoter.is_untrained(champion.version):
+        if not untrained(manifest) and await self._crew.promoter.is_untrained(champion.version):
             return f"trained ({manifest.train_steps:,} steps), and champion {champion.version} never was: no match needed"
-        if self._mode != "watch" or holds_candidates(self._pointer.history, self._ledger.candidates()):
+        if self._mode != "watch" or holds_candidates(self._crew.pointer.history, self._crew.ledger.candidates()):
             return None
-        confirmed = confirmed_champion(self._pointer.history, self._ledger.candidates())
+        confirmed = self._crew.confirmed
         return f"{AT_ONCE}, measured against version {confirmed.version} afterwards" if confirmed else None
 
     async def _match(self, version: int, champion: Champion) -> Decision:
@@ -277,10 +252,10 @@ class Arbiter:
         with tracing.child("gate.match", version=version, champion=champion.version):
             with tracing.paused():
                 opponent = self._opponent(champion)
-                async with self._serving.including(opponent.version):
-                    decision = await self._referee.play(version, champion, self._evaluator, opponent=opponent)
+                async with self._crew.serving.including(opponent.version):
+                    decision = await self._crew.referee.play(version, champion, self._crew.evaluator, opponent=opponent)
             tracing.note(passes=decision.first_wins, reason=decision.reason)
-            if (report := self._referee.report_of(version)) is not None:
+            if (report := self._crew.referee.report_of(version)) is not None:
                 tracing.note(wins=report.wins, draws=report.draws, losses=report.losses, llr=report.log_likelihood_ratio)
         return decision
 
@@ -288,28 +263,28 @@ class Arbiter:
         """Return the champion a candidate must beat: in mode `watch` the last confirmed one."""
         if self._mode != "watch":
             return champion
-        return confirmed_champion(self._pointer.history, self._ledger.candidates()) or champion
+        return self._crew.confirmed or champion
 
     async def _succeed(self, version: int, champion: Champion | None, reason: str) -> None:
         """Promote a candidate, provided that the champion it was measured against still is champion."""
-        async with self._pointer.command():
-            if self._pointer.epoch != (champion.epoch if champion else 0):
+        async with self._crew.pointer.command():
+            if self._crew.pointer.epoch != (champion.epoch if champion else 0):
                 raise ChampionChanged
             crash_point("gatekeeper_before_promotion")
             with tracing.child("gate.promote", version=version):
-                written = await self._pointer.write(version, reason=reason)
+                written = await self._crew.pointer.write(version, reason=reason)
                 tracing.note(epoch=written.epoch, reason=reason)
 
     async def _requeue(self, version: int) -> None:
         """Queue a candidate again after the champion changed during its match, unless it is settled."""
         log.info("match.pointless", version=version)
-        await self._verdicts.close_matches(version, rated=False)
-        candidate = self._ledger.candidate(version)
+        await self._crew.verdicts.close_matches(version, rated=False)
+        candidate = self._crew.ledger.candidate(version)
         if candidate is not None and not candidate.status.settled:
-            await self._ledger.set_status(version, CandidateStatus.QUEUED)
+            await self._crew.ledger.set_status(version, CandidateStatus.QUEUED)
 
     async def _give_up_older(self, version: int) -> None:
-        for older in self._ledger.unsettled():
+        for older in self._crew.ledger.unsettled():
             if older < version:
                 await self._settle(older, CandidateStatus.SUPERSEDED, f"version {version} came before its turn")
 
@@ -323,7 +298,7 @@ class Arbiter:
 
     async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
         """Record the verdict on a candidate, and close its match."""
-        await self._verdicts.settle(version, status, reason)
+        await self._crew.verdicts.settle(version, status, reason)
         self._traces.pop(version, None)
         self._failures.pop(version, None)
 

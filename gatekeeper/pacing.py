@@ -5,7 +5,7 @@
 
 The servers count evaluated positions by version (KServe's ModelStatistics, Zerofleet's and Triton's), so the bound needs no
 estimate of speed: over any period the gate's evaluations are at most `share` of all, plus `BURST` and one request. A server
-that does not answer adds no credit; neither does a fleet that rests.
+that does not answer adds no credit, and neither does an idle fleet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zerofleet.telemetry import metrics
 __all__ = ["BURST", "Counters", "EvaluationBudget", "PacedEvaluator"]
 
 BURST = 1 << 14
-"""Largest credit that a resting gate accumulates, in evaluations: about the cost of ten pairs of a short game."""
+"""Largest credit that an idle gate accumulates, in evaluations: about the cost of ten pairs of a short game."""
 POLL_S = 0.5
 
 Counters = Callable[[], Awaitable[Mapping[tuple[str, int], int]]]

@@ -19,6 +19,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from gatekeeper.arbiter import Arbiter
+from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
 from gatekeeper.evaluation import WatchedEvaluator
 from gatekeeper.journal import EventJournal
@@ -141,27 +142,16 @@ async def open_gatekeeper(
         serving = Serving(control, model, pointer, recheck_s=settings.recheck_s)
         budget = EvaluationBudget(partial(control.evaluations, model), settings.gate.watch_share)
         referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent, budget=budget)
-        promoter = Promoter(game, store, model, pointer=pointer, serving=serving, disk=disk)
-        verdicts = Verdicts(ledger, referee)
-        arbiter = Arbiter(
+        crew = Crew(
             ledger=ledger,
             pointer=pointer,
             serving=serving,
             referee=referee,
-            promoter=promoter,
-            verdicts=verdicts,
-            evaluator=watched,
-            mode=settings.gate.mode,
-        )
-        watch = Watch(
-            ledger=ledger,
-            pointer=pointer,
-            serving=serving,
-            referee=referee,
-            promoter=promoter,
-            verdicts=verdicts,
+            promoter=Promoter(game, store, model, pointer=pointer, serving=serving, disk=disk),
+            verdicts=Verdicts(ledger, referee),
             evaluator=watched,
         )
+        arbiter, watch = Arbiter(crew, mode=settings.gate.mode), Watch(crew)
         ladder = Ladder(
             game, settings, ledger=ledger, pointer=pointer, serving=serving, idle=arbiter.idle, make_agent=make_agent
         )

@@ -17,29 +17,18 @@ the pointer and the note of the verdict both are derived again.
 
 from __future__ import annotations
 
-import random
-
 import structlog
 
+from gatekeeper.crew import Crew, new_backoff
 from gatekeeper.evaluation import BrokenVersion
-from gatekeeper.ledger import Ledger
-from gatekeeper.lineage import ROLLBACK, confirmed_champion, line_of
-from gatekeeper.pointer import ChampionPointer
-from gatekeeper.promoter import Promoter
-from gatekeeper.referee import ChampionChanged, Referee
-from gatekeeper.served_versions import Serving
-from gatekeeper.verdicts import Verdicts
+from gatekeeper.lineage import ROLLBACK, line_of
+from gatekeeper.referee import ChampionChanged
 from zerofleet.contracts.promotions import CandidateStatus, Champion
 from zerofleet.errors import StaleEpoch, Unavailable, first_error
-from zerofleet.evaluators.base import Evaluator
-from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.strength.matches import Decision
 
 __all__ = ["Watch"]
-
-FIRST_PAUSE_S = 0.2
-MAX_PAUSE_S = 10.0
 
 log = structlog.get_logger()
 
@@ -47,25 +36,9 @@ log = structlog.get_logger()
 class Watch:
     """Measurements of one model's champions."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        pointer: ChampionPointer,
-        serving: Serving,
-        referee: Referee,
-        promoter: Promoter,
-        verdicts: Verdicts,
-        evaluator: Evaluator,
-    ) -> None:
-        self._ledger = ledger
-        self._pointer = pointer
-        self._serving = serving
-        self._referee = referee
-        self._promoter = promoter
-        self._verdicts = verdicts
-        self._evaluator = evaluator
-        self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._backoff = new_backoff()
 
     async def run(self) -> None:
         """Measure versions on trial until cancelled. Raises `StaleEpoch` when another gatekeeper has taken over.
@@ -73,7 +46,7 @@ class Watch:
         Cancellation: a measurement in progress resumes at the next start.
         """
         while True:
-            changed = self._ledger.changed
+            changed = self._crew.ledger.changed
             version = self._next()
             if version is None:
                 await changed.wait()
@@ -94,23 +67,23 @@ class Watch:
 
     def _next(self) -> int | None:
         """Return the next version on trial: one whose measurement has begun, else the oldest."""
-        trials = [c.version for c in self._ledger.candidates() if c.status is CandidateStatus.TRIAL]
-        begun = [version for version in trials if self._referee.trial_of(version) is not None]
+        trials = [c.version for c in self._crew.ledger.candidates() if c.status is CandidateStatus.TRIAL]
+        begun = [version for version in trials if self._crew.referee.trial_of(version) is not None]
         return next(iter(begun or trials), None)
 
     async def _attend(self, version: int) -> None:
         """Measure a version, or settle it without a verdict when that has become pointless. Raises errors of the evaluator."""
-        champion, trial = self._promotion_of(version), self._referee.trial_of(version)
+        champion, trial = self._promotion_of(version), self._crew.referee.trial_of(version)
         if trial is not None and trial[1] is not None:
             await self._conclude(version, trial[1])
         elif champion is None:
             await self._settle(version, CandidateStatus.UNPROVEN, "rolled back before it was measured")
         elif trial is not None:
             await self._measure(champion, trial[0])
-        elif self._pointer.champion is not None and self._pointer.champion.version != version:
-            reason = f"version {self._pointer.champion.version} replaced it before it was measured"
+        elif self._crew.pointer.champion is not None and self._crew.pointer.champion.version != version:
+            reason = f"version {self._crew.pointer.champion.version} replaced it before it was measured"
             await self._settle(version, CandidateStatus.UNPROVEN, reason)
-        elif (reference := self._reference()) is None:
+        elif (reference := self._crew.confirmed) is None:
             await self._settle(version, CandidateStatus.UNPROVEN, "no confirmed champion to measure it against")
         else:
             await self._measure(champion, reference.version)
@@ -119,15 +92,15 @@ class Watch:
         """Play the rest of a measurement and carry out its verdict."""
         version = champion.version
         try:
-            async with self._serving.including(version, reference):
-                decision = await self._referee.measure(
-                    champion, reference, self._evaluator, valid=lambda: self._on_trial(version)
+            async with self._crew.serving.including(version, reference):
+                decision = await self._crew.referee.measure(
+                    champion, reference, self._crew.evaluator, valid=lambda: self._on_trial(version)
                 )
         except ChampionChanged:
             if self._is_trial(version):
                 await self._settle(version, CandidateStatus.UNPROVEN, "rolled back before it was measured")
             else:
-                await self._verdicts.close_matches(version, rated=False)
+                await self._crew.verdicts.close_matches(version, rated=False)
         except BrokenVersion as error:
             if error.version != version:
                 raise Unavailable(f"reference {reference} returns invalid evaluations ({error})") from error
@@ -137,7 +110,7 @@ class Watch:
 
     async def _conclude(self, version: int, decision: Decision) -> None:
         if not self._is_trial(version):  # promoted by hand meanwhile
-            await self._verdicts.close_matches(version, rated=False)
+            await self._crew.verdicts.close_matches(version, rated=False)
         elif decision.undecided:
             await self._settle(version, CandidateStatus.UNPROVEN, decision.reason)
         elif decision.first_wins:
@@ -147,27 +120,24 @@ class Watch:
 
     async def _withdraw(self, version: int, status: CandidateStatus, reason: str) -> None:
         """Return to the last confirmed champion if the version still plays, then note the verdict."""
-        async with self._pointer.command():
-            champion, back = self._pointer.champion, self._reference()
+        async with self._crew.pointer.command():
+            champion, back = self._crew.pointer.champion, self._crew.confirmed
             if champion is not None and champion.version == version and back is not None:
                 crash_point("gatekeeper_before_rollback")
-                await self._promoter.crown(back.version, reason=f"{ROLLBACK} from {version}: {reason}")
+                await self._crew.promoter.crown(back.version, reason=f"{ROLLBACK} from {version}: {reason}")
         crash_point("gatekeeper_after_rollback")
         await self._settle(version, status, reason)
 
     async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
-        await self._verdicts.settle(version, status, reason)
-
-    def _reference(self) -> Champion | None:
-        return confirmed_champion(self._pointer.history, self._ledger.candidates())
+        await self._crew.verdicts.settle(version, status, reason)
 
     def _promotion_of(self, version: int) -> Champion | None:
         """Return the version as it was promoted, None when it was rolled back since."""
-        return next((c for c in reversed(line_of(self._pointer.history)) if c.version == version), None)
+        return next((c for c in reversed(line_of(self._crew.pointer.history)) if c.version == version), None)
 
     def _on_trial(self, version: int) -> bool:
         return self._is_trial(version) and self._promotion_of(version) is not None
 
     def _is_trial(self, version: int) -> bool:
-        candidate = self._ledger.candidate(version)
+        candidate = self._crew.ledger.candidate(version)
         return candidate is not None and candidate.status is CandidateStatus.TRIAL

@@ -14,10 +14,10 @@ from typing import Any
 __all__ = ["NOT_COUNTED", "PARTS", "InlineExecutor", "ProcessorClock"]
 
 PARTS = ("search", "evaluation", "self_play", "intake", "learning", "adoption")
-"""Parts of the loop: compiled search; networks; openings and records; validation, samples and game log; steps; export and
-loading of candidates."""
+"""Parts of the loop: compiled search; networks; openings, records and diagnostics; validation, samples and game log; steps;
+export and loading of candidates."""
 NOT_COUNTED = "not_counted"
-"""Part outside the budget: judgement and diagnosis."""
+"""Part outside the budget: judgement."""
 
 
 class ProcessorClock:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from laboratory.clock import NOT_COUNTED, InlineExecutor, ProcessorClock
-from laboratory.diagnosis import Diagnosis
+from laboratory.diagnosis import since
 from laboratory.networks import CountedEvaluator, Networks
 from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.lane import Lane
@@ -29,7 +29,6 @@ from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
 from selfplay_worker.worker import make_block, make_crew
 from trainer.batches import BatchMaker
-from trainer.replay import AcceptedGame
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -91,7 +90,7 @@ class Loop:
             }
         )
         rng = random.Random(trial.seed)  # noqa: S311 - jitter of retries, which do not happen here
-        self._training = open_training(trainer, game)
+        self._training = open_training(trainer, game, progress=self._progress)
         self._networks = Networks(self._training.store, model_name(game), max_batch=worker.selfplay.slots)
         self._evaluator = CountedEvaluator(self._networks, self._clock)
         self._crew = make_crew(
@@ -107,10 +106,10 @@ class Loop:
             rng=rng,
             on_samples=lambda: None,
         )
-        self._diagnosis = Diagnosis(game)
+        self._judged = self._crew.register.figures  # at the last judgement
         self._finished: list[FinishedGame] = []
         self._games = 0
-        self._adopted_at = 0  # samples
+        self._adopted_at_samples = 0
         self._next_judgement = trial.judge_every
         self._began_s = self._reported_s = time.monotonic()
         self._judging_s = 0.0
@@ -121,7 +120,7 @@ class Loop:
         self._finished.append(game)
 
     async def room(self) -> None:
-        """Give the trainer its turn, and judge when it is time. Cancellation: the trial is lost."""
+        """See `Outlet.room`: give the trainer its turn, and judge if a judgement is due. Cancellation: the trial is lost."""
         wanted = TURN_GAMES if self._crew.adopted.version else 1  # a warm start ends with the turn of its last game
         if len(self._finished) >= wanted:
             await self._take_turn()
@@ -162,6 +161,10 @@ class Loop:
         """Part of the budget spent, in its unit."""
         return self._clock.used_s if self._trial.samples is None else float(self._training.replay.window.total)
 
+    def _progress(self) -> float:
+        """Return the share of the budget spent: the plan of a trial, for a learning rate that falls over the plan."""
+        return self._done / self._trial.budget
+
     async def _take_turn(self) -> None:
         """Take the finished games in, then train and adopt candidates until new samples are needed."""
         with self._clock.part("intake"):
@@ -174,8 +177,6 @@ class Loop:
         if checked.refused or checked.duplicates:
             raise AssertionError(f"the intake refused games of its own worker: {checked.refused[:1]}")
         self._games += len(checked.accepted)
-        with self._clock.part(NOT_COUNTED):
-            self._diagnosis.note(checked.accepted)
         self._finished.clear()
         training = self._training
         while True:
@@ -193,7 +194,7 @@ class Loop:
         if version:
             self._networks.load(version)
             self._crew.adopted.adopt(version)
-            self._adopted_at = self._training.replay.window.total
+            self._adopted_at_samples = self._training.replay.window.total
 
     async def _judge_at(self, planned: float) -> None:
         """Judge the version in play, if there is one; `planned` is the place of the judgement on the curve."""
@@ -203,7 +204,7 @@ class Loop:
         version = self._crew.adopted.version
         measures = await self._judge.judge(self._networks, version)
         self._judging_s += time.monotonic() - began_s
-        row = self._training.take_row()
+        row, figures = self._training.take_row(), self._crew.register.figures
         self._emit(
             {
                 "event": "judgement",
@@ -211,9 +212,11 @@ class Loop:
                 **self._figures(),
                 "measures": [measure.as_json() for measure in measures],
                 "losses": {name.partition("/")[2]: value for name, value in row.items() if name.startswith("losses/")},
-                "since_last": self._diagnosis.take(),
+                "learning_rate": row.get("charts/learning_rate"),
+                "since_last": since(self._judged, figures),
             }
         )
+        self._judged = figures
 
     def _report(self) -> None:
         """Emit the progress at most once a second."""
@@ -245,7 +248,7 @@ class Loop:
             "moves": counters.moves,
             "evaluations_per_sample": evaluations / window.total if window.total else None,
             "version": self._crew.adopted.version,
-            "version_samples": self._adopted_at,
+            "version_samples": self._adopted_at_samples,
         }
 
     def _weights_hash(self) -> str:
@@ -262,4 +265,3 @@ class Loop:
         record = encode_record(random_game(game, 0), worker_id=WORKER, uid=f"{0:032x}")
         samples = self._training.replay.read(record)
         BatchMaker(game.spec()).make(samples, np.random.default_rng(0))
-        Diagnosis(game).note([AcceptedGame("", record, samples)])

@@ -1,7 +1,7 @@
 """Diagnostics of self-play: figures of the finished games that show whether play became narrow or overlooks wins.
 
-Totals count from the start; ratios and means refer to the latest games or positions. `GameRegister` exports them as metrics;
-a loop in one process reads `figures`.
+Totals count from the start, so that the difference of two readings describes the games between them; ratios and means refer
+to the latest games or positions. `GameRegister` exports them as metrics; a loop in one process reads `figures`.
 
     facts = diagnostics.note(played)        # of this game
     diagnostics.figures                     # of all
@@ -40,6 +40,8 @@ class GameFacts:
     """Facts about one game."""
 
     ending: Ending
+    plies: int
+    """Number of moves, the opening included."""
     wins_taken: int
     wins_overlooked: int
     samples: int
@@ -52,14 +54,21 @@ class GameFacts:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of all games, or of the latest where stated. Ratios are 0 before the first game."""
+    """Totals of all games, and ratios and means of the latest, which are 0 before the first game."""
 
     games: int
     endings: Mapping[Ending, int]
+    plies: int
     wins_taken: int
     wins_overlooked: int
     samples: int
     reduced_samples: int
+    entropy_sum: float
+    """Sum of the entropies of all policy targets, in nats."""
+    positions: int
+    """Positions in which a player chose a move, openings excluded."""
+    new_positions: int
+    """Those that had not occurred among the latest positions before them."""
     resigned_ratio: float
     """Share of the latest games that were resigned, softly or not."""
     target_entropy: float
@@ -77,11 +86,12 @@ class Diagnostics:
         """Start without games; the windows are the numbers of latest games and of latest positions."""
         self._endings: Counter[Ending] = Counter()
         self._totals: Counter[str] = Counter()
+        self._entropy_sum = 0.0
         self._latest: deque[GameFacts] = deque()
         self._window_games = window_games
         self._resigned = 0  # of the latest games
         self._targets = 0
-        self._entropy = 0.0
+        self._latest_entropy = 0.0
         self._lines = _Window[tuple[int, ...]](window_games)
         self._positions = _Window[int](window_positions)
 
@@ -90,8 +100,9 @@ class Diagnostics:
         walked = walk(played)
         facts = _facts(played, walked)
         self._endings[facts.ending] += 1
-        for name in ("wins_taken", "wins_overlooked", "samples", "reduced_samples"):
+        for name in ("plies", "wins_taken", "wins_overlooked", "samples", "reduced_samples"):
             self._totals[name] += getattr(facts, name)
+        self._entropy_sum += facts.target_entropy
         self._latest.append(facts)
         self._weigh(facts, +1)
         if len(self._latest) > self._window_games:
@@ -108,12 +119,16 @@ class Diagnostics:
         return Figures(
             games=self._endings.total(),
             endings={ending: self._endings[ending] for ending in ENDINGS},
+            plies=self._totals["plies"],
             wins_taken=self._totals["wins_taken"],
             wins_overlooked=self._totals["wins_overlooked"],
             samples=self._totals["samples"],
             reduced_samples=self._totals["reduced_samples"],
+            entropy_sum=self._entropy_sum,
+            positions=self._positions.added,
+            new_positions=self._positions.new,
             resigned_ratio=self._resigned / games if games else 0.0,
-            target_entropy=self._entropy / self._targets if self._targets else 0.0,
+            target_entropy=self._latest_entropy / self._targets if self._targets else 0.0,
             distinct_openings_ratio=self._lines.distinct_ratio,
             new_positions_ratio=self._positions.new_ratio,
         )
@@ -122,29 +137,35 @@ class Diagnostics:
         """Add a game to the figures of the latest ones, or remove it."""
         self._resigned += sign * (facts.ending in ("resigned", "soft_resigned"))
         self._targets += sign * (facts.samples + facts.reduced_samples)
-        self._entropy += sign * facts.target_entropy
+        self._latest_entropy += sign * facts.target_entropy
 
 
 @dataclass(slots=True)
 class _Window(Generic[Key]):
-    """Latest `size` keys, how often each occurs among them, and how many were new when they came."""
+    """Latest `size` keys, and how often each occurs among them. A key is new if it is not in the window when it comes."""
 
     size: int
+    added: int = 0
+    """All keys ever."""
+    new: int = 0
+    """All new keys ever."""
     _keys: deque[tuple[Key, bool]] = field(default_factory=deque)
     _counts: dict[Key, int] = field(default_factory=dict)
-    _new: int = 0
+    _latest_new: int = 0
 
     def add(self, key: Key) -> None:
         """Add a key, in place of the oldest if there are `size`."""
         is_new = key not in self._counts
         if len(self._keys) == self.size:
             oldest, was_new = self._keys.popleft()
-            self._new -= was_new
+            self._latest_new -= was_new
             self._counts[oldest] -= 1
             if not self._counts[oldest]:
                 del self._counts[oldest]
         self._keys.append((key, is_new))
-        self._new += is_new
+        self._latest_new += is_new
+        self.added += 1
+        self.new += is_new
         self._counts[key] = self._counts.get(key, 0) + 1
 
     @property
@@ -154,8 +175,8 @@ class _Window(Generic[Key]):
 
     @property
     def new_ratio(self) -> float:
-        """Share of the keys that were not in the window when they came."""
-        return self._new / len(self._keys) if self._keys else 0.0
+        """Share of the keys in the window that were new when they came."""
+        return self._latest_new / len(self._keys) if self._keys else 0.0
 
 
 def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
@@ -163,6 +184,7 @@ def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
     reduced = sum(bool(move.flags & REDUCED) for move in targets)
     return GameFacts(
         ending=_ending(played),
+        plies=len(played.moves),
         wins_taken=walked.wins_taken,
         wins_overlooked=walked.wins_overlooked,
         samples=len(targets) - reduced,

@@ -12,9 +12,9 @@ from games.compiled import lean
 from games.core import Game, State
 from zerofleet.search import PlayedGame
 
-__all__ = ["NO_WIN", "OVERLOOKED", "TAKEN", "GameWalk", "walk", "warm_up", "win_in_one"]
+__all__ = ["GameWalk", "walk", "warm_up"]
 
-NO_WIN, TAKEN, OVERLOOKED = 0, 1, 2
+_NO_WIN, _TAKEN, _OVERLOOKED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def walk(played: PlayedGame) -> GameWalk:
     _walk(game, (state, state.copy(), legal, scores), (played.moves, played.opening_plies), sees_wins, (keys, wins))
     return GameWalk(
         keys=keys[played.opening_plies :],
-        wins_taken=int(np.count_nonzero(wins == TAKEN)),
-        wins_overlooked=int(np.count_nonzero(wins == OVERLOOKED)),
+        wins_taken=int(np.count_nonzero(wins == _TAKEN)),
+        wins_overlooked=int(np.count_nonzero(wins == _OVERLOOKED)),
     )
 
 
@@ -72,21 +72,21 @@ def _walk(
         if ply >= first:
             keys[ply] = core.key(game, state)
             if sees_wins:
-                wins[ply] = win_in_one(game, (state, after, legal, scores), moves[ply])
+                wins[ply] = _win_in_one(game, (state, after, legal, scores), moves[ply])
         core.play(game, state, moves[ply])
 
 
 @lean
-def win_in_one(game: Any, workspace: tuple[State, State, np.ndarray, np.ndarray], action: int) -> int:
-    """Return TAKEN or OVERLOOKED for playing `action` in a state that offers a win in one, else NO_WIN.
+def _win_in_one(game: Any, workspace: tuple[State, State, np.ndarray, np.ndarray], action: int) -> int:
+    """Return _TAKEN or _OVERLOOKED for playing `action` in a state that offers a win in one, else _NO_WIN.
 
     `workspace`: the state, which is not changed, another state, int16 [L] and float32 [P].
     """
     state, after, legal, scores = workspace
     mover = core.to_move(game, state)
-    found = NO_WIN
+    found = _NO_WIN
     for i in range(core.legal_actions(game, state, legal)):
-        if found == OVERLOOKED and legal[i] != action:
+        if found == _OVERLOOKED and legal[i] != action:
             continue
         positions.copy_state(state, after)
         core.play(game, after, legal[i])
@@ -94,8 +94,8 @@ def win_in_one(game: Any, workspace: tuple[State, State, np.ndarray, np.ndarray]
             core.scores(game, after, scores)
             if _wins(scores, mover):
                 if legal[i] == action:
-                    return TAKEN
-                found = OVERLOOKED
+                    return _TAKEN
+                found = _OVERLOOKED
     return found
 
 

@@ -37,7 +37,6 @@ class Plan:
         """Active time of all sessions."""
         return self._earlier_s + self._clock() - self._began_s
 
-    @property
     def progress(self) -> float:
-        """Share of the planned time that has passed, in [0, 1]; 0 without a planned end."""
+        """Return the share of the planned time that has passed, in [0, 1]; 0 without a planned end."""
         return min(1.0, self.active_s / self._planned_s) if self._planned_s else 1.0

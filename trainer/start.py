@@ -6,6 +6,8 @@ network trained on the games of the agents.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 import torch
 from safetensors.torch import load_file
@@ -21,6 +23,7 @@ from trainer.training import Training
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import VersionSkew
+from zerofleet.presets import TrainSettings
 from zerofleet.service.allocator import keep_freed_memory
 from zerofleet.storage.run_paths import RunPaths
 
@@ -30,11 +33,17 @@ log = structlog.get_logger()
 
 
 def open_training(
-    settings: TrainerSettings, game: Game, *, device: torch.device | None = None, ranks: Ranks | None = None
+    settings: TrainerSettings,
+    game: Game,
+    *,
+    device: torch.device | None = None,
+    ranks: Ranks | None = None,
+    progress: Callable[[], float] | None = None,
 ) -> Training:
     """Open every store of a run and return its training, with at least one version published unless a warm start comes first.
 
-    `device`: by default that of the settings. `ranks`: by default this process alone.
+    `device`: by default that of the settings. `ranks`: by default this process alone. `progress`: share of the planned
+    training that has passed, for a caller whose plan is not a time; by default that of `planned_end_s`.
     Raises `CorruptModel` for a damaged checkpoint or model, `VersionSkew` for one of another game or network,
     `RunDirectoryError` when another trainer is running, `Unavailable` for a failed write.
     """
@@ -58,9 +67,16 @@ def open_training(
             ranks=ranks,
         )
         training = Training(
-            game, settings, store=store, replay=replay, learner=learner, accounts=accounts, checkpoints=checkpoints
+            game,
+            settings,
+            store=store,
+            replay=replay,
+            learner=learner,
+            accounts=accounts,
+            checkpoints=checkpoints,
+            progress=progress,
         )
-        if settings.train.schedule != "constant" and settings.train.schedule_over == "plan" and not settings.planned_end_s:
+        if _needs_plan(settings.train) and progress is None and not settings.planned_end_s:
             log.warning(
                 "schedule.without_plan", advice="the learning rate stays; start with zerofleet run --for, or set planned_end_s"
             )
@@ -77,6 +93,10 @@ def open_training(
         replay.close()
         raise
     return training
+
+
+def _needs_plan(settings: TrainSettings) -> bool:
+    return settings.schedule != "constant" and settings.schedule_over == "plan"
 
 
 def _begin(training: Training, game: Game) -> None:

@@ -83,7 +83,9 @@ class Training:
         learner: Learner,
         accounts: Accounts,
         checkpoints: Path,
+        progress: Callable[[], float] | None = None,
     ) -> None:
+        """`progress`: share of the planned training that has passed; by default that of the planned time of the settings."""
         self.settings = settings
         self.store = store
         self.replay = replay
@@ -95,8 +97,8 @@ class Training:
         self._model = model_name(game)
         self._checkpoints = checkpoints
         self._saved_at = time.monotonic()
-        self.plan = Plan(accounts.active_s, settings.planned_end_s)
-        """Source of the learner's progress; a caller with another budget, such as processor time, replaces it."""
+        self._plan = Plan(accounts.active_s, settings.planned_end_s)
+        self._progress = progress or self._plan.progress
 
     def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
         """Take steps for about `seconds`, or until a candidate is due, the reuse bound is reached, or `stopping`."""
@@ -106,7 +108,7 @@ class Training:
             if self.learner.steps_allowed() == 0 or self.candidate_due:
                 break
             self.traces.stepping(self.learner.state.step)
-            self.learner.progress = self.plan.progress
+            self.learner.progress = self._progress()
             report = self.learner.step()
             self.figures.add(report, batch)
             metrics.TRAIN_STEPS.inc()
@@ -224,7 +226,7 @@ class Training:
         """Write a checkpoint. A failed write is logged: the last checkpoint stays until the next attempt."""
         self._saved_at = time.monotonic()
         self.accounts.marks = self.replay.marks
-        self.accounts.active_s = self.plan.active_s
+        self.accounts.active_s = self._plan.active_s
         try:
             save(self._checkpoints, self.game, self.settings.network, self.learner, self.accounts)
         except OSError as error:

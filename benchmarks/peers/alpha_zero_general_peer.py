@@ -9,7 +9,6 @@ the settings and lists every difference.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import importlib.metadata
@@ -27,16 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.judge import (
-    Examination,
-    Finished,
-    Progress,
-    Subject,
-    add_arguments,
-    limit_threads,
-    read_positions,
-    terms_of,
-)
+from benchmarks.peers.judge import Examination, Finished, Progress, command_line, examination_of, limit_threads
 from benchmarks.peers.rules import COLUMNS, ROWS, Seen, check_agreement
 
 __all__ = ["SETTINGS", "Settings", "main"]
@@ -229,17 +219,14 @@ def learn(modules: _Modules, settings: Settings, examination: Examination) -> No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Learn until the last mark and append a row for each."""
-    name = "python -m benchmarks.peers.alpha_zero_general_peer"
-    parser = argparse.ArgumentParser(prog=name, description=__doc__.splitlines()[0])
-    add_arguments(parser)
+    module = "benchmarks.peers.alpha_zero_general_peer"
+    parser = command_line(module, __doc__.splitlines()[0], settings=SETTINGS, default="main")
     parser.add_argument("--source", type=Path, required=True, help="clone of the peer's repository")
-    parser.add_argument("--settings", choices=sorted(SETTINGS), default="main")
     chosen = parser.parse_args(arguments)
     limit_threads()
     os.environ["TQDM_DISABLE"] = "1"
     version = f"{revision(chosen.source)} torch {importlib.metadata.version('torch')}"
-    subject = Subject("alpha_zero_general", version, chosen.settings, chosen.seed)
-    examination = Examination(subject, read_positions(chosen.positions), terms_of(chosen))
+    examination = examination_of(chosen, "alpha_zero_general", version)
     modules = _Modules.load(chosen.source)
     modules.torch.set_num_threads(1)
     with examination.clock.left_out():

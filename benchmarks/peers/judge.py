@@ -1,6 +1,6 @@
 """Judge of the peers: accuracy of a player on solved positions at given processor seconds.
 
-    examination = Examination(subject, read_positions(path), terms)
+    examination = examination_of(arguments, peer, version)          # arguments of `command_line`
     while True:
         ...                                                  # play and learn
         examination.look(player, Progress(games=games, samples=samples, updates=updates))
@@ -19,7 +19,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +38,10 @@ __all__ = [
     "Progress",
     "Subject",
     "Terms",
-    "add_arguments",
+    "command_line",
+    "examination_of",
     "limit_threads",
     "read_positions",
-    "terms_of",
 ]
 
 JUDGE_SEED = 0
@@ -258,8 +258,9 @@ def limit_threads() -> None:
     os.environ.update(THREAD_LIMITS)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that all peers share."""
+def command_line(module: str, summary: str, *, settings: Iterable[str], default: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that all peers share; `settings`: names of a peer's settings."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=summary)
     parser.add_argument("--positions", type=Path, required=True, help="file of `python -m benchmarks.peers.positions`")
     parser.add_argument("--out", type=Path, required=True, help="file to which rows are appended, as lines of JSON")
     parser.add_argument("--at", default="300,600,1200,1800", help="processor seconds of the judgements; the last is the budget")
@@ -267,10 +268,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy-positions", type=int, help="deciding positions for the policy alone; all of the file")
     parser.add_argument("--search-positions", type=int, help="deciding positions for the search; all of the file; 0: none")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and games")
+    parser.add_argument("--settings", choices=sorted(settings), default=default)
+    return parser
 
 
-def terms_of(arguments: argparse.Namespace) -> Terms:
-    """Return the terms of a command line."""
+def examination_of(arguments: argparse.Namespace, peer: str, version: str) -> Examination:
+    """Return the examination that a command line describes; raises `ValueError` for positions that do not suffice."""
+    subject = Subject(peer, version, arguments.settings, arguments.seed)
     marks = tuple(sorted(float(mark) for mark in arguments.at.split(",")))
     policy, search = arguments.policy_positions, arguments.search_positions
-    return Terms(marks, arguments.simulations, policy, search, arguments.out)
+    terms = Terms(marks, arguments.simulations, policy, search, arguments.out)
+    return Examination(subject, read_positions(arguments.positions), terms)

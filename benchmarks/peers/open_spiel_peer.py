@@ -9,7 +9,6 @@ the settings and lists every difference.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import importlib.metadata
@@ -20,16 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.judge import (
-    Examination,
-    Finished,
-    Progress,
-    Subject,
-    add_arguments,
-    limit_threads,
-    read_positions,
-    terms_of,
-)
+from benchmarks.peers.judge import Examination, Finished, Progress, command_line, examination_of, limit_threads
 from benchmarks.peers.rules import Seen, check_agreement
 
 __all__ = ["SETTINGS", "Settings", "main"]
@@ -251,14 +241,12 @@ class _Learner:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Learn until the last mark and append a row for each."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.open_spiel_peer", description=__doc__.splitlines()[0])
-    add_arguments(parser)
-    parser.add_argument("--settings", choices=sorted(SETTINGS), default="readme")
+    module = "benchmarks.peers.open_spiel_peer"
+    parser = command_line(module, __doc__.splitlines()[0], settings=SETTINGS, default="readme")
     chosen = parser.parse_args(arguments)
     limit_threads()
     version = " ".join(f"{package} {importlib.metadata.version(package)}" for package in PACKAGES)
-    subject = Subject("open_spiel", version, chosen.settings, chosen.seed)
-    examination = Examination(subject, read_positions(chosen.positions), terms_of(chosen))
+    examination = examination_of(chosen, "open_spiel", version)
     modules = _Modules.load()
     with examination.clock.left_out():
         check_agreement("OpenSpiel", modules.look)

@@ -6,8 +6,10 @@ import dataclasses
 import hashlib
 import io
 import json
+import sys
 import zipfile
 from functools import partial
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -29,6 +31,7 @@ from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.strength.matches import MatchSettings
 
 assert games
+sys.path.insert(0, str(Path(__file__).parent))
 
 MODEL = "tic_tac_toe"
 RUNGS = ("random", "alpha_beta:1")
@@ -264,10 +267,8 @@ def run_gate(models, inference):
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch):
-    monkeypatch.setattr("gatekeeper.arbiter.FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("gatekeeper.arbiter.MAX_PAUSE_S", 0.005)
-    monkeypatch.setattr("gatekeeper.watch.FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("gatekeeper.watch.MAX_PAUSE_S", 0.005)
+    monkeypatch.setattr("gatekeeper.crew.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("gatekeeper.crew.MAX_PAUSE_S", 0.005)
     monkeypatch.setattr("gatekeeper.pacing.POLL_S", 0.001)
     monkeypatch.setattr("gatekeeper.ladder.PAUSE_S", 0.001)
 

@@ -6,41 +6,21 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from killed_process import MODEL, PROMOTION, fill, kill, result_of, run
 
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
-from zerofleet.storage.crash_points import VARIABLE
-from zerofleet.storage.model_store import DirectoryStore
 
-MODEL = "tic_tac_toe"
-VICTIM = Path(__file__).with_name("victim.py")
+VICTIM = "victim.py"
 
 # In the order in which a promotion passes them; the champion they leave behind.
-POINTS = [
-    ("gatekeeper_after_result", 1),
-    ("gatekeeper_after_result:7", 1),
-    ("gatekeeper_before_promotion", 1),
-    ("gatekeeper_after_epoch_before_champion", 1),
-    ("store_before_champion", 1),
-    ("store_after_champion_before_history", 2),
-    ("gatekeeper_after_champion", 2),
-    ("gatekeeper_before_verdict", 2),
-    ("gatekeeper_after_verdict", 2),
-]
-
-
-def run(directory, crash_at=""):
-    environment = {**os.environ, VARIABLE: crash_at} if crash_at else dict(os.environ)
-    return subprocess.run(
-        [sys.executable, str(VICTIM), str(directory)], capture_output=True, text=True, env=environment, timeout=250, check=False
-    )
+POINTS = [("gatekeeper_after_result", 1), ("gatekeeper_after_result:7", 1), *PROMOTION]
 
 
 @pytest.fixture
 def directory(tmp_path, models):
-    fill(models)
+    fill(models, 2)
     return tmp_path
 
 
@@ -48,30 +28,15 @@ def directory(tmp_path, models):
 def expected(tmp_path_factory, fakes):
     """Output of a run without a kill."""
     directory = tmp_path_factory.mktemp("undisturbed")
-    fill(fakes[0](directory / "models"))
-    return said(run(directory))
-
-
-def fill(models):
-    for _ in range(2):
-        models.publish()
-    models.store.write_champion(MODEL, 1, epoch=5, reason="first")
-
-
-def said(finished):
-    assert finished.returncode == 0, finished.stderr
-    return json.loads(finished.stdout.splitlines()[-1])
+    fill(fakes[0](directory / "models"), 2)
+    return result_of(run(VICTIM, directory))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("point", "champion"), POINTS)
 def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(directory, expected, point, champion):
-    killed = run(directory, point)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    store = DirectoryStore(directory / "models")
-    assert store.champion(MODEL).version == champion
-    store.verify(MODEL, champion)
-    finished = said(run(directory))
+    store = kill(VICTIM, directory, point, champion=champion)
+    finished = result_of(run(VICTIM, directory))
     assert finished["status"] == "promoted"
     assert finished["champion"] == 2
     assert finished["match"] == expected["match"]  # as if nothing had happened: no game counted twice, none lost
@@ -84,13 +49,13 @@ def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(dir
 def test_a_gatekeeper_killed_repeatedly_still_finishes_its_work(directory):
     kills = 0
     for games in range(2, 40):
-        finished = run(directory, f"gatekeeper_after_result:{games}")
+        finished = run(VICTIM, directory, f"gatekeeper_after_result:{games}")
         if finished.returncode == 0:
             break
         kills += 1
         assert finished.returncode == -signal.SIGKILL, finished.stderr
     assert kills >= 2
-    assert said(finished)["champion"] == 2
+    assert result_of(finished)["champion"] == 2
 
 
 async def start(directory, **variables):

@@ -9,22 +9,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from portless import MODEL, Portless
 
-from games.core import make
 from gatekeeper.arbiter import Arbiter
-from gatekeeper.disk import Disk
-from gatekeeper.journal import EventJournal
-from gatekeeper.lease import Lease
-from gatekeeper.ledger import Ledger
-from gatekeeper.pointer import ChampionPointer
-from gatekeeper.promoter import Promoter
-from gatekeeper.served_versions import Serving
-from gatekeeper.verdicts import Verdicts
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch
 from zerofleet.strength.matches import Decision
 
-MODEL = "tic_tac_toe"
 STRONG, WEAK, DAMAGED, UNLOADABLE = "strong", "weak", "damaged", "unloadable"
 KINDS = st.sampled_from([STRONG, WEAK, DAMAGED, UNLOADABLE])
 
@@ -42,27 +33,12 @@ class KnowingReferee:
         return None
 
 
-class Process:
-    """One gatekeeper without its port."""
+class Process(Portless):
+    """One process of a gatekeeper."""
 
     def __init__(self, root, models, inference, kinds):
-        self.disk = Disk()
-        self.lease = Lease.acquire(root / "models" / MODEL)
-        game = make(MODEL)
-        self.ledger = Ledger(EventJournal(root / "journal.jsonl", model=MODEL), model=MODEL, game=game, disk=self.disk)
-        self.ledger.load()
-        self.pointer = ChampionPointer(models.store, MODEL, self.lease, self.disk)
-        serving, referee = Serving(inference, MODEL, self.pointer, recheck_s=1.0), KnowingReferee(kinds)
-        self.arbiter = Arbiter(
-            ledger=self.ledger,
-            pointer=self.pointer,
-            serving=serving,
-            referee=referee,
-            promoter=Promoter(game, models.store, MODEL, pointer=self.pointer, serving=serving, disk=self.disk),
-            verdicts=Verdicts(self.ledger, referee),
-            evaluator=inference,
-            mode="sprt",
-        )
+        super().__init__(root, models, inference, KnowingReferee(kinds))
+        self.arbiter = Arbiter(self.crew, mode="sprt")
 
     async def decide_everything(self):
         work = asyncio.ensure_future(self.arbiter.run())
@@ -70,10 +46,6 @@ class Process:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
-
-    def kill(self):
-        self.lease.release()
-        self.disk.__exit__(None, None, None)
 
 
 class Promotion(RuleBasedStateMachine):
@@ -177,7 +149,7 @@ class Promotion(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        self.process.kill()
+        self.process.close()
         self.process = self.open()
 
     @rule()
@@ -188,7 +160,7 @@ class Promotion(RuleBasedStateMachine):
         version, sha256 = self.publish(STRONG)
         with pytest.raises(StaleEpoch):
             self.run(sleeper.arbiter.promote(version, reason=""))
-        sleeper.kill()
+        sleeper.close()
         self.run(self.process.arbiter.submit(version, sha256))
         self.run(self.process.decide_everything())
         self.expect_newest_first([version])
@@ -213,7 +185,7 @@ class Promotion(RuleBasedStateMachine):
         assert stands == self.statuses
 
     def teardown(self):
-        self.process.kill()
+        self.process.close()
         self.runner.close()
         self.directory.cleanup()
 

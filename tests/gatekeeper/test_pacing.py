@@ -29,6 +29,16 @@ class Servers:
         self.counters["a", 1] += rows
 
 
+def counters(*looks):
+    """Return a reading of the counters: these, one after the other."""
+    coming = iter(looks)
+
+    async def read():
+        return next(coming)
+
+    return read
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     share=st.floats(0.01, 0.9),
@@ -50,7 +60,7 @@ def test_the_gate_never_exceeds_its_share_by_more_than_one_request(share, steps,
     asyncio.run(play())
 
 
-async def test_a_rested_gate_accumulates_no_more_than_the_burst():
+async def test_an_idle_gate_accumulates_no_more_than_the_burst():
     servers = Servers([0, 100 * BURST])
     budget = EvaluationBudget(servers.evaluations, 0.5)
     await budget.spend(1)
@@ -69,11 +79,7 @@ async def test_evaluations_before_the_first_look_give_no_credit():
 
 
 async def test_a_restarted_server_counts_from_zero_again():
-    counters = iter([{("a", 1): 500, ("b", 1): 0}, {("a", 1): 40, ("b", 1): 60}, {("a", 1): 40, ("b", 1): 61}])
-
-    async def read():
-        return next(counters)
-
+    read = counters({("a", 1): 500, ("b", 1): 0}, {("a", 1): 40, ("b", 1): 60}, {("a", 1): 40, ("b", 1): 61})
     budget = EvaluationBudget(read, 0.5)
     await budget.spend(50)
     assert budget.total == 100
@@ -82,11 +88,7 @@ async def test_a_restarted_server_counts_from_zero_again():
 
 
 async def test_a_server_that_was_away_is_credited_when_it_is_back_and_only_for_its_growth():
-    counters = iter([{("a", 1): 500, ("b", 1): 100}, {("a", 1): 510}, {("a", 1): 520, ("b", 1): 130}])
-
-    async def read():
-        return next(counters)
-
+    read = counters({("a", 1): 500, ("b", 1): 100}, {("a", 1): 510}, {("a", 1): 520, ("b", 1): 130})
     budget = EvaluationBudget(read, 1.0)
     await budget.spend(10)
     assert budget.total == 10
@@ -104,7 +106,7 @@ async def test_an_absent_server_is_an_error_and_nothing_is_spent():
     assert budget.spent == 0
 
 
-async def test_a_resting_fleet_lets_the_gate_wait_until_it_is_cancelled():
+async def test_the_gate_of_an_idle_fleet_waits_until_it_is_cancelled():
     looked = asyncio.Event()
 
     async def read():

@@ -4,26 +4,17 @@ import asyncio
 
 import numpy as np
 import pytest
+from portless import MODEL, Portless
 
 from benchmarks.gate_simulation import DECISIVE, DRAWISH, tilted
-from games.core import make
 from gatekeeper.arbiter import Arbiter
-from gatekeeper.disk import Disk
-from gatekeeper.journal import EventJournal
-from gatekeeper.lease import Lease
-from gatekeeper.ledger import Ledger
-from gatekeeper.pointer import ChampionPointer
-from gatekeeper.promoter import Promoter
 from gatekeeper.referee import ChampionChanged
-from gatekeeper.served_versions import Serving
-from gatekeeper.verdicts import Verdicts
 from gatekeeper.watch import Watch
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.presets import GateSettings
 from zerofleet.strength.matches import Decision
 from zerofleet.strength.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, share_from_elo
 
-MODEL = "tic_tac_toe"
 GATE = GateSettings()
 TEST = Sprt(GATE.watch_elo0, GATE.watch_elo1, GATE.alpha, GATE.beta)
 SEEDS = range(2)
@@ -66,28 +57,14 @@ class StrengthReferee:
         return None
 
 
-class Run:
+class Run(Portless):
     """A gatekeeper in mode watch whose candidates come one after the other."""
 
     def __init__(self, root, models, inference, referee):
+        super().__init__(root, models, inference, referee)
         self.models, self.referee = models, referee
-        self.disk = Disk()
-        game = make(MODEL)
-        self.ledger = Ledger(EventJournal(root / "journal.jsonl", model=MODEL), model=MODEL, game=game, disk=self.disk)
-        self.ledger.load()
         self._fold, self.ledger._fold = self.ledger._fold, self._fold_and_tell
-        self.pointer = ChampionPointer(models.store, MODEL, Lease.acquire(root / "models" / MODEL), self.disk)
-        serving = Serving(inference, MODEL, self.pointer, recheck_s=1.0)
-        parts = {
-            "ledger": self.ledger,
-            "pointer": self.pointer,
-            "serving": serving,
-            "referee": referee,
-            "promoter": Promoter(game, models.store, MODEL, pointer=self.pointer, serving=serving, disk=self.disk),
-            "verdicts": Verdicts(self.ledger, referee),
-            "evaluator": inference,
-        }
-        self.arbiter, self.watch = Arbiter(**parts, mode="watch"), Watch(**parts)
+        self.arbiter, self.watch = Arbiter(self.crew, mode="watch"), Watch(self.crew)
 
     def _fold_and_tell(self, event):
         self._fold(event)
@@ -129,7 +106,7 @@ class Run:
                 strengths.append(self.strength)
             for task in work:
                 task.cancel()
-        self.disk.__exit__(None, None, None)
+        self.close()
         return strengths
 
 

@@ -55,6 +55,14 @@ def queue(*, max_delay_s: float = 0.0) -> RequestQueue:
     return RequestQueue(max_batch=MAX_BATCH, max_delay_s=max_delay_s, max_rows=100_000)
 
 
+def alert_queue(ticket) -> RequestQueue:
+    """Return the queue of a device that takes four slices for a full batch, where a request of high priority waits."""
+    waiting = queue()
+    waiting.note_speed(64, 4 * SLICE_S)
+    waiting.put(ticket(1, HIGH, B))
+    return waiting
+
+
 def shown(batch: list[Part]) -> list[tuple[int, int]]:
     """Return priority and rows of each part."""
     return [(int(part.ticket.priority), len(part)) for part in batch]
@@ -131,9 +139,7 @@ def test_large_requests_of_self_play_are_split_only_while_requests_of_high_prior
 
 
 def test_the_parts_of_a_request_cover_it_in_order(ticket):
-    waiting = queue()
-    waiting.note_speed(64, 4 * SLICE_S)
-    waiting.put(ticket(1, HIGH, B))
+    waiting = alert_queue(ticket)
     split = ticket(50, LOW)
     waiting.put(split)
     assert shown(waiting.take(0.0)) == [(1, 1)]
@@ -156,9 +162,7 @@ def test_a_fast_device_splits_nothing(ticket):
 
 
 def test_the_rest_of_a_discarded_request_leaves_the_queue(ticket):
-    waiting = queue()
-    waiting.note_speed(64, 4 * SLICE_S)
-    waiting.put(ticket(1, HIGH, B))
+    waiting = alert_queue(ticket)
     split = ticket(64, LOW)
     waiting.put(split)
     waiting.take(0.0)

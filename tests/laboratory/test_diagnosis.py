@@ -1,74 +1,82 @@
-"""Figures of self-play agree with a count by hand."""
+"""Diagnosis of a part of a trial describes the games of that part alone."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import games
-from laboratory.diagnosis import Diagnosis
-from trainer.replay import AcceptedGame
-from trainer.samples import extract
-from zerofleet.contracts.records import decode_record, encode_record, validate
+from laboratory.diagnosis import since
+from selfplay_worker.diagnostics import Diagnostics
+from zerofleet.contracts.played import FULL_SEARCH
 from zerofleet.contracts.records.samples import random_game
-from zerofleet.presets import TrainSettings
+from zerofleet.search import PlayedGame, SearchedMove
+
+TIC_TAC_TOE = games.make("tic_tac_toe")
+NOTHING = Diagnostics().figures
 
 
-def accepted(game: games.Game, seed: int) -> AcceptedGame:
-    uid = f"{seed:032x}"
-    payload = encode_record(random_game(game, seed), worker_id="test", uid=uid)
-    return AcceptedGame(uid, payload, extract(validate(decode_record(payload)), TrainSettings()))
+def played(moves: list[int], *visits: list[int]) -> PlayedGame:
+    """Return a game whose first plies were searched with these visits."""
+    searched = tuple(
+        SearchedMove(
+            ply=ply,
+            model_version=1,
+            actions=np.arange(len(counts), dtype=np.int32),
+            visits=np.array(counts, dtype=np.int32),
+            target=np.zeros(0, dtype=np.uint16),
+            root_value=np.zeros(2, dtype=np.float32),
+            flags=FULL_SEARCH,
+        )
+        for ply, counts in enumerate(visits)
+    )
+    return replace(random_game(TIC_TAC_TOE, 0), opening_plies=0, moves=np.array(moves, dtype=np.int32), searched=searched)
 
 
-def wins_by_hand(game: games.Game, moves: list[int]) -> tuple[int, int]:
-    """Return the plies with a winning move, and those where it was not played."""
-    offered = missed = 0
-    for ply, played in enumerate(moves):
-        state = games.replay(game, moves[:ply])
-        mover = ply % 2
-        wins = []
-        for action in games.legal(game, state):
-            after = games.replay(game, [*moves[:ply], action])
-            if not games.legal(game, after) and games.final_scores(game, after)[mover] > 0:
-                wins.append(action)
-        offered += bool(wins)
-        missed += bool(wins) and played not in wins
-    return offered, missed
+def test_only_games_after_the_first_reading_are_described():
+    diagnostics = Diagnostics()
+    diagnostics.note(played([0, 3, 1, 4, 2], [1, 1], [1, 1]))  # a win in one is taken
+    before = diagnostics.figures
+    diagnostics.note(played([0, 3, 1, 4, 8, 5], [1, 1, 1, 1]))  # one is overlooked, one taken; only the last position is new
+    diagnostics.note(replace(played([0, 3, 1], [1]), resigned_seat=1))
+    found = since(before, diagnostics.figures)
+    assert found == {
+        "games": 2,
+        "resigned_share": 0.5,
+        "plies_per_game": 4.5,
+        "samples": 2,
+        "target_entropy_nat": pytest.approx(math.log(4) / 2),
+        "positions": 9,
+        "new_positions": 1,
+        "new_positions_share": pytest.approx(1 / 9),
+        "wins_in_one": 2,
+        "wins_in_one_overlooked": 1,
+        "wins_in_one_overlooked_share": 0.5,
+    }
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
-def test_overlooked_wins_are_those_a_replay_finds(name):
-    game = games.make(name)
-    played = [accepted(game, seed) for seed in range(20)]
-    diagnosis = Diagnosis(game)
-    diagnosis.note(played)
-    found = diagnosis.take()
-    by_hand = np.sum([wins_by_hand(game, list(decode_record(one.payload).moves)) for one in played], axis=0)
-    assert (found["wins_in_one"], found["wins_in_one_overlooked"]) == tuple(by_hand)
-    assert found["wins_in_one_overlooked"] > 0
+def test_the_parts_of_a_trial_add_up():
+    diagnostics, readings = Diagnostics(), [NOTHING]
+    for seed in range(12):
+        diagnostics.note(random_game(TIC_TAC_TOE, seed))
+        readings.append(diagnostics.figures)
+    whole = since(NOTHING, readings[-1])
+    parts = [since(readings[at], readings[at + 4]) for at in (0, 4, 8)]
+    for name in ("games", "samples", "positions", "new_positions", "wins_in_one", "wins_in_one_overlooked"):
+        assert whole[name] == sum(part[name] for part in parts) > 0
+    entropy = sum(part["target_entropy_nat"] * part["samples"] for part in parts)
+    assert whole["target_entropy_nat"] == pytest.approx(entropy / whole["samples"])
 
 
-def test_positions_and_entropy_are_those_of_the_samples():
-    game = games.make("tic_tac_toe")
-    played = [accepted(game, seed) for seed in range(10)]
-    diagnosis = Diagnosis(game)
-    diagnosis.note(played[:5])
-    first = diagnosis.take()
-    diagnosis.note(played)
-    second = diagnosis.take()
-    early, ever = ({row.tobytes() for one in some for row in one.samples.states} for some in (played[:5], played))
-    assert (first["distinct_positions"], first["new_positions"]) == (len(early), len(early))
-    assert second["distinct_positions"] == second["distinct_positions_ever"] == len(ever)
-    assert second["new_positions"] == len(ever - early)
-    entropies = [-sum(float(p) * math.log(float(p)) for p in row if p > 0) for one in played for row in one.samples.policy]
-    assert second["target_entropy_nat"] == pytest.approx(np.mean(entropies))
-    assert (second["games"], second["resigned_share"]) == (10, 0.0)
-
-
-def test_hidden_information_shows_no_wins():
-    diagnosis = Diagnosis(games.make("take_six"))
-    found = diagnosis.take()
-    assert found["wins_in_one"] is None
-    assert found["resigned_share"] is None
+def test_shares_of_nothing_are_none():
+    found = since(NOTHING, NOTHING)
+    assert [name for name, value in found.items() if value is None] == [
+        "resigned_share",
+        "plies_per_game",
+        "target_entropy_nat",
+        "new_positions_share",
+        "wins_in_one_overlooked_share",
+    ]

@@ -258,6 +258,16 @@ def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
     assert third.accounts.active_s == active_s > 0
 
 
+def test_the_learner_follows_a_plan_that_the_caller_measures(tmp_path, record, game):
+    train = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
+    training = open_training(settings_of(tmp_path, train=train, planned_end_s=1.0), game, progress=lambda: 0.25)
+    uid, payload = record(0)
+    training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+    training.train(0.05, lambda: False)
+    training.replay.close()
+    assert training.learner.progress == 0.25
+
+
 def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
     open_training(settings_of(tmp_path), game).replay.close()
     shutil.rmtree(tmp_path / "replay")

@@ -44,7 +44,7 @@ class Trial(BaseModel):
     samples: int | None = Field(default=None, ge=1)
     """Budget in samples, in place of `cpu_seconds`: the whole trial then depends on seed and settings alone."""
     judge_every: float = Field(gt=0)
-    """Distance of two judgements, in the unit of the budget."""
+    """Distance between two judgements, in the unit of the budget."""
     simulations: int = Field(default=100, ge=0)
     """Simulations per move with which a network is judged; 0 judges the policy alone."""
     positions: str = ""

@@ -25,8 +25,8 @@ from tritonclient.grpc import service_pb2_grpc
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.cli import screen
-from zerofleet.cli.bench.peers import SHOWN_LINES, Peer, started
 from zerofleet.cli.bench.person import Person
+from zerofleet.cli.bench.processes import SHOWN_LINES, BenchProcess, started
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.cli.planning.costs import save_figures
 from zerofleet.contracts.naming import model_name
@@ -121,12 +121,12 @@ class Bench:
             )
             for index in range(workers)
         ]
-        await asyncio.gather(self.bare.ask(WARM_UP_S), *(worker.ask(WARM_UP_S) for worker in self.workers))
+        await asyncio.gather(self.bare.run_for(WARM_UP_S), *(worker.run_for(WARM_UP_S) for worker in self.workers))
 
     async def served(self, seconds: float, person: Person | None = None) -> dict[str, Any]:
         """Let the workers play for `seconds`, beside a person's requests; return positions, latencies, counters."""
         before, server_s, worker_s = await self._statistics(), self.server.cpu_s(), self._worker_cpu_s()
-        playing = asyncio.gather(*(worker.ask(seconds) for worker in self.workers))
+        playing = asyncio.gather(*(worker.run_for(seconds) for worker in self.workers))
         person_s = [] if person is None else await person.ask_while(playing)
         found = await playing
         after = await self._statistics()
@@ -150,9 +150,9 @@ class Bench:
     def _worker_cpu_s(self) -> float:
         return sum(worker.cpu_s() for worker in self.workers)
 
-    async def _start(self, stack: AsyncExitStack, name: str, *command: str) -> Peer:
-        peer: Peer = await stack.enter_async_context(started(self._directory / f"{name}.log", *command, threads=self._threads))
-        return peer
+    async def _start(self, stack: AsyncExitStack, name: str, *command: str) -> BenchProcess:
+        log = self._directory / f"{name}.log"
+        return await stack.enter_async_context(started(log, *command, threads=self._threads))
 
     async def _make_model(self) -> None:
         """Publish a network of random weights with a trainer; it costs as much to evaluate as a trained one."""
@@ -214,7 +214,7 @@ async def measure(
                 turn_s = seconds / ROUNDS / 2
                 raw, served = [], []
                 for _ in range(ROUNDS):
-                    raw.append(await bench.bare.ask(turn_s))
+                    raw.append(await bench.bare.run_for(turn_s))
                     meter.advance()
                     served.append(await bench.served(turn_s, person))
                     meter.advance()

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 PLAYER = "alpha_beta:4"
-"""Player of the games that are not random: it sees threats and blunders beyond them, like a network in training."""
+"""Player of the games that are not random: it finds short threats and errs beyond them, like a network in training."""
 DRAWN = 3  # positions drawn for each wanted one; in most of them the moves do not differ in value
 MAX_NODES = 400_000  # of the solver, a tenth of a second; harder positions are left out
 FORMAT = 1  # changes with the way in which positions are drawn

@@ -129,7 +129,7 @@ def _trial(given: dict[str, Any]) -> Trial:
     if (given["cpu_seconds"] is None) == (given["samples"] is None):
         raise ConfigurationError("want a budget: --cpu-seconds S or --samples N, one of the two")
     if given["judge_every"] is not None and given["judge_every"] <= 0:
-        raise ConfigurationError(f"--judge-every {given['judge_every']:g} is no distance; want a number above 0")
+        raise ConfigurationError(f"--judge-every {given['judge_every']:g} is too small; want a number above 0")
     require_effect(overrides)
     budget = given["cpu_seconds"] or given["samples"]
     trial = Trial(

@@ -155,7 +155,7 @@ def _figures(result: Mapping[str, Any]) -> Any:
     add("evaluations per sample", ".1f", "evaluations_per_sample")
     add("games resigned", ".1%", "since_last", "resigned_share")
     add("entropy of targets, nat", ".2f", "since_last", "target_entropy_nat")
-    add("distinct positions since the last judgement", ",", "since_last", "distinct_positions")
+    add("new positions", ".1%", "since_last", "new_positions_share")
     add("wins in one overlooked", ".1%", "since_last", "wins_in_one_overlooked_share")
     for part in last[0]["cpu_seconds"] if last else ():
         add(f"processor seconds: {part.replace('_', '-')}", ",.1f", "cpu_seconds", part)

@@ -75,9 +75,9 @@ async def _run(trial: Trial, result: TrialResult, on_event: Callable[[TrialResul
             elif kind == "end":
                 result.end = event
             on_event(result, {"kind": kind, **event})
-        said = (await errors).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+        last = (await errors).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
         if code := await process.wait():
-            raise Unavailable(f"the trial of seed {trial.seed} exited with code {code}: {' / '.join(said)}")
+            raise Unavailable(f"the trial of seed {trial.seed} exited with code {code}: {' / '.join(last)}")
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,4 +1,4 @@
-"""Processes of a benchmark that reply to lines of their input: the server's bare loop, and workers."""
+"""Processes of a benchmark, which run for a time and return their figures: the server's bare loop, and workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,31 +16,34 @@ import psutil
 from zerofleet.errors import Unavailable
 from zerofleet.rpc.security.credentials import without_credentials
 
-__all__ = ["SHOWN_LINES", "Peer", "started"]
+__all__ = ["SHOWN_LINES", "BenchProcess", "started"]
 
 SHOWN_LINES = 5
 """Lines of a log in the message about a process that exited."""
 _LOG_LIMIT = 1 << 20  # a line of latencies is long
 
 
-class Peer:
-    """Process that replies to each line with a line of JSON."""
+class BenchProcess:
+    """Process that reads a duration per line, runs for it, and writes its figures as a line of JSON."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
         self._log = log
         self._about = psutil.Process(process.pid)
 
-    async def ask(self, seconds: float) -> dict[str, Any]:
-        """Run the process for `seconds` and return its figures; raises `Unavailable` with its last log lines if it exited."""
+    async def run_for(self, seconds: float) -> dict[str, Any]:
+        """Let the process run for `seconds` and return its figures.
+
+        Raises `Unavailable` with the last lines of its log if it exits. Cancellation: the process runs on.
+        """
         assert self._process.stdin is not None  # noqa: S101
         assert self._process.stdout is not None  # noqa: S101
         self._process.stdin.write(f"{seconds}\n".encode())
         line = await self._process.stdout.readline()
         if not line:
             raise await self._ended()
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        figures: dict[str, Any] = json.loads(line)
+        return figures
 
     async def outlives(self, work: Awaitable[Any]) -> None:
         """Wait for `work`; raises `Unavailable` if the process exits first."""
@@ -56,8 +59,8 @@ class Peer:
 
     async def _ended(self) -> Unavailable:
         code = await self._process.wait()
-        said = self._log.read_text(errors="replace").strip().splitlines()[-SHOWN_LINES:]
-        return Unavailable(f"a process of the benchmark exited with code {code}: {' / '.join(said)}")
+        last = self._log.read_text(errors="replace").strip().splitlines()[-SHOWN_LINES:]
+        return Unavailable(f"a process of the benchmark exited with code {code}: {' / '.join(last)}")
 
     def cpu_s(self) -> float:
         """Return the CPU time used so far."""
@@ -66,7 +69,7 @@ class Peer:
 
 
 @asynccontextmanager
-async def started(log: Path, *command: str, threads: int) -> Any:
+async def started(log: Path, *command: str, threads: int) -> AsyncIterator[BenchProcess]:
     """Start a Python module as a process; terminate it on exit."""
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
     with log.open("wb") as out:
@@ -79,7 +82,7 @@ async def started(log: Path, *command: str, threads: int) -> Any:
             env={**without_credentials(os.environ), **limits},
         )
     try:
-        yield Peer(process, log)
+        yield BenchProcess(process, log)
     finally:
         if process.returncode is None:
             process.terminate()
