@@ -30,7 +30,7 @@ def is_list(annotation: Any) -> bool:
 def parse_list(text: str) -> list[Any]:
     """Return the items of a list: JSON values if the text begins with a bracket, otherwise text.
 
-    Raises `ValueError` for a JSON list that is not well-formed, and for an empty item between commas.
+    Raises `ValueError` for a JSON list that is malformed, and for an empty item between commas.
     """
     if text.lstrip().startswith("["):
         try:

@@ -48,6 +48,7 @@ class _Arranged(_Line):
     simulations: int
     opening_plies: int
     seed: int
+    search: str = ""
 
 
 class _Ended(_Line):
@@ -115,9 +116,10 @@ class LadderBook:
         self._known[match].append(result)
         self._boards[match].record(result)
 
-    def matches(self, *, simulations: int, opening_plies: int) -> list[Match]:
-        """Return the matches that can be rated together: those with equal simulations and opening length."""
-        return [m for m in self._known if m.opening_plies == opening_plies and m.simulations in {0, simulations}]
+    def matches(self, *, simulations: int, opening_plies: int, search: str = "") -> list[Match]:
+        """Return the matches that can be rated together: those with equal search of the models and opening length."""
+        searches = {(0, ""), (simulations, search)}  # the first: matches without models
+        return [m for m in self._known if m.opening_plies == opening_plies and (m.simulations, m.search) in searches]
 
     def ratings(self, matches: Iterable[Match]) -> list[Rating]:
         """Return the ratings from all games of the matches, strongest first, the anchor at 0."""
