@@ -162,6 +162,14 @@ async def test_models_with_another_search_are_different_players(tmp_path):
         assert elos(literal, book) == rated
 
 
+def test_games_under_other_scores_have_a_book_of_their_own(tmp_path):
+    names = []
+    for score in ("result", "margin"):
+        with open_book(tmp_path, make("rock_paper_scissors", score=score), "rock_paper_scissors") as book:
+            names.append(book.path.name)
+    assert names == ["games.jsonl", "games-scoremargin.jsonl"]
+
+
 def random_result(pairing, game, rng):
     """Play a pairing at random, by the rules alone."""
     moves, state = list(pairing.opening.moves), replay(game, pairing.opening.moves, pairing.opening.seed)
