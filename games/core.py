@@ -103,6 +103,9 @@ class GameSpec:
     """Whether positions can recur within a game (`repetition_key`)."""
     counters: np.ndarray | None = None
     """Int16 [A]: the action that beats each action, in games where each round is one simultaneous choice; else None."""
+    score_parameters: tuple[str, ...] = ()
+    """Names of the parameters that change `scores` alone: a view of the results. Moves and encodings are the same for all their
+    values, so they are no part of a model's identity (`games.positions.model_parameters`)."""
 
     @property
     def packed_bytes(self) -> int:

@@ -22,6 +22,7 @@ __all__ = [
     "encode_for",
     "final_scores",
     "legal",
+    "model_parameters",
     "move_names",
     "new_state",
     "parameters_text",
@@ -89,6 +90,12 @@ def encode_for(game: Game, state: State, viewer: int) -> np.ndarray:
 def parameters_text(game: Game) -> dict[str, str]:
     """Return the parameters as text, the form used in records and on command lines; `make` accepts it."""
     return {name: str(value) for name, value in game._asdict().items()}
+
+
+def model_parameters(game: Game) -> dict[str, str]:
+    """Return the parameters on which a model depends, as text: all except `GameSpec.score_parameters`."""
+    views = game.spec().score_parameters
+    return {name: text for name, text in parameters_text(game).items() if name not in views}
 
 
 def read_moves(game: Game, text: str, seed: int = 0) -> list[int]:

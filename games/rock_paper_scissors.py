@@ -125,6 +125,7 @@ def _spec(game: RockPaperScissors) -> GameSpec:
         max_plies=2 * game.turns,
         information="simultaneous",
         counters=_COUNTERS,
+        score_parameters=("score",),
     )
 
 

@@ -125,6 +125,7 @@ class Ladder:
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
             leaves_per_game=self._settings.gate.leaves_per_game,
+            options=self._settings.gate.search_options,
             slots=self._settings.ladder_slots,
             cache_positions=self._settings.cache_positions,
             before_step=self._take_turns,

@@ -145,6 +145,7 @@ class Referee:
         settings = MatchSettings(
             simulations=gate.simulations,
             leaves_per_game=gate.leaves_per_game,
+            options=gate.search_options,
             slots=min(slots, board.terms.max_groups * board.terms.games_per_group),
             lead_games=lead,
             cache_positions=self._settings.cache_positions,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from zerofleet.errors import InvalidRequest
 from zerofleet.presets import GateSettings, ModelSettings
 from zerofleet.rpc.security.credentials import require_tokens
+from zerofleet.search.settings import SearchSettings
 from zerofleet.service.settings import StoreSettings
 from zerofleet.storage.run_paths import RunPaths
 
@@ -75,6 +77,15 @@ class GatekeeperSettings(StoreSettings):
         ensures that only one of them promotes.
         """
         return self.model_store / model if isinstance(self.model_store, Path) else self.state_dir / "lease" / model
+
+    @model_validator(mode="after")
+    def _search_suits_the_game(self) -> Self:
+        spec = self.build_game().spec()
+        try:
+            self.gate.search_options.applied(SearchSettings.for_match(spec, self.gate.simulations), spec)
+        except InvalidRequest as error:
+            raise ValueError(f"gate.search: {error}") from error
+        return self
 
     @model_validator(mode="before")
     @classmethod

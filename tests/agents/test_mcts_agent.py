@@ -15,8 +15,9 @@ from zerofleet.agents.model.mcts import MctsAgent, from_spelling
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.evaluators.uniform import uniform_policy
-from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.evaluators.uniform import uniform_answer, uniform_policy
+from zerofleet.search import SearchBlock, SearchSettings, search_state
+from zerofleet.search.block import LAST_SEED
 
 
 def fake(players: int) -> Evaluate:
@@ -111,6 +112,59 @@ def test_a_single_legal_move_is_played_without_an_evaluation() -> None:
     assert made("mcts:10,model=7", game, nobody).choose(game, state, np.random.default_rng(1)).action == 8
 
 
+def test_the_search_has_settings_of_its_own_by_name() -> None:
+    game = games.make("tic_tac_toe")
+    state = games.replay(game, [0, 4])
+    plain, wide, literal = (
+        made(f"mcts:40,model=7{options}", game, fake(2)) for options in ("", ",c=50.0,prove=false", ",u=literal,prove=false")
+    )
+    assert wide.name == "mcts:40,model=7,c=50.0,prove=false"
+    assert literal.name == "mcts:40,model=7,u=literal,prove=false"
+    for agent, changes in (
+        (plain, {}),
+        (wide, {"puct_init": 50.0, "prove_values": False}),
+        (literal, {"exploration": "literal", "prove_values": False}),
+    ):
+        settings = SearchSettings.for_match(game.spec(), 40).model_copy(update=changes)
+        seed = int(np.random.default_rng(1).integers(LAST_SEED))
+        wanted = search_state(game, fake(2), state, settings=settings, version=7, seed=seed)
+        choice = agent.choose(game, state, np.random.default_rng(1))
+        assert (choice.action, choice.nodes) == (wanted.best_action, wanted.visits.sum())
+        assert choice.value == wanted.values[wanted.actions == choice.action]
+
+
+def test_with_a_temperature_moves_are_sampled_by_visits() -> None:
+    game = games.make("tic_tac_toe")
+    state, rng = games.replay(game, [0, 4]), np.random.default_rng(1)
+    agent = made("mcts:30,model=7,temperature=1,prove=false", game, fake(2))
+    settings = SearchSettings.for_match(game.spec(), 30).model_copy(update={"prove_values": False})
+    searched = search_state(game, fake(2), state, settings=settings, version=7, seed=1)  # the seed has no effect without noise
+    played = np.array([agent.choose(game, state, rng).action for _ in range(300)])
+    shares = np.array([np.mean(played == action) for action in searched.actions])
+    np.testing.assert_allclose(shares, searched.visits / searched.visits.sum(), atol=0.1)
+    assert len(np.unique(played)) > 2
+
+
+@pytest.mark.slow
+def test_the_opponents_of_take_six_are_foreseen_by_the_models_head_or_by_their_own_search() -> None:
+    game = games.make("take_six")
+    state = games.new_state(game, 1)
+    heads: set[int] = set()
+
+    def watched(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        heads.add(batch.extra_heads)
+        policy, value, extra = uniform_answer(batch, game.spec())
+        return Evaluation(policy, value, version, extra)
+
+    for information, wanted in (("predict", {1}), ("determinise", {0})):
+        heads.clear()
+        agent = made(f"mcts:16,model=7,u=literal,information={information}", game, watched)
+        choice = agent.choose(game, state, np.random.default_rng(1))
+        assert choice.action in games.legal(game, state)
+        assert choice.nodes == 16
+        assert heads == wanted
+
+
 @pytest.mark.slow
 def test_mcts_plays_games_of_three_players_and_of_hidden_information() -> None:
     game = games.make("take_six")
@@ -132,6 +186,7 @@ def test_the_name_has_the_time_in_milliseconds() -> None:
         ("mcts,model=7", "'mcts,model=7' needs simulations or time"),
         ("mcts:50nodes,model=7", "'50nodes' counts nodes, which this agent does not support"),
         ("mcts:100001,model=7", "mcts:100001,model=7 is out of range; want 1 to 100,000 simulations"),
+        ("mcts:400,model=7,information=predict", "information=predict: connect_four hides nothing; leave out information"),
         ("mcts:400,model=7,depth=2", "option 'depth': Extra inputs are not permitted"),
     ],
 )

@@ -48,10 +48,21 @@ def zerofleet(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 @pytest.fixture(scope="session")
 def run_with_champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run of tic-tac-toe whose champion is an untrained network."""
-    root = tmp_path_factory.mktemp("runs") / "tic_tac_toe-tiny"
-    game = make("tic_tac_toe")
+    return untrained(tmp_path_factory.mktemp("runs"), "tic_tac_toe")
+
+
+@pytest.fixture(scope="session")
+def run_of_take_six(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of Take 6! whose champion is an untrained network with the head `opponents`."""
+    return untrained(tmp_path_factory.mktemp("runs"), "take_six")
+
+
+def untrained(directory: Path, name: str) -> Path:
+    """Make a run whose champion is an untrained network; return its directory."""
+    root = directory / f"{name}-tiny"
+    game = make(name)
     chosen = preset(game, "tiny")
-    with RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1) as run:
+    with RunDirectory.create_or_open(root, name, {}, preset="tiny", seed=1) as run:
         store = DirectoryStore(run.paths.models)
         torch.manual_seed(0)
         network = Network(game.spec(), chosen.network)

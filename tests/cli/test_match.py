@@ -63,10 +63,34 @@ def test_the_champion_of_a_run_plays_a_match_against_an_agent(zerofleet, run_wit
     outcome = zerofleet(*words, "--run-dir", str(run_with_champion), "--json")
     assert outcome.code == 0
     said = outcome.json()
-    assert (said["first"], said["games"]) == ("model:1", 8)
+    assert (said["first"], said["games"], said["simulations"], said["search"]) == ("model:1", 8, 16, "")
     assert "champion is model:1" in outcome.err
     refused = zerofleet("match", "champion", "model:1", "--game", "tic_tac_toe", "--run-dir", str(run_with_champion))
     assert "model:1 cannot play itself" in refused.err
+
+
+@pytest.mark.slow
+def test_the_thesis_player_of_take_six_is_measured_against_its_comparison_player(zerofleet, run_of_take_six):
+    words = ("match", "mcts:2,model=champion,information=predict,u=literal", "take_six_comparison", "--game", "take_six")
+    outcome = zerofleet(*words, "--games", "6", "--run-dir", str(run_of_take_six), "--json")
+    assert outcome.code == 0
+    said = outcome.json()
+    assert (said["first"], said["games"]) == ("mcts:2,model=1,u=literal,information=predict", 6)
+    assert said["efforts"][0]["nodes_per_move"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("champion", "random", "--search", "information=predict"), "tic_tac_toe hides nothing; leave out information"),
+        (("champion", "random", "--search", "depth=2"), "option 'depth': Extra inputs are not permitted"),
+        (("model:1,c=2", "random"), "with a search of its own mcts:SIMULATIONS,model=N,OPTION=VALUE"),
+    ],
+)
+def test_a_search_that_is_misspelt_or_unsuitable_is_rejected(zerofleet, run_with_champion, words, said):
+    outcome = zerofleet("match", *words, "--game", "tic_tac_toe", "--run-dir", str(run_with_champion))
+    assert outcome.code == 2
+    assert said in outcome.err
 
 
 def test_the_elo_of_a_match_won_outright_is_null_in_json():

@@ -39,6 +39,15 @@ def test_a_run_with_other_parameters_is_not_a_run_of_the_game(tmp_path):
     assert find_run(make("connect_four", columns=9), None, runs=tmp_path).root == tmp_path / "wide"
 
 
+def test_a_run_is_found_under_other_scores_of_the_same_game(tmp_path):
+    _make_run(tmp_path / "run", "rock_paper_scissors", 2020)
+    margin = make("rock_paper_scissors", score="margin")
+    assert find_run(margin, None, runs=tmp_path).root == tmp_path / "run"
+    assert find_run(margin, tmp_path / "run").root == tmp_path / "run"
+    with pytest.raises(RunDirectoryError, match="no run of rock_paper_scissors turns=50"):
+        find_run(make("rock_paper_scissors", turns=50), None, runs=tmp_path)
+
+
 def test_a_run_directory_of_another_game_is_rejected(tmp_path):
     _make_run(tmp_path / "run", "tic_tac_toe", 2020)
     with pytest.raises(RunDirectoryError, match="is a run of tic_tac_toe, not of connect_four"):

@@ -41,6 +41,11 @@ def test_parameters_that_differ_from_their_defaults_are_spelt_out():
     assert model_name(Odd(rows=4)) == "naming_test_game_rows4"
 
 
+def test_parameters_that_change_the_scores_alone_are_not_part_of_the_name():
+    assert model_name(make("rock_paper_scissors", score="margin")) == "rock_paper_scissors"
+    assert model_name(make("rock_paper_scissors", turns=50, score="margin")) == "rock_paper_scissors_turns50"
+
+
 def test_what_does_not_fit_is_cut_and_still_told_apart():
     names = [
         model_name(Odd(variant=text, share=share)) for text in ("Big", "big", "x" * 100, "x" * 101) for share in (0.25, 1.5)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from games import core
+from games import core, positions
 from games.kit import bits
 from games.rock_paper_scissors import RockPaperScissors
 
@@ -125,6 +125,20 @@ def test_the_margin_is_turns_won_minus_turns_lost_as_a_share_of_all_turns() -> N
     for score, first in (("margin", 0.25), ("result", 1.0)):
         game = RockPaperScissors(turns=4, score=score)
         assert games.final_scores(game, games.replay(game, moves)) == (first, -first)
+
+
+def test_the_score_is_a_view_that_changes_no_position_and_no_encoding() -> None:
+    result, margin = RockPaperScissors(turns=6), RockPaperScissors(turns=6, score="margin")
+    assert result.spec().score_parameters == ("score",)
+    assert positions.model_parameters(result) == positions.model_parameters(margin) == {"turns": "6", "own_moves": "False"}
+    states = [games.new_state(game) for game in (result, margin)]
+    for action in [PAPER, ROCK, SCISSORS, SCISSORS, ROCK, PAPER, ROCK, ROCK]:
+        for game, state in zip((result, margin), states, strict=True):
+            core.play(game, state, action)
+        for viewer in range(2):
+            seen = [positions.encode_for(game, state, viewer) for game, state in zip((result, margin), states, strict=True)]
+            np.testing.assert_array_equal(*seen)
+        assert games.legal(result, states[0]) == games.legal(margin, states[1])
 
 
 def test_choices_are_parsed_by_name_or_first_letter() -> None:

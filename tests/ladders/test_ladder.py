@@ -10,6 +10,7 @@ from games import core
 from games.core import make
 from games.positions import final_scores, legal, replay
 from zerofleet.agents import make_agent
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.ladders import LadderBook, LadderPlan, evidence, spaced
@@ -50,13 +51,13 @@ class Lender:
 async def play(plan, book, lend=None):
     """Play a plan to its end; returns the results and the lender."""
     lend, ended = lend or Lender(plan.game), []
-    settings = MatchSettings(simulations=plan.simulations, slots=8)
+    settings = MatchSettings(simulations=plan.simulations, options=parse_search(plan.search), slots=8)
     await climb(plan, book, lend=lend, settings=settings, make_agent=make_agent, note=ended.append)
     return ended, lend
 
 
 def elos(plan, book):
-    matches = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies)
+    matches = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.search)
     return {rating.name: rating for rating in book.ratings(matches)}
 
 
@@ -145,6 +146,28 @@ async def test_models_with_other_simulations_are_different_players(tmp_path):
         ended, _ = await play(deeper, book)
         assert len(ended) == 8 * 4  # the rungs have met
         assert elos(deeper, book)["model:2"].games == 12
+
+
+async def test_models_with_another_search_are_different_players(tmp_path):
+    literal = replace(PLAN, search="u=literal")
+    with open_book(tmp_path) as book:
+        await play(PLAN, book)
+        ended, _ = await play(literal, book)
+        assert len(ended) == 8 * 4  # the rungs have met
+        rated = elos(literal, book)
+        assert rated["model:2"].games == elos(PLAN, book)["model:2"].games == 12
+    with open_book(tmp_path) as book:
+        ended, _ = await play(literal, book)
+        assert not ended
+        assert elos(literal, book) == rated
+
+
+def test_games_under_other_scores_have_a_book_of_their_own(tmp_path):
+    names = []
+    for score in ("result", "margin"):
+        with open_book(tmp_path, make("rock_paper_scissors", score=score), "rock_paper_scissors") as book:
+            names.append(book.path.name)
+    assert names == ["games.jsonl", "games-scoremargin.jsonl"]
 
 
 def random_result(pairing, game, rng):

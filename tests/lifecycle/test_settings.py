@@ -72,7 +72,8 @@ def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None
         ([], {"ZEROFLEET_METRICS_PORT": "70000"}, "setting metrics_port: .*65535, got '70000' .from the environment."),
         (["--metrics-port"], {}, "--metrics-port needs a value"),
         (["tic_tac_toe"], {}, "unexpected argument 'tic_tac_toe'"),
-        (["--rooms", "a,b"], {}, "written as JSON"),
+        (["--rooms", "[a,b"], {}, "is not a JSON list.*lists are written as JSON or with commas"),
+        ([], {"ZEROFLEET_ROOMS": "a,,b"}, "'a,,b' has an empty item; write A,B or"),
         ([], {"ZEROFLEET_SEARCH__SIMS": "1"}, "setting search.sims: Extra inputs"),
         (["--preset", "huge"], {}, "unknown preset 'huge'; want one of tiny, laptop, gpu"),
         (
@@ -85,6 +86,12 @@ def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None
 def test_an_invalid_setting_is_reported_with_its_value(arguments: list[str], environment: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         read_settings(ProbeSettings, arguments, environment)
+
+
+@pytest.mark.parametrize("text", ["hall,bath", '["hall", "bath"]', " hall , bath "])
+def test_a_list_has_the_same_forms_in_the_environment_and_on_the_command_line(text: str) -> None:
+    assert read_settings(ProbeSettings, ["--rooms", text], {})[0].rooms == ["hall", "bath"]
+    assert read_settings(ProbeSettings, [], {"ZEROFLEET_ROOMS": text})[0].rooms == ["hall", "bath"]
 
 
 def test_an_unknown_game_is_reported_with_the_known_ones() -> None:

@@ -189,9 +189,11 @@ def test_the_file_shown_in_the_documents_is_read(tmp_path):
 @pytest.mark.parametrize("name", ["tic_tac_toe", "take_six", "chinese_checkers_star37"])
 def test_every_service_takes_the_numbers_of_the_file_whatever_the_environment_says(name, tmp_path):
     kept = read_experiment(written(Experiment(name, "tiny", settings={"network.hidden": "[8, 4]"}), tmp_path))
-    request = RunRequest(name, tmp_path / "run", preset="tiny", configured=kept.settings)
+    lists = {"network.heads": "plies_left", "gate.rungs": "random,uct:9,final=visits"}
+    request = RunRequest(name, tmp_path / "run", preset="tiny", configured=kept.settings, overrides=lists)
     around = {"ZEROFLEET_SEARCH__SIMULATIONS": "77", "ZEROFLEET_TRAIN__BATCH_SIZE": "7"}
     chosen = request.build_preset()
+    assert (chosen.network.heads, chosen.gate.rungs) == (("plies_left",), ("random", "uct:9,final=visits"))
     with RunDirectory.create_or_open(tmp_path / "run", name, {}, preset="tiny", seed=1) as run:
         plans = plan_fleet(request, run, chosen, around)
     for plan in plans:

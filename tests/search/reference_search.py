@@ -333,8 +333,10 @@ class ReferenceGame:
     # --- selection --------------------------------------------------------------------------------------------------
 
     def exploration(self, visits: int) -> float:
-        """AlphaZero's c(N) sqrt(N)."""
+        """AlphaZero's c(N) sqrt(N), or 1 for the literal term."""
         s = self.settings
+        if s.exploration == "literal":
+            return 1.0
         return (s.puct_init + math.log((1.0 + visits + s.puct_base) / s.puct_base)) * math.sqrt(visits)
 
     def forced_visits(self, edge: Edge, visits: int) -> float:
@@ -361,6 +363,8 @@ class ReferenceGame:
             mass += edge.prior
         visits = node.visits - sum(edge.visits for edge in node.edges if edge not in candidates)
         first_play = sum_of(node, candidates, node.mover) / max(1, visits) - s.fpu_reduction * math.sqrt(mass)
+        if s.exploration == "literal":
+            first_play = 0.0
 
         def score(edge: Edge) -> float:
             count = edge.visits + edge.flight

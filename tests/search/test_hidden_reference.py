@@ -11,6 +11,7 @@ KINDS = {
     "noise": {"dirichlet_alpha": 0.3},
     "forced playouts": {"forced_playouts": 2.0},
     "no first-play reduction": {"fpu_reduction": 0.0, "puct_init": 2.5},
+    "literal exploration": {"exploration": "literal", "dirichlet_fraction": 0.0},
     "gumbel": {"root_policy": "gumbel"},
     "caps": {"fast_simulations": 7, "full_search_share": 0.5, "temperature_end": 1.0},
 }

@@ -24,6 +24,11 @@ def test_exploration_follows_the_alphazero_formula(visits):
     assert exploration(settings, visits) == pytest.approx((math.log((visits + 19652 + 1) / 19652) + 1.25) * math.sqrt(visits))
 
 
+@pytest.mark.parametrize("visits", [1, 400])
+def test_literal_exploration_does_not_grow_with_the_visits_of_the_parent(visits):
+    assert exploration(compile_settings(SearchSettings(exploration="literal", puct_init=3.0)), visits) == 1.0
+
+
 @pytest.mark.parametrize("budget", range(1, 10))
 def test_ties_go_to_the_lower_action(budget):
     settings = QUIET.model_copy(update={"simulations": budget, "fpu_reduction": 0.0})
@@ -52,6 +57,14 @@ def test_first_play_urgency_counts_the_reduction_against_the_player_to_move(open
     large = small.model_copy(update={"fpu_reduction": 1.0})
     assert visits_of(small, answer, opening=opening)[:4] == [1, 1, 1, 1]
     assert visits_of(large, answer, opening=opening)[:2] == [4, 0]
+
+
+@pytest.mark.parametrize(("value", "visits"), [(0.2, [4, 0]), (0.06, [2, 2]), (0.05, [1, 1])])
+def test_literal_exploration_gives_an_untried_child_its_prior_alone(value, visits):
+    """Nine priors of 1/9: after one visit a child of value 0.06 has 0.06 + 1/18 and is preferred to an untried one, which has
+    0 + 1/9; one of 0.05 is not."""
+    answer = answer_after_moves({stones: -value if stones % 2 else value for stones in range(1, 6)})
+    assert visits_of(QUIET.model_copy(update={"simulations": 4, "exploration": "literal"}), answer)[:2] == visits
 
 
 def test_first_play_urgency_follows_the_mean_of_the_parent():

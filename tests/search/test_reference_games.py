@@ -110,6 +110,7 @@ search_settings = st.builds(
     fast_simulations=st.integers(1, 20),
     full_search_share=st.sampled_from([0.2, 0.5, 1.0]),
     root_policy=st.sampled_from(["puct", "puct", "puct", "gumbel"]),
+    exploration=st.sampled_from(["puct", "puct", "literal"]),
     puct_init=st.sampled_from([0.4, 1.25, 3.0]),
     puct_base=st.sampled_from([30.0, 19652.0]),
     fpu_reduction=chances,

@@ -11,6 +11,7 @@ KINDS = {
     "plain": PUCT,
     "no first-play reduction": PUCT | {"fpu_reduction": 0.0},
     "base that grows fast": PUCT | {"puct_base": 20.0, "puct_init": 2.5},
+    "literal exploration": PUCT | {"exploration": "literal"},
     "noise": {"dirichlet_alpha": 0.3},
     "noise scaled by legal moves": {"dirichlet_fraction": 0.5},
     "forced playouts": {"forced_playouts": 2.0},

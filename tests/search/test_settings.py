@@ -31,6 +31,7 @@ def test_compiled_code_gets_every_number_unrounded():
     )
     numbers = compile_settings(settings)._asdict()
     assert numbers.pop("gumbel") == 0
+    assert numbers.pop("literal") == 0
     assert numbers.pop("repetition") == 0
     assert numbers.pop("soft_resignation") == 0
     assert numbers.pop("proofs") == LOOK_AT_ROOT

@@ -68,9 +68,36 @@ def test_settings_that_are_valid_together_are_accepted_in_any_order() -> None:
     assert (chosen.search.fast_simulations, chosen.search.simulations, chosen.network.hidden) == (900, 1000, (8, 4))
 
 
-def test_a_list_that_is_not_json_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"--set network\.hidden=8: Input should be a valid tuple"):
-        request(network__hidden="8").build_preset()
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("network__hidden", "[64, 32]", (64, 32)),
+        ("network__hidden", "64,32", (64, 32)),
+        ("network__hidden", "64", (64,)),
+        ("network__heads", "opponents, plies_left", ("opponents", "plies_left")),
+        ("network__heads", "[]", ()),
+        ("gate__rungs", '["random", "uct:100,final=visits"]', ("random", "uct:100,final=visits")),
+        ("gate__rungs", "random,uct:100,final=visits,alpha_beta:3", ("random", "uct:100,final=visits", "alpha_beta:3")),
+        ("selfplay__deep_opening_plies", "3,9", (3, 9)),
+    ],
+)
+def test_a_list_is_written_in_json_or_with_commas(name: str, text: str, value: tuple[object, ...]) -> None:
+    part, _, key = name.partition("__")
+    assert getattr(getattr(request(**{name: text}).build_preset(), part), key) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("64,,32", r"--set network\.hidden: '64,,32' has an empty item; write A,B or"),
+        ("[64, 32", r"--set network\.hidden: '\[64, 32' is not a JSON list: .*write A,B or"),
+        ("64,wide", r"--set network\.hidden=64,wide: Input should be a valid integer"),
+        ("64,0", r"--set network\.hidden=64,0: Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_malformed_list_is_refused_with_the_forms_of_a_list(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        request(network__hidden=text).build_preset()
 
 
 def test_set_overrides_the_experiment_file_and_the_file_overrides_the_preset() -> None:

@@ -48,3 +48,8 @@ def test_duplicate_or_too_few_players_are_rejected(terms):
         terms("random")
     with pytest.raises(InvalidRequest, match="needs 3 players"):
         terms("random", "greedy", game="chinese_checkers_star37", tables=True)
+
+
+def test_the_terms_name_the_search_of_the_models_where_it_is_not_that_of_every_match(terms):
+    assert terms(search="u=literal").said()["search"] == "u=literal"
+    assert "search" not in terms().said()  # as in tournaments begun before the option

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from games.core import Game
 from zerofleet.agents.base import Agent, Evaluate
-from zerofleet.agents.by_game import abalone, rhombus, rock_paper_scissors, take_six, tic_tac_toe
+from zerofleet.agents.by_game import (
+    abalone,
+    rhombus,
+    rock_paper_scissors,
+    rock_paper_scissors_adaptive,
+    take_six,
+    tic_tac_toe,
+)
 from zerofleet.agents.depth_first import alpha_beta, max_n
 from zerofleet.agents.exact import best_response, perfect
 from zerofleet.agents.model import mcts, network
@@ -90,6 +97,11 @@ AGENTS = {
         "rock_paper_scissors_order:N",
         "for rock_paper_scissors: counters the opponent's most frequent choice after their last N choices",
         rock_paper_scissors.order_from_spelling,
+    ),
+    "rock_paper_scissors_adaptive": AgentKind(
+        "rock_paper_scissors_adaptive",
+        "for rock_paper_scissors: learns the opponent's habits during a game and plays the best response",
+        rock_paper_scissors_adaptive.from_spelling,
     ),
     "rock_paper_scissors_constant": AgentKind(
         "rock_paper_scissors_constant:CHOICE",

@@ -21,6 +21,7 @@ __all__ = [
     "Preset",
     "RunDir",
     "Save",
+    "Search",
     "Seed",
     "Simulations",
     "check_preset",
@@ -70,6 +71,15 @@ Simulations = Annotated[
         min=0,
         help="Simulations per move of a model; 0 plays from its policy.",
         show_default="100; 0 where choices are simultaneous",
+    ),
+]
+Search = Annotated[
+    str,
+    typer.Option(
+        "--search",
+        metavar="OPTIONS",
+        help="Search of the models, as options of the agent mcts, such as c=2.5,information=predict.",
+        show_default="as in every match",
     ),
 ]
 OpeningFile = Annotated[

@@ -21,6 +21,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from games.core import Game
+from games.positions import model_parameters
 from zerofleet.contracts.encodings import encoder_fingerprint
 from zerofleet.contracts.heads import outputs_of
 from zerofleet.errors import CorruptModel, VersionSkew
@@ -171,11 +172,14 @@ def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int]
 
 
 def require_game(manifest: Manifest, game: Game) -> None:
-    """Raise `VersionSkew` unless the model is for exactly this game, rules version and encoding."""
+    """Raise `VersionSkew` unless the model is for exactly this game, rules version and encoding.
+
+    Parameters that change the scores alone may differ: the model was trained on other scores of the same game.
+    """
     spec = game.spec()
     wanted: dict[str, object] = {
         "game": spec.name,
-        "parameters": {name: str(value) for name, value in game._asdict().items()},
+        "parameters": model_parameters(game),
         "rules_version": spec.rules_version,
         "planes": spec.planes,
         "num_actions": spec.num_actions,
@@ -183,8 +187,9 @@ def require_game(manifest: Manifest, game: Game) -> None:
         "num_players": spec.num_players,
         "encoder": encoder_fingerprint(game),
     }
+    needed = {name: value for name, value in manifest.parameters.items() if name not in spec.score_parameters}
     for name, want in wanted.items():
-        got = getattr(manifest, name)
+        got = needed if name == "parameters" else getattr(manifest, name)
         if got != want:
             raise VersionSkew(f"model {manifest.model} version {manifest.version} has {name} {got}, this program wants {want}")
 

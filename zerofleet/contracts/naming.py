@@ -10,6 +10,7 @@ import hashlib
 import re
 
 from games.core import Game, parameters_of
+from games.positions import model_parameters
 from zerofleet.errors import InvalidRequest
 
 __all__ = [
@@ -52,14 +53,15 @@ _HASH_DIGITS = 8
 
 
 def model_name(game: Game) -> str:
-    """Return the model name of a game: its name and every non-default parameter.
+    """Return the model name of a game: its name and every non-default parameter, without those that change the scores alone.
 
     Names are unique per set of parameters: a name that is too long or has characters outside `a-z0-9_` is truncated and
     ends in a hash of the full name.
     """
     name = game.spec().name
     defaults = parameters_of(name)
-    changed = {key: value for key, value in game._asdict().items() if value != defaults[key]}
+    named = model_parameters(game)
+    changed = {key: value for key, value in game._asdict().items() if key in named and value != defaults[key]}
     plain = "_".join([name, *(f"{key}{value}" for key, value in changed.items())])
     if _MODEL_NAME.fullmatch(plain):
         return plain

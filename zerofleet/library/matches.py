@@ -120,7 +120,7 @@ def _game_of(run: Run | None, game: str | Game | None) -> Game:
         return named
     if named is not None and model_name(named) != model_name(run.game):
         raise InvalidRequest(f"{run.path} is a run of {model_name(run.game)}, not of {model_name(named)}; leave out game=")
-    return run.game
+    return named or run.game  # `named` may score the same games differently
 
 
 def _entrants(names: list[str], game: Game, run: Run | None) -> Entrants:

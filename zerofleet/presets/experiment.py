@@ -31,6 +31,7 @@ from games.core import Game, make, parameters_of
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
+from zerofleet.presets.lists import is_list, parse_list
 from zerofleet.storage.runs import check_seed
 
 __all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "read_experiment", "setting_text"]
@@ -167,7 +168,12 @@ def _settings_of_part(part: str, base: BaseModel, given: Mapping[str, Any]) -> d
 
 def _changed(part: str, base: BaseModel, changes: Mapping[str, str]) -> BaseModel:
     """Return a part of the preset with some settings given as text."""
-    values = base.model_dump() | {key: _decoded(base, key, text) for key, text in changes.items()}
+    values = base.model_dump()
+    for key, text in changes.items():
+        try:
+            values[key] = parse_list(text) if is_list(type(base).model_fields[key].annotation) else text
+        except ValueError as error:
+            raise ConfigurationError(f"--set {part}.{key}: {error}") from error
     try:
         return type(base).model_validate(values)
     except ValidationError as error:
@@ -175,16 +181,6 @@ def _changed(part: str, base: BaseModel, changes: Mapping[str, str]) -> BaseMode
         named = [key] if key in changes else changes
         given = " ".join(f"--set {part}.{name}={changes[name]}" for name in named)
         raise ConfigurationError(f"{given}: {fault}") from error
-
-
-def _decoded(base: BaseModel, key: str, text: str) -> Any:
-    """Return a list parsed from JSON; all other text unchanged."""
-    if isinstance(getattr(base, key), tuple):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text  # rejected later: not a list
-    return text
 
 
 def _first_fault(error: ValidationError) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from zerofleet.agents.model.search_options import SearchOptions, parse_search
+from zerofleet.errors import InvalidRequest
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search.settings import SearchSettings
 
@@ -223,6 +225,9 @@ class GateSettings(_Part):
     leaves_per_game: int = Field(default=4, ge=1, le=64)
     """Leaves of one game in a request of a match. A match is a chain of requests: with several leaves it is shorter and its
     requests are larger, at the price of searches with virtual loss, for both players. Games with hidden information use 1."""
+    search: str = ""
+    """Other settings of the search in matches and on the ladder, as options of the agent `mcts`, such as
+    `information=predict,u=literal`; empty: those of every match."""
     opening_plies: int = Field(default=4, ge=0)
     """Random opening plies of each group of games."""
     max_pairs: int = Field(default=100, ge=1)
@@ -251,6 +256,19 @@ class GateSettings(_Part):
     """Classical players of the ladder, weakest first, such as `["random", "alpha_beta:3"]`; empty: those of the game."""
     ladder_depth: int = Field(default=5, ge=0)
     """Maximum search depth of the game's rungs."""
+
+    @field_validator("search")
+    @classmethod
+    def _readable(cls, search: str) -> str:
+        try:
+            return str(parse_search(search))
+        except InvalidRequest as error:
+            raise ValueError(str(error)) from error
+
+    @property
+    def search_options(self) -> SearchOptions:
+        """Options of `search`."""
+        return parse_search(self.search)
 
 
 class ModelSettings(_Part):

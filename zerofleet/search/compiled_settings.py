@@ -28,6 +28,7 @@ class CompiledSettings(NamedTuple):
     fast_simulations: int
     full_search_share: float
     gumbel: int
+    literal: int
     puct_init: float
     puct_base: float
     fpu_reduction: float
@@ -63,6 +64,7 @@ def compile_settings(settings: SearchSettings, *, sees_ends: bool = False) -> Co
     keeps = settings.root_policy != "gumbel" and settings.information == "open" and repetition != CUT_PATH
     values = settings.model_dump() | {
         "gumbel": settings.root_policy == "gumbel",
+        "literal": settings.exploration == "literal",
         "repetition": repetition,
         "soft_resignation": settings.resignation == "soft",
         "proofs": PROVE_NOTHING if not proves else LOOK_AT_LEAVES if sees_ends else LOOK_AT_ROOT,

@@ -21,7 +21,9 @@ __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select
 
 @lean
 def exploration(settings: CompiledSettings, visits: int) -> float:
-    """Return c(N) * sqrt(N), the factor of `prior / (1 + n)`, for a node with N visits (including flights)."""
+    """Return the factor of `prior / (1 + n)` for a node with N visits (including flights): c(N) * sqrt(N), or 1 if literal."""
+    if settings.literal:
+        return 1.0
     return (settings.puct_init + math.log((1.0 + visits + settings.puct_base) / settings.puct_base)) * math.sqrt(visits)
 
 
@@ -49,8 +51,8 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
     """Return the edge that PUCT selects at an expanded node, among those that no proof rules out; ties go to the lower action.
 
     An unvisited edge has the node's mean value minus `fpu_reduction * sqrt(visited prior mass)`, both without the edges ruled
-    out. Unvisited edges differ in prior only, so the best of them has the largest prior and one pass suffices. With `force`,
-    a root edge below its forced visits is selected first.
+    out, or 0 with the literal exploration term. Unvisited edges differ in prior only, so the best of them has the largest prior
+    and one pass suffices. With `force`, a root edge below its forced visits is selected first.
     """
     node = nodes[index]
     player = node.to_move
@@ -81,7 +83,9 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
             best, best_score = e, score
     if fresh < 0:
         return best
-    urgency = total / max(1, node.visits - ruled_out) - settings.fpu_reduction * math.sqrt(mass)
+    urgency = 0.0
+    if not settings.literal:
+        urgency = total / max(1, node.visits - ruled_out) - settings.fpu_reduction * math.sqrt(mass)
     fresh_score = urgency + factor * fresh_prior
     if fresh_score > best_score or (fresh_score == best_score and fresh < best):
         return fresh

@@ -37,6 +37,10 @@ class SearchSettings(BaseModel):
 
     root_policy: Literal["puct", "gumbel"] = "puct"
     """`puct`: as in AlphaZero. `gumbel`: Gumbel-top-k with sequential halving (Danihelka et al. 2022), for small budgets."""
+    exploration: Literal["puct", "literal"] = "puct"
+    """Exploration term of a child with prior P and n visits at a node with N. `puct`: c(N) P sqrt(N) / (1 + n), with
+    first-play urgency. `literal`: P / (1 + n), without c and sqrt(N), and value 0 for an unvisited child (P. Truckenbrod,
+    "Comparing the viability of AlphaZero in games with perfect, imperfect, and no information", 2020, chapter 2)."""
     puct_init: float = Field(default=1.25, gt=0.0)
     """c_1 of PUCT (Silver et al. 2018, pseudocode), for values in [-1, 1]. AlphaZero's values lie in [0, 1], where its 1.25
     explores as much as 2.5 does here."""

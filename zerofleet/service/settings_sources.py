@@ -1,8 +1,8 @@
 """Textual sources of settings: the environment, secret files and the command line.
 
 All three name a value by its path through the groups: `search.simulations` is `ZEROFLEET_SEARCH__SIMULATIONS` in the
-environment and `--search.simulations` (or `--search__simulations`) on the command line. One parser serves all, so lists and
-paths have the same syntax everywhere.
+environment and `--search.simulations` (or `--search__simulations`) on the command line. One parser serves all, so lists
+(`zerofleet.presets.lists`) and paths have the same syntax everywhere.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsError
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets.lists import is_list, parse_list
 
 __all__ = ["from_arguments", "from_environment", "leaf_names", "secret_files", "wants"]
 
@@ -27,12 +29,14 @@ _FILE_SUFFIX = "_FILE"
 def from_environment(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of fields of `cls` from environment variables; those of other services are ignored.
 
-    Raises `ConfigurationError` when a list or group is not JSON.
+    Raises `ConfigurationError` for a malformed list, or a group that is not JSON.
     """
     try:
         return dict(_TextSource(cls, variables)())
     except SettingsError as error:
-        raise ConfigurationError(f"{error}: {error.__cause__}; lists and groups are written as JSON") from error
+        raise ConfigurationError(
+            f"{error}: {error.__cause__}; lists are written as JSON or with commas, groups as JSON"
+        ) from error
 
 
 def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, str]:
@@ -120,3 +124,9 @@ class _TextSource(EnvSettingsSource):
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
         return self._variables
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo | None, value: Any) -> Any:
+        """Return a list from JSON or from items between commas, anything else from JSON; raises `ValueError`."""
+        if field is not None and is_list(field.annotation) and isinstance(value, str):
+            return parse_list(value)
+        return super().decode_complex_value(field_name, field, value)  # type: ignore[arg-type]  # None is accepted

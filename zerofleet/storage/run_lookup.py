@@ -56,7 +56,15 @@ def changed_parameters(game: Game) -> dict[str, str]:
 
 
 def _is_of(header: RunHeader, game: Game) -> bool:
-    return (header.game, header.parameters) == (game.spec().name, changed_parameters(game))
+    """Return whether the run's models are those of the game; parameters that change the scores alone may differ."""
+    spec = game.spec()
+    if header.game != spec.name:
+        return False
+    own, wanted = (
+        {name: value for name, value in parameters.items() if name not in spec.score_parameters}
+        for parameters in (header.parameters, changed_parameters(game))
+    )
+    return own == wanted
 
 
 def _name(game: Game) -> str:

@@ -102,7 +102,10 @@ def version_of(name: str, run: RunPaths, game: Game) -> int:
         return champion_version(run, game)
     number = name.removeprefix("model:")
     if not number.isdigit() or int(number) < 1:
-        raise InvalidRequest(f"{name!r} is not a model; write model:N with a version from `zerofleet models list`")
+        raise InvalidRequest(
+            f"{name!r} is not a model; write model:N with a version from `zerofleet models list`, or with a search of its own "
+            "mcts:SIMULATIONS,model=N,OPTION=VALUE"
+        )
     return int(number)
 
 

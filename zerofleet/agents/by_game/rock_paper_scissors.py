@@ -16,6 +16,7 @@ __all__ = [
     "RockPaperScissorsOrderAgent",
     "constant_from_spelling",
     "order_from_spelling",
+    "required",
 ]
 
 MAX_ORDER = 10
@@ -32,13 +33,13 @@ class RockPaperScissorsOrderAgent:
         """Create the agent for patterns of `order` choices, 1 to `MAX_ORDER`; raises `InvalidRequest`."""
         self.name = f"rock_paper_scissors_order:{order}"
         self.order = order
-        _required(self.name, game)
+        required(self.name, game)
         if not 1 <= order <= MAX_ORDER:
             raise InvalidRequest(f"{self.name} is out of range; the order must be between 1 and {MAX_ORDER}")
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        played = _required(self.name, game)
+        played = required(self.name, game)
         history = played.history(state, 1 - to_move(game, state))
         pattern = history[-self.order :]
         counts = np.zeros(len(NAMES), dtype=np.int64)
@@ -55,7 +56,7 @@ class RockPaperScissorsConstantAgent:
     def __init__(self, game: Game, choice: str) -> None:
         """Create the agent for `rock`, `paper` or `scissors`; raises `InvalidRequest`."""
         self.name = f"rock_paper_scissors_constant:{choice}"
-        _required(self.name, game)
+        required(self.name, game)
         if choice not in NAMES:
             raise InvalidRequest(f"{self.name!r} is not an agent; the choice must be one of {', '.join(NAMES)}")
         self._action = NAMES.index(choice)
@@ -79,7 +80,8 @@ def constant_from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | 
     return RockPaperScissorsConstantAgent(game, spelling.argument)
 
 
-def _required(name: str, game: Game) -> RockPaperScissors:
+def required(name: str, game: Game) -> RockPaperScissors:
+    """Return the game as rock paper scissors; raises `InvalidRequest` for another game."""
     if not isinstance(game, RockPaperScissors):
         raise InvalidRequest(f"{name} plays rock_paper_scissors, not {game.spec().name}; `random` plays every game")
     return game

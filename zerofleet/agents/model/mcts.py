@@ -2,10 +2,11 @@
 
     mcts:400,model=7       400 simulations a move, as `model:7` in a match with `--simulations 400`
     mcts:200ms,model=7     as many as 200 ms allow; mcts:200ms,model=7,leaves=8 evaluates 8 positions per request
+    mcts:16,model=7,information=predict,u=literal,temperature=1      another search (`search_options`)
 
-One ladder can thus hold a model at several budgets. The search is `zerofleet.search.search_state` with the settings of
-matches: PUCT without noise, the most visited move, a new tree for each move. Where information is hidden, each simulation
-searches its own determinisation.
+One table can thus hold a model at several budgets and with several searches. The search is `zerofleet.search.search_state` with
+the settings of matches: PUCT without noise, the most visited move, a new tree for each move. Where information is hidden, each
+simulation searches its own determinisation.
 
 A time budget stops the search between two evaluations, at the one nearest to the limit and after the first at the earliest;
 the tree at that point decides.
@@ -26,6 +27,7 @@ from games.positions import legal, new_state
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.budget import Budget
 from zerofleet.agents.canonical import canonical_name
+from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
@@ -40,13 +42,15 @@ MOST_SIMULATIONS = 100_000
 _SIMULATIONS_A_MS = 500  # faster than any network, slower than the rules alone
 
 
-class MctsOptions(AgentOptions):
-    """Options of `mcts`."""
-
+class _ModelOptions(AgentOptions):
     model: int = Field(default=0, ge=1)
     """Version of the model."""
     leaves: int = Field(default=1, ge=1, le=64)
     """Positions evaluated together, with virtual loss: more simulations in the same time, each slightly less well chosen."""
+
+
+class MctsOptions(SearchOptions, _ModelOptions):
+    """Options of `mcts`: the model, then those of every search."""
 
 
 class _Clock:
@@ -64,7 +68,10 @@ class _Clock:
 
 
 class MctsAgent:
-    """Searches with a model and plays the most visited move; ties go to the higher value, then the lower action."""
+    """Searches with a model and plays the most visited move, or samples by visits with `temperature`.
+
+    Ties go to the higher value, then the lower action.
+    """
 
     def __init__(self, game: Game, budget: Budget, options: MctsOptions, *, evaluate: Evaluate | None) -> None:
         """Create the agent; the budget counts simulations or milliseconds a move. Raises `InvalidRequest`."""
@@ -76,7 +83,8 @@ class MctsAgent:
         if options.leaves > 1 and game.spec().information != "perfect":
             raise InvalidRequest(f"{self.name}: leaves needs a game with perfect information; leave out leaves")
         self._evaluate = evaluate
-        self._leaves = options.leaves
+        self._options = options
+        self._settings(game, 2)  # rejects options that do not suit the game
         self._simulations = budget.amount
         if budget.unit == "ms":
             self._simulations = min(budget.amount * _SIMULATIONS_A_MS, MOST_SIMULATIONS)
@@ -95,10 +103,13 @@ class MctsAgent:
         analysis = search_state(
             game, self._evaluate, state, settings=settings, version=self._version, seed=seed, is_time_up=is_time_up
         )
-        return _choice(analysis)
+        return _choice(analysis, self._options.temperature or 0.0, rng)
 
     def _settings(self, game: Game, simulations: int) -> SearchSettings:
-        return SearchSettings.for_match(game.spec(), simulations).model_copy(update={"leaves_per_game": self._leaves})
+        settings = SearchSettings.for_match(game.spec(), simulations).model_copy(
+            update={"leaves_per_game": self._options.leaves}
+        )
+        return self._options.applied(settings, game.spec())
 
     def _warm_up(self, game: Game) -> None:
         """Compile or load the search, so that the first move has its full time. No model is used."""
@@ -122,8 +133,12 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     return MctsAgent(game, budget, options, evaluate=evaluate)
 
 
-def _choice(analysis: RootAnalysis) -> Choice:
-    """Return the move of a completed or interrupted search."""
+def _choice(analysis: RootAnalysis, temperature: float, rng: np.random.Generator) -> Choice:
+    """Return the move of a completed or interrupted search; with a temperature sampled from the moves no proof rules out."""
     action = analysis.best_action
+    visits = np.where(analysis.candidates, analysis.visits, 0)
+    if temperature and visits.any():
+        shares = (visits / visits.max()) ** (1.0 / temperature)
+        action = int(rng.choice(analysis.actions, p=shares / shares.sum()))
     value = float(analysis.values[analysis.actions == action][0])
     return Choice(action, int(analysis.visits.sum()), float(analysis.value[analysis.to_move]) if np.isnan(value) else value)

@@ -18,8 +18,9 @@ import typer
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.agents import make_agent
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_run, chosen_simulations
+from zerofleet.cli.options import Json, Parameters, RunDir, Search, Seed, Simulations, chosen_run, chosen_simulations
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ModelNotFound
@@ -102,6 +103,7 @@ def ladder(
         int, typer.Option("--games", metavar="N", min=0, help="Games per pair; 0 shows the games already played.")
     ] = 100,
     simulations: Simulations = None,
+    search: Search = "",
     every: Annotated[
         int, typer.Option("--every", metavar="K", min=1, help="Only every K-th champion, always with the first and the last.")
     ] = 1,
@@ -140,7 +142,9 @@ def ladder(
         simulations=chosen_simulations(game, simulations),
         opening_plies=preset(game, header.preset).gate.opening_plies if opening_plies is None else opening_plies,
         seed=seed,
+        search=str(parse_search(search)),
     )
+    _settings(plan, slots=1).search(game.spec())  # rejects options that do not suit the game
     with LadderBook(paths.root, game, model=model_name(game)) as book:
         asyncio.run(_play(plan, book, paths))
         table = _table(plan, book, champions, header)
@@ -181,7 +185,7 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
             address = await stack.enter_async_context(served(paths, plan.game, versions=versions)) if versions else None
             yield await stack.enter_async_context(evaluating(address, plan.game))
 
-    settings = MatchSettings(simulations=plan.simulations, slots=min(SLOTS, missing))
+    settings = _settings(plan, slots=min(SLOTS, missing))
     with screen.meter("ladder", missing) as meter:
         await climb(
             plan,
@@ -193,9 +197,13 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
         )
 
 
+def _settings(plan: LadderPlan, *, slots: int) -> MatchSettings:
+    return MatchSettings(simulations=plan.simulations, options=parse_search(plan.search), slots=slots)
+
+
 def _table(plan: LadderPlan, book: LadderBook, champions: Sequence[Champion], header: RunHeader) -> Table:
     """Return the ratings of the plan's players by all games in the book under the plan's conditions."""
-    ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies))
+    ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.search))
     by_name = {rating.name: rating for rating in ratings}
     reached = [by_name[rung] for rung in plan.rungs if rung in by_name]
     return Table(tuple(_standing(one, plan, book, by_name, header) for one in champions), tuple(reached))
@@ -208,6 +216,7 @@ def _about(plan: LadderPlan, paths: RunPaths) -> dict[str, object]:
         "run_dir": str(paths.root),
         "seed": plan.seed,
         "simulations": plan.simulations,
+        "search": plan.search,
         "opening_plies": plan.opening_plies,
         "games_per_pair": plan.games,
     }

@@ -9,13 +9,25 @@ from typing import Annotated
 import typer
 
 from games.positions import parameters_text
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
 from zerofleet.cli.commands.match_report import show_match
-from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    Json,
+    OpeningFile,
+    Parameters,
+    RunDir,
+    Search,
+    Seed,
+    Simulations,
+    chosen_game,
+    chosen_simulations,
+)
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
     FixedGames,
     MatchOutcome,
+    MatchSettings,
     MatchTerms,
     Player,
     Scoreboard,
@@ -49,6 +61,7 @@ def match(
         ),
     ] = None,
     simulations: Simulations = None,
+    search: Search = "",
     opening_plies: Annotated[
         int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
     ] = 2,
@@ -79,13 +92,14 @@ def match(
     game = chosen_game(game_name, parameters)
     test = None if sprt is None else _sprt(sprt, alpha, beta)
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
-    budget = chosen_simulations(game, simulations)
+    play = MatchSettings(simulations=chosen_simulations(game, simulations), options=parse_search(search))
+    play.search(game.spec())  # rejects options that do not suit the game
     lines = None if openings is None else read_openings(game, openings)
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
     chosen = entrants((first, second), game, run_dir, note=screen.note)
     players = _opponents(chosen, control=control)
     terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines)
-    met = asyncio.run(_play(terms, chosen, budget, rule))
+    met = asyncio.run(_play(terms, chosen, play, rule))
     summary = met.summary()
     if summary.games < most and test is None and not json:
         supply = f"{openings} has" if openings else f"{game_name} has"
@@ -94,12 +108,12 @@ def match(
     if not json:
         show_match(summary, met.outcome if test else None)
         return
-    about = {"game": game_name, "parameters": parameters_text(game), "simulations": budget, "seed": seed}
+    about = {"game": game_name, "parameters": parameters_text(game), **_models_json(play), "seed": seed}
     start = {"opening_plies": opening_plies, "openings_file": None if openings is None else str(openings)}
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
 
-async def _play(terms: MatchTerms, chosen: Entrants, simulations: int, rule: StoppingRule) -> Met:
+async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: StoppingRule) -> Met:
     """Play the match, with a borrowed inference server if a player needs a model."""
     label = f"{terms.players[0].name} against {terms.players[1].name}"
     async with serving(chosen, terms.game) as address:
@@ -108,7 +122,7 @@ async def _play(terms: MatchTerms, chosen: Entrants, simulations: int, rule: Sto
             def progress(board: Scoreboard) -> None:
                 meter.advance(remark=_remark(board, rule))
 
-            return await meet(terms, address, simulations=simulations, rule=rule, progress=progress)
+            return await meet(terms, address, simulations=play.simulations, options=play.options, rule=rule, progress=progress)
 
 
 def _opponents(chosen: Entrants, *, control: bool) -> tuple[Player, Player]:
@@ -140,6 +154,11 @@ def _sprt(text: str, alpha: float, beta: float) -> Sprt:
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not ELO0,ELO1, such as 0,30", param_hint="--sprt") from None
     return Sprt(elo0, elo1, alpha, beta)
+
+
+def _models_json(play: MatchSettings) -> dict[str, object]:
+    """Return the search of the models: simulations, and the options that differ from those of every match."""
+    return {"simulations": play.simulations, "search": str(play.options)}
 
 
 def _test_json(test: Sprt | None, outcome: MatchOutcome) -> dict[str, object] | None:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from games.core import Game
+from games.core import Game, parameters_of
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.journal import Journal
 from zerofleet.strength.ladders.evidence import evidence
@@ -25,8 +25,9 @@ from zerofleet.strength.ratings import Placement, Rating, Tally, rate
 
 __all__ = ["FILE", "LadderBook"]
 
-FILE = "ladder/games.jsonl"
-"""Path below the run directory."""
+FILE = "ladder/games{view}.jsonl"
+"""Path below the run directory. `view`: parameters that change the scores alone and differ from their defaults, such as
+`-scoremargin`: the models are the same, their results are not."""
 
 SCHEMA = 1
 
@@ -48,6 +49,7 @@ class _Arranged(_Line):
     simulations: int
     opening_plies: int
     seed: int
+    search: str = ""
 
 
 class _Ended(_Line):
@@ -74,7 +76,7 @@ class LadderBook:
         Raises `RunDirectoryError` if another process has it open, or it is damaged or for another model; `OSError` on an
         I/O error.
         """
-        self.path = root / FILE
+        self.path = root / FILE.format(view=_view(game))
         self._game = game
         self._model = model
         self._known: dict[Match, list[GameResult]] = {}
@@ -115,9 +117,10 @@ class LadderBook:
         self._known[match].append(result)
         self._boards[match].record(result)
 
-    def matches(self, *, simulations: int, opening_plies: int) -> list[Match]:
-        """Return the matches that can be rated together: those with equal simulations and opening length."""
-        return [m for m in self._known if m.opening_plies == opening_plies and m.simulations in {0, simulations}]
+    def matches(self, *, simulations: int, opening_plies: int, search: str = "") -> list[Match]:
+        """Return the matches that can be rated together: those with equal search of the models and opening length."""
+        searches = {(0, ""), (simulations, search)}  # the first: matches without models
+        return [m for m in self._known if m.opening_plies == opening_plies and (m.simulations, m.search) in searches]
 
     def ratings(self, matches: Iterable[Match]) -> list[Rating]:
         """Return the ratings from all games of the matches, strongest first, the anchor at 0."""
@@ -152,3 +155,9 @@ class LadderBook:
     def _arrange(self, match: Match) -> None:
         self._known.setdefault(match, [])
         self._by_id[match.match_id] = match
+
+
+def _view(game: Game) -> str:
+    spec = game.spec()
+    defaults, chosen = parameters_of(spec.name), game._asdict()
+    return "".join(f"-{name}{chosen[name]}" for name in spec.score_parameters if chosen[name] != defaults[name])

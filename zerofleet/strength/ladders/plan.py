@@ -38,11 +38,14 @@ class Match:
     """Simulations per move of a model; 0 also in a match without models."""
     opening_plies: int
     seed: int
+    search: str = ""
+    """Options of the models' search (`SearchOptions`); empty also in a match without models."""
 
     @property
     def match_id(self) -> str:
         """Identifier of the match in results."""
-        return f"ladder/{self.first}/{self.second}/{self.simulations}/{self.opening_plies}/{self.seed}"
+        plain = f"ladder/{self.first}/{self.second}/{self.simulations}/{self.opening_plies}/{self.seed}"
+        return f"{plain}/{self.search}" if self.search else plain
 
     def terms(self, game: Game, groups: int) -> MatchTerms:
         """Return the terms of the first `groups` groups of games."""
@@ -71,6 +74,8 @@ class LadderPlan:
     simulations: int
     opening_plies: int
     seed: int
+    search: str = ""
+    """Options of the models' search, as written by `SearchOptions`."""
 
     @property
     def groups(self) -> int:
@@ -108,7 +113,8 @@ class LadderPlan:
 
     def _match(self, first: str, second: str) -> Match:
         with_model = any(Player.named(name).version is not None for name in (first, second))
-        return Match(first, second, self.simulations if with_model else 0, self.opening_plies, self.seed)
+        simulations, search = (self.simulations, self.search) if with_model else (0, "")
+        return Match(first, second, simulations, self.opening_plies, self.seed, search)
 
 
 def spaced(entries: Sequence[Entry], every: int) -> list[Entry]:

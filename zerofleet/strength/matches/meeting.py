@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from games.core import Game
 from zerofleet.agents import make_agent
+from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.strength.matches.match import MatchOutcome, play_match
 from zerofleet.strength.matches.openings import Opening
@@ -67,18 +68,19 @@ async def meet(
     address: str | None,
     *,
     simulations: int,
+    options: SearchOptions | None = None,
     rule: StoppingRule | None = None,
     progress: Callable[[Scoreboard], None] = lambda _board: None,
 ) -> Met:
     """Play until `rule` decides, by default all games; `progress` is called after each result.
 
-    `address` is that of an inference server with the models, None without models. Propagates errors of evaluator and
-    agents. Cancellation: the games are lost.
+    `options` are those of the models' search; an agent such as `mcts` has its own. `address` is that of an inference server
+    with the models, None without models. Propagates errors of evaluator and agents. Cancellation: the games are lost.
     """
     board = Scoreboard(terms)
     most = terms.max_groups * terms.games_per_group
     slots = AGENT_SLOTS * usable_cores() if address is None else SLOTS
-    settings = MatchSettings(simulations=simulations, slots=min(slots, most))
+    settings = MatchSettings(simulations=simulations, options=options or SearchOptions(), slots=min(slots, most))
 
     async def record(result: GameResult) -> None:
         board.record(result)

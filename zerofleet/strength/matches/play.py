@@ -22,6 +22,7 @@ import numpy as np
 from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
+from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
 from zerofleet.strength.matches.agent_pool import AgentPool, Question, seen_by_mover
@@ -48,6 +49,8 @@ class MatchSettings:
     information use 1."""
     prove_values: bool = True
     """Whether models prove values (`SearchSettings.prove_values`)."""
+    options: SearchOptions = field(default_factory=SearchOptions)
+    """Other settings of the search of the models; they take precedence."""
     slots: int = 128
     """Concurrent games; more make larger requests, fewer waste less when the match ends early. Results do not depend on it."""
     lead_games: int = 0
@@ -60,21 +63,23 @@ class MatchSettings:
     """Concurrent agents; results do not depend on it."""
 
     def search(self, spec: GameSpec) -> SearchSettings:
-        """Return the search settings: no noise, the most visited move, no resignation.
+        """Return the search settings: no noise, the most visited move, no resignation, changed by `options`.
 
-        Secret moves without a search are sampled from the policy: the likeliest one would be predictable.
+        Secret moves without a search are sampled from the policy: the likeliest one would be predictable. Raises
+        `InvalidRequest` for options that do not suit the game.
         """
         changes: dict[str, object] = {"cache_positions": self.cache_positions, "prove_values": self.prove_values}
         if spec.information == "perfect":
             changes["leaves_per_game"] = self.leaves_per_game
         if spec.information == "simultaneous" and self.simulations == 0:
             changes |= {"temperature": 1.0, "temperature_end": 1.0}
-        return SearchSettings.for_match(spec, self.simulations).model_copy(update=changes)
+        return self.options.applied(SearchSettings.for_match(spec, self.simulations).model_copy(update=changes), spec)
 
     def terms(self, spec: GameSpec) -> dict[str, object]:
         """Return the settings that influence the moves of a model, as plain values."""
         search = self.search(spec)
-        return {name: getattr(search, name) for name in ("simulations", "leaves_per_game", "root_policy", "prove_values")}
+        told = {name: getattr(search, name) for name in ("simulations", "leaves_per_game", "root_policy", "prove_values")}
+        return told | {"search": str(self.options)}
 
 
 @dataclass(slots=True)

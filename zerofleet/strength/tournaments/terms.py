@@ -34,6 +34,8 @@ class TournamentTerms:
     opening_plies: int
     simulations: int
     """Simulations per move of a model."""
+    search: str = ""
+    """Options of the models' search, as written by `SearchOptions`."""
     given_openings: tuple[Opening, ...] | None = None
     """Openings to use instead of random ones, in this order."""
     tables: bool = False
@@ -70,6 +72,7 @@ class TournamentTerms:
             "simulations": self.simulations,
             "openings": None if given is None else [[opening.seed, *opening.moves] for opening in given],
             "tables": self.tables,
+            **({"search": self.search} if self.search else {}),  # absent from tournaments begun before it existed
         }
 
     def _meeting(self, players: tuple[Player, ...]) -> MatchTerms:
