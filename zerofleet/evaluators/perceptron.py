@@ -125,7 +125,7 @@ def load_perceptron(store: ModelStore, game: Game, version: int) -> PerceptronNe
 
 
 class InProcessEvaluator:
-    """`Evaluator` of the perceptrons of a model store, in the calling thread; versions are loaded on first use.
+    """Evaluator of the perceptrons of a model store, in the calling thread; versions are loaded on first use.
 
     `evaluate_now` is its blocking form, for agents in threads of their own.
     """
