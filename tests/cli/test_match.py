@@ -79,6 +79,22 @@ def test_the_thesis_player_of_take_six_is_measured_against_its_comparison_player
     assert said["efforts"][0]["nodes_per_move"] == 2.0
 
 
+def test_a_perceptron_is_evaluated_in_this_process_without_a_server(zerofleet, run_of_take_six, monkeypatch):
+    monkeypatch.setattr("zerofleet.cli.commands.match.serving", lambda *_: pytest.fail("a server is started"))
+    words = ("match", "network,model=champion", "random", "--game", "take_six", "--games", "6", "--in-process")
+    outcome = zerofleet(*words, "--run-dir", str(run_of_take_six), "--json")
+    assert outcome.code == 0
+    assert (outcome.json()["first"], outcome.json()["games"]) == ("network,model=1", 6)
+
+
+def test_a_residual_network_is_not_evaluated_in_this_process(zerofleet, run_with_champion):
+    words = ("match", "champion", "random", "--game", "tic_tac_toe", "--in-process", "--run-dir", str(run_with_champion))
+    outcome = zerofleet(*words)
+    assert outcome.code == 2
+    assert "is a residual network" in outcome.err
+    assert "or an inference server" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PRESETS",
     "GameName",
+    "InProcess",
     "Json",
     "OpeningFile",
     "Parameters",
@@ -81,6 +82,10 @@ Search = Annotated[
         help="Search of the models, as options of the agent mcts, such as c=2.5,information=predict.",
         show_default="as in every match",
     ),
+]
+InProcess = Annotated[
+    bool,
+    typer.Option("--in-process", help="Evaluate models in this process instead of an inference server; perceptrons only."),
 ]
 OpeningFile = Annotated[
     Path | None,

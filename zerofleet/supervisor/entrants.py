@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -11,15 +12,17 @@ from games.core import Game
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
-from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.evaluators.perceptron import InProcessEvaluator
+from zerofleet.service.settings import open_run_store
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.matches import Player
 from zerofleet.strength.matches.play import waiting_for
 from zerofleet.supervisor.borrowed import champion_version, served
 
-__all__ = ["Entrants", "entrants", "is_model", "serving", "serving_agent", "version_of"]
+__all__ = ["Entrants", "entrants", "evaluator_of", "is_model", "serving", "serving_agent", "version_of"]
 
 _MODEL = "model"  # option of an agent that names its model
 
@@ -77,18 +80,30 @@ async def serving(chosen: Entrants, game: Game) -> AsyncIterator[str | None]:
 
 
 @contextlib.asynccontextmanager
-async def serving_agent(chosen: Entrants, game: Game) -> AsyncIterator[Agent]:
-    """Yield the only player of `chosen`, an agent, with an inference server for its model, if it uses one.
+async def evaluator_of(chosen: Entrants, game: Game, *, in_process: bool = False) -> AsyncIterator[Evaluator]:
+    """Yield an evaluator of the players' models: an inference server's, or with `in_process` this process itself.
 
-    The agent must run in a thread outside this event loop. Raises the errors of `serving`. Cancellation: as `serving`.
+    Raises the errors of `serving`, in process those of `load_perceptron` for every version. Cancellation: as `serving`.
+    """
+    if in_process and chosen.run is not None:
+        local = InProcessEvaluator(open_run_store(chosen.run), game)
+        for version in chosen.versions:  # an unsuitable network is refused before the first game
+            await asyncio.to_thread(local.load, ModelVersion(version))
+        yield local
+        return
+    async with serving(chosen, game) as address, evaluating(address, game) as evaluator:
+        yield evaluator
+
+
+@contextlib.asynccontextmanager
+async def serving_agent(chosen: Entrants, game: Game, *, in_process: bool = False) -> AsyncIterator[Agent]:
+    """Yield the only player of `chosen`, an agent, with an evaluator of its model, if it uses one.
+
+    The agent must run in a thread outside this event loop. Raises the errors of `evaluator_of`. Cancellation: as `serving`.
     """
     (player,) = chosen.players
-    async with serving(chosen, game) as address:
-        if address is None:
-            yield make_agent(player.name, game)
-            return
-        async with evaluating(address, game) as evaluator:
-            yield make_agent(player.name, game, evaluate=waiting_for(evaluator))
+    async with evaluator_of(chosen, game, in_process=in_process) as evaluator:
+        yield make_agent(player.name, game, evaluate=None if chosen.run is None else waiting_for(evaluator))
 
 
 def is_model(name: str) -> bool:

@@ -90,7 +90,7 @@ class RockPaperScissorsAdaptiveAgent:
         return answer
 
     def _student_of(self, own: Sequence[int], other: Sequence[int]) -> _Student:
-        """Return the student of a game in progress, which nobody else holds, or a new one; both give the same answer."""
+        """Return the student of a game in progress, which no other thread holds, or a new one; both give the same answer."""
         with self._lock:
             for turns in range(len(other), max(-1, len(other) - 2), -1):
                 student = self._students.pop(_key(own[:turns], other[:turns]), None)

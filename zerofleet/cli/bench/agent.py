@@ -17,7 +17,7 @@ from games.core import Game, State
 from games.positions import legal, new_state
 from zerofleet.agents import Agent
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, chosen_game
+from zerofleet.cli.options import InProcess, Json, Parameters, RunDir, Seed, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.play import seen_by_mover
@@ -42,9 +42,10 @@ class AgentFigures:
     nodes_per_second: int
     """In wall-clock time; equal to `nodes_per_cpu_second` on an idle machine."""
     nodes_per_cpu_second: int
-    """In CPU time of this process; models are evaluated in another."""
+    """In CPU time of this process; models are evaluated in another unless `--in-process`."""
     ms_per_move: float
-    """Mean, in wall-clock time like the next two."""
+    """Mean, in wall-clock time like the next three."""
+    ms_per_move_median: float
     ms_per_move_95: float
     """95th percentile."""
     ms_per_move_most: float
@@ -84,6 +85,7 @@ def measure(game: Game, chooser: Agent, *, positions: int, seconds: float, seed:
         nodes_per_second=round(nodes / thought),
         nodes_per_cpu_second=round(nodes / cpu),
         ms_per_move=round(1000 * thought / len(took), 3),
+        ms_per_move_median=round(1000 * float(np.median(took)), 3),
         ms_per_move_95=round(1000 * float(np.quantile(took, 0.95)), 3),
         ms_per_move_most=round(1000 * max(took), 3),
     )
@@ -111,14 +113,16 @@ class _Request:
     positions: int
     seconds: float
     seed: int
+    in_process: bool
 
 
 async def _measure(request: _Request) -> AgentFigures:
-    """Measure the agent, with a borrowed inference server if it evaluates with a model."""
+    """Measure the agent, with an evaluator of its model if it uses one."""
     game = request.game
     if is_model(request.text):
         raise InvalidRequest(f"{request.text} is a model, no agent; take one that asks it, such as mcts:100,model=champion")
-    async with serving_agent(entrants([request.text], game, request.run_dir, note=screen.note), game) as chooser:
+    chosen = entrants([request.text], game, request.run_dir, note=screen.note)
+    async with serving_agent(chosen, game, in_process=request.in_process) as chooser:
         asked = {"positions": request.positions, "seed": request.seed}
         return await asyncio.to_thread(measure, game, chooser, seconds=request.seconds, **asked)
 
@@ -136,6 +140,7 @@ def agent(
             "--seconds", metavar="S", min=0.0, help="Length of the measurement; each position is searched at least once."
         ),
     ] = 5.0,
+    in_process: InProcess = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
@@ -143,10 +148,12 @@ def agent(
 ) -> None:
     """Measure an agent: nodes per move and per second on one core, and milliseconds per move.
 
-    The model of an agent such as mcts:100,model=champion is that of --run-dir, served by a separate process.
+    The model of an agent such as mcts:100,model=champion is that of --run-dir. A separate process serves it, or with
+    --in-process this one evaluates it.
     """
     rules = chosen_game(game, parameters)
-    figures = asyncio.run(_measure(_Request(rules, text, run_dir, positions, seconds, seed)))
+    request = _Request(rules, text, run_dir, positions, seconds, seed, in_process)
+    figures = asyncio.run(_measure(request))
     if json:
         screen.emit_json(asdict(figures))
         return
@@ -156,6 +163,7 @@ def agent(
     rows.add_row("nodes per second", f"{figures.nodes_per_second:,}")
     rows.add_row("nodes per second of CPU time", f"{figures.nodes_per_cpu_second:,}")
     rows.add_row("ms per move", f"{figures.ms_per_move:,.3f}")
+    rows.add_row("ms per move, median", f"{figures.ms_per_move_median:,.3f}")
     rows.add_row("ms per move, 95th percentile", f"{figures.ms_per_move_95:,.3f}")
     rows.add_row("ms per move, longest", f"{figures.ms_per_move_most:,.3f}")
     screen.out().print(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
 from zerofleet.cli.commands.match_report import show_match
 from zerofleet.cli.options import (
+    InProcess,
     Json,
     OpeningFile,
     Parameters,
@@ -37,7 +39,7 @@ from zerofleet.strength.matches import (
 )
 from zerofleet.strength.matches.meeting import Met, meet, terms_of_games
 from zerofleet.strength.ratings import Sprt
-from zerofleet.supervisor.entrants import Entrants, entrants, serving
+from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, serving
 
 __all__ = ["match"]
 
@@ -78,6 +80,7 @@ def match(
     beta: Annotated[
         float, typer.Option("--beta", metavar="P", help="Probability that the test accepts ELO0 when ELO1 is true.")
     ] = 0.05,
+    in_process: InProcess = False,
     control: Annotated[bool, typer.Option("--control", help="Play A against itself under another name.")] = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -99,7 +102,7 @@ def match(
     chosen = entrants((first, second), game, run_dir, note=screen.note)
     players = _opponents(chosen, control=control)
     terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines)
-    met = asyncio.run(_play(terms, chosen, play, rule))
+    met = asyncio.run(_play(terms, chosen, play, rule, in_process=in_process))
     summary = met.summary()
     if summary.games < most and test is None and not json:
         supply = f"{openings} has" if openings else f"{game_name} has"
@@ -113,16 +116,29 @@ def match(
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
 
-async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: StoppingRule) -> Met:
-    """Play the match, with a borrowed inference server if a player needs a model."""
+async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: StoppingRule, *, in_process: bool) -> Met:
+    """Play the match, with an evaluator in this process or a borrowed inference server if a player needs a model."""
     label = f"{terms.players[0].name} against {terms.players[1].name}"
-    async with serving(chosen, terms.game) as address:
+    async with AsyncExitStack() as stack:
+        address = evaluator = None
+        if in_process:
+            evaluator = await stack.enter_async_context(evaluator_of(chosen, terms.game, in_process=True))
+        else:
+            address = await stack.enter_async_context(serving(chosen, terms.game))
         with screen.meter(label, terms.max_groups * terms.games_per_group) as meter:
 
             def progress(board: Scoreboard) -> None:
                 meter.advance(remark=_remark(board, rule))
 
-            return await meet(terms, address, simulations=play.simulations, options=play.options, rule=rule, progress=progress)
+            return await meet(
+                terms,
+                address,
+                simulations=play.simulations,
+                options=play.options,
+                evaluator=evaluator,
+                rule=rule,
+                progress=progress,
+            )
 
 
 def _opponents(chosen: Entrants, *, control: bool) -> tuple[Player, Player]:

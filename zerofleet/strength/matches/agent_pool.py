@@ -72,15 +72,18 @@ class _Crew:
 class AgentPool:
     """Agents of some games, one per name. Created and used in one event loop, within `async with`."""
 
-    def __init__(self, game: Game, make_agent: AgentMaker, evaluate: Evaluate, *, threads: int) -> None:
+    def __init__(
+        self, game: Game, make_agent: AgentMaker, evaluate: Evaluate, *, threads: int, asking: int = ASKING_THREADS
+    ) -> None:
+        """Create a pool of `threads` for agents that search alone and `asking` for agents that use a model."""
         self._game = game
         self._make_agent = make_agent
         self._evaluate = evaluate
         self._made: dict[str, Agent] = {}
         self._making = threading.Lock()
         self._lock = threading.Lock()
-        self._crews = {False: _Crew(threads), True: _Crew(ASKING_THREADS)}  # by `Player.asks_model`
-        self._executor = ThreadPoolExecutor(threads + ASKING_THREADS, thread_name_prefix="agents")
+        self._crews = {False: _Crew(threads), True: _Crew(asking)}  # by `Player.asks_model`
+        self._executor = ThreadPoolExecutor(threads + asking, thread_name_prefix="agents")
         self._answered: deque[Answer | Exception] = deque()
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ print(met.summary())
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.agents.model.search_options import SearchOptions
+from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.strength.matches.match import MatchOutcome, play_match
 from zerofleet.strength.matches.openings import Opening
@@ -69,24 +71,28 @@ async def meet(
     *,
     simulations: int,
     options: SearchOptions | None = None,
+    evaluator: Evaluator | None = None,
     rule: StoppingRule | None = None,
     progress: Callable[[Scoreboard], None] = lambda _board: None,
 ) -> Met:
     """Play until `rule` decides, by default all games; `progress` is called after each result.
 
     `options` are those of the models' search; an agent such as `mcts` has its own. `address` is that of an inference server
-    with the models, None without models. Propagates errors of evaluator and agents. Cancellation: the games are lost.
+    with the models, None without models or with the caller's own `evaluator`. Propagates errors of evaluator and agents.
+    Cancellation: the games are lost.
     """
     board = Scoreboard(terms)
     most = terms.max_groups * terms.games_per_group
-    slots = AGENT_SLOTS * usable_cores() if address is None else SLOTS
+    slots = AGENT_SLOTS * usable_cores() if address is None and evaluator is None else SLOTS
     settings = MatchSettings(simulations=simulations, options=options or SearchOptions(), slots=min(slots, most))
 
     async def record(result: GameResult) -> None:
         board.record(result)
         progress(board)
 
-    async with evaluating(address, terms.game) as evaluator:
+    async with contextlib.AsyncExitStack() as stack:
+        if evaluator is None:
+            evaluator = await stack.enter_async_context(evaluating(address, terms.game))
         outcome = await play_match(
             board, rule or FixedGames(), evaluator, settings=settings, make_agent=make_agent, record=record
         )

@@ -23,9 +23,9 @@ from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.agents.model.search_options import SearchOptions
-from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
-from zerofleet.strength.matches.agent_pool import AgentPool, Question, seen_by_mover
+from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.scoreboard import GameResult
 from zerofleet.strength.matches.terms import Pairing
@@ -112,7 +112,9 @@ async def play_games(
     await asyncio.to_thread(_warm_up, cast("Hashable", game), search)
     block = SearchBlock(game, search, slots=settings.slots)
     tables: dict[int, _Table] = {}
-    async with AgentPool(game, make_agent, waiting_for(evaluator), threads=settings.agent_threads) as agents:
+    threads = settings.agent_threads
+    asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
+    async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
         while True:
             for slot in block.idle():
                 pairing = next(pairings, None)
@@ -129,7 +131,12 @@ async def play_games(
 
 
 def waiting_for(evaluator: Evaluator) -> Evaluate:
-    """Return a blocking evaluation function for agents in threads; it runs `evaluator` in the current event loop."""
+    """Return a blocking evaluation function for agents in threads.
+
+    It runs `evaluator` in the current event loop, or in the agent's own thread if it can answer there.
+    """
+    if isinstance(evaluator, ImmediateEvaluator):
+        return evaluator.evaluate_now
     loop = asyncio.get_running_loop()
 
     def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
