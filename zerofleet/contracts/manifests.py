@@ -21,6 +21,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from games.core import Game
+from games.positions import parameters_text
 from zerofleet.contracts.encodings import encoder_fingerprint
 from zerofleet.contracts.heads import outputs_of
 from zerofleet.errors import CorruptModel, VersionSkew
@@ -175,7 +176,7 @@ def require_game(manifest: Manifest, game: Game) -> None:
     spec = game.spec()
     wanted: dict[str, object] = {
         "game": spec.name,
-        "parameters": {name: str(value) for name, value in game._asdict().items()},
+        "parameters": parameters_text(game),
         "rules_version": spec.rules_version,
         "planes": spec.planes,
         "num_actions": spec.num_actions,

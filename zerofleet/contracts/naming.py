@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from games.core import Game, parameters_of
+from games.core import Game
+from games.positions import changed_parameters
 from zerofleet.errors import InvalidRequest
 
 __all__ = [
@@ -58,9 +59,7 @@ def model_name(game: Game) -> str:
     ends in a hash of the full name.
     """
     name = game.spec().name
-    defaults = parameters_of(name)
-    changed = {key: value for key, value in game._asdict().items() if value != defaults[key]}
-    plain = "_".join([name, *(f"{key}{value}" for key, value in changed.items())])
+    plain = "_".join([name, *(f"{key}{value}" for key, value in changed_parameters(game).items())])
     if _MODEL_NAME.fullmatch(plain):
         return plain
     digest = hashlib.sha256(plain.encode()).hexdigest()[:_HASH_DIGITS]
