@@ -38,7 +38,7 @@ def num_planes(encoding: int) -> int:
 
 
 def reading(encoding: int) -> Reading | None:
-    """Return what a network reads from the planes of an encoding; None: their bits."""
+    """Return the reading of the planes of an encoding; None: a network reads their bits."""
     if encoding == 0:
         return None
     if encoding == _NAIVE:
