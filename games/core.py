@@ -56,6 +56,8 @@ from numba.extending import overload
 from games.code_sources import add_rule
 from games.compiled import INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
+from games.parameters import Choices, converted, in_words
+from games.reading import Reading, num_inputs
 
 State: TypeAlias = np.ndarray  # spec.state_dtype [S]
 Information: TypeAlias = Literal["perfect", "hidden", "simultaneous"]
@@ -106,6 +108,13 @@ class GameSpec:
     score_parameters: tuple[str, ...] = ()
     """Names of the parameters that change `scores` alone: a view of the results. Moves and encodings are the same for all their
     values, so they are no part of a model's identity (`games.positions.model_parameters`)."""
+    reading: Reading | None = None
+    """Numbers that a network reads in place of the planes' bits; None: the bits."""
+
+    @property
+    def num_inputs(self) -> int:
+        """Number of inputs of a network without a board."""
+        return num_inputs(self.planes, self.reading)
 
     @property
     def packed_bytes(self) -> int:
@@ -144,14 +153,19 @@ GameClass = TypeVar("GameClass", bound=type)
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _CLASSES: dict[str, Any] = {}
+_CHOICES: dict[type, Choices] = {}
 _RULES: dict[str, dict[type, Callable[..., Any]]] = {}
 
 
-def register(name: str) -> Callable[[GameClass], GameClass]:
-    """Register a game class under `name` for `make` and `available` (decorator)."""
+def register(name: str, *, choices: Choices | None = None) -> Callable[[GameClass], GameClass]:
+    """Register a game class under `name` for `make` and `available` (decorator).
+
+    `choices`: words of the integer parameters that are one of a few (`games.parameters`); their default is 0.
+    """
 
     def add(cls: GameClass) -> GameClass:
         _CLASSES[name] = cls
+        _CHOICES[cls] = choices or {}
         return cls
 
     return add
@@ -163,8 +177,18 @@ def available() -> tuple[str, ...]:
 
 
 def parameters_of(name: str) -> dict[str, Any]:
-    """Return the parameters of a game with their defaults; raises `UnknownGame`."""
-    return dict(_class_of(name)()._asdict())
+    """Return the parameters of a game with their defaults, words as text; raises `UnknownGame`."""
+    return parameters_in(_class_of(name)())
+
+
+def parameters_in(game: Game) -> dict[str, Any]:
+    """Return all parameters of a game, words as text."""
+    return in_words(game._asdict(), choices_of(game))
+
+
+def choices_of(game: Game) -> Choices:
+    """Return the words of each parameter of a game that is one of a few; the first is the default."""
+    return _CHOICES.get(type(game), {})
 
 
 def make(name: str, /, **parameters: Any) -> Game:
@@ -176,23 +200,10 @@ def make(name: str, /, **parameters: Any) -> Game:
     defaults: dict[str, Any] = cls()._asdict()
     if unknown := sorted(set(parameters) - set(defaults)):
         raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; expected {', '.join(defaults) or 'none'}")
-    game: Game = cls(**{key: _converted(name, key, value, defaults[key]) for key, value in parameters.items()})
+    choices = _CHOICES.get(cls, {})
+    game: Game = cls(**{key: converted(name, key, value, defaults[key], choices) for key, value in parameters.items()})
     game.spec()
     return game
-
-
-def _converted(name: str, key: str, value: Any, default: Any) -> Any:
-    """Return a parameter value converted to the type of its default; raises `InvalidParameters` on a lossy conversion."""
-    kind = type(default)
-    try:
-        if kind is bool and isinstance(value, str):
-            return {"true": True, "false": False}[value.strip().lower()]
-        converted = kind(value)
-        if not isinstance(value, str) and converted != value:
-            raise ValueError(value)
-    except (KeyError, OverflowError, TypeError, ValueError):
-        raise InvalidParameters(f"{name}: {key}={value!r} is not {kind.__name__}; the default is {default!r}") from None
-    return converted
 
 
 def _class_of(name: str) -> Any:

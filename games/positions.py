@@ -7,6 +7,7 @@ request, a person) use these functions, which reject illegal moves.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from games.errors import GameError, IllegalMove
 
 __all__ = [
     "advance",
+    "changed_parameters",
     "copy_state",
     "drawing",
     "encode_for",
@@ -28,6 +30,7 @@ __all__ = [
     "parameters_text",
     "read_moves",
     "replay",
+    "written_parameters",
 ]
 
 _ALL_LEGAL = -1
@@ -88,8 +91,20 @@ def encode_for(game: Game, state: State, viewer: int) -> np.ndarray:
 
 
 def parameters_text(game: Game) -> dict[str, str]:
-    """Return the parameters as text, the form used in records and on command lines; `make` accepts it."""
-    return {name: str(value) for name, value in game._asdict().items()}
+    """Return `written_parameters` as text, the form used in records and on command lines; `make` accepts it."""
+    return {name: str(value) for name, value in written_parameters(game).items()}
+
+
+def written_parameters(game: Game) -> dict[str, Any]:
+    """Return the parameters that identify a game; one that is a word is absent at its default (see `games.parameters`)."""
+    words = core.choices_of(game)
+    return {name: value for name, value in core.parameters_in(game).items() if name not in words or value != words[name][0]}
+
+
+def changed_parameters(game: Game) -> dict[str, str]:
+    """Return the parameters that differ from their defaults, as text."""
+    defaults = core.parameters_of(game.spec().name)
+    return {name: str(value) for name, value in core.parameters_in(game).items() if value != defaults[name]}
 
 
 def model_parameters(game: Game) -> dict[str, str]:

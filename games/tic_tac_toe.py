@@ -7,11 +7,13 @@ Cells and actions are numbered row by row from the top left, written as column l
     1 | 6 7 8      a1 b1 c1
 
 State (uint64 [3]): stones of player 0, stones of player 1, plies played; bit i of a stones word is cell i.
-Planes (2 x 3 x 3): my stones, the other player's stones.
+Planes (2 x 3 x 3): my stones, the other player's stones. With `encoding=one_hot` (3 x 3 x 3) also the empty cells: 27 bits, of
+which 9 are ones.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from games.kit import svg
 from games.kit.bits import set_bit
 from games.kit.randomness import mix64
 from games.kit.squares import square_symmetries
+from games.parameters import require_choice
 
 __all__ = ["TicTacToe"]
 
@@ -43,16 +46,22 @@ _SPEC = GameSpec(
 )
 
 
-@register("tic_tac_toe")
+_ENCODINGS = ("planes", "one_hot")
+_SPECS = (_SPEC, replace(_SPEC, planes=(3, 3, 3)))
+
+
+@register("tic_tac_toe", choices={"encoding": _ENCODINGS})
 class TicTacToe(NamedTuple):
-    """Tic-tac-toe; `size` is fixed, and exists because a parameter tuple needs a field."""
+    """Tic-tac-toe; `size` is fixed."""
 
     size: int = 3
+    encoding: int = 0
 
     def spec(self) -> GameSpec:
         """See `games.core.Game`."""
         notation.require_range("tic_tac_toe", "size", self.size, 3, 3)
-        return _SPEC
+        require_choice("tic_tac_toe", "encoding", self.encoding, _ENCODINGS)
+        return _SPECS[self.encoding]
 
     def action_name(self, state: State, action: int) -> str:
         """See `games.core.Game`."""
@@ -147,13 +156,18 @@ def scores(game: TicTacToe, state: State, out: np.ndarray) -> None:
 
 @rule(TicTacToe)
 def encode(game: TicTacToe, state: State, viewer: int, out: np.ndarray) -> None:
-    """Encode my stones, then the other player's."""
+    """Encode my stones, the other player's and, with `one_hot`, the empty cells."""
     out[:] = 0
     for plane in range(2):
         stones = state[viewer ^ plane]
         for cell in range(9):
             if (stones >> np.uint64(cell)) & np.uint64(1):
                 set_bit(out, plane * 9 + cell)
+    if game.encoding == 1:
+        taken = state[0] | state[1]
+        for cell in range(9):
+            if not (taken >> np.uint64(cell)) & np.uint64(1):
+                set_bit(out, 18 + cell)
 
 
 @rule(TicTacToe)

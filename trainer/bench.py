@@ -23,6 +23,7 @@ import torch
 
 import games
 from games.core import Game
+from games.positions import parameters_text
 from trainer.checkpoint import Accounts
 from trainer.follower import Follower, invitation
 from trainer.learner import Learner
@@ -139,7 +140,7 @@ def measure(
 
 
 def _settings(game: Game, preset: str, directory: Path, seed: int) -> TrainerSettings:
-    parameters = {name: str(value) for name, value in game._asdict().items()}
+    parameters = parameters_text(game)
     settings = TrainerSettings.model_validate(
         {"run_dir": directory, "game": game.spec().name, "game_parameters": parameters, "preset": preset, "seed": seed}
     )

@@ -24,6 +24,7 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
+from games.positions import parameters_text
 from trainer.learner import Learner, LearnerState
 from trainer.network import with_todays_names
 from zerofleet.contracts.encodings import encoder_fingerprint
@@ -118,7 +119,7 @@ def pack(game: Game, network: NetworkSettings, learner: Learner, accounts: Accou
     tensors = save_safetensors(_tensors(learner))
     checkpoint = Checkpoint(
         game=game.spec().name,
-        parameters={name: str(value) for name, value in game._asdict().items()},
+        parameters=parameters_text(game),
         encoder=encoder_fingerprint(game),
         network=network.model_dump(),
         optimizer=learner.settings.optimizer,
@@ -182,7 +183,7 @@ def _require_same(game: Game, network: NetworkSettings, learner: Learner, checkp
     spec = game.spec()
     wanted: dict[str, object] = {
         "game": spec.name,
-        "parameters": {name: str(value) for name, value in game._asdict().items()},
+        "parameters": parameters_text(game),
         "encoder": encoder_fingerprint(game),
         "network": checkpoint.network if network.describes(checkpoint.network) else network.model_dump(),
         "optimizer": learner.settings.optimizer,

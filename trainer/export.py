@@ -20,6 +20,7 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
+from games.positions import parameters_text
 from trainer.exported_module import ServingModule, serving_module
 from trainer.network import Network
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
@@ -132,7 +133,7 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
     return Manifest(
         model=model_name(game),
         game=spec.name,
-        parameters={name: str(value) for name, value in game._asdict().items()},
+        parameters=parameters_text(game),
         rules_version=spec.rules_version,
         encoder=encoder_fingerprint(game),
         planes=spec.planes,

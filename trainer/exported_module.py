@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from games.core import GameSpec
+from trainer.dense import without_dropout
 from trainer.network import Network
 from trainer.tower import fold_kernels
 from zerofleet.contracts.heads import AUXILIARY_HEADS
@@ -48,7 +49,7 @@ class ServingModule(nn.Module):
     def answer(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Evaluate as `forward` does; the extra heads, in their wire types, are a list."""
         bits = unpack_planes(state, self.planes, self.height, self.width)
-        logits, value, extra = self.network(bits.to(self.network.value.out.weight.dtype))
+        logits, value, extra = self.network(bits.to(self.network.unit.dtype))
         index = legal.to(torch.int64)
         listed = index >= 0
         chosen = logits.gather(1, index.clamp(min=0))
@@ -89,9 +90,10 @@ class _Probabilities(nn.Module):
 
 
 def serving_module(network: Network, spec: GameSpec) -> ServingModule:
-    """Return the served form of a copy of `network`, without auxiliary heads, in evaluation mode, float32, on the CPU."""
+    """Return the served form of a copy of `network`: no auxiliary heads, no dropout, evaluation mode, float32, on the CPU."""
     served = copy.deepcopy(network).cpu().float()
     fold_kernels(served)
+    without_dropout(served)
     kept = [index for index, name in enumerate(served.heads) if name not in AUXILIARY_HEADS]
     served.extra = nn.ModuleList(served.extra[index] for index in kept)
     served.heads = tuple(served.heads[index] for index in kept)

@@ -16,6 +16,7 @@ import torch
 
 from games import core
 from games.core import Game
+from games.positions import parameters_text
 from trainer.checkpoint import Accounts, pack, restore, unpack
 from trainer.learner import Learner
 from trainer.network import new_network
@@ -42,7 +43,7 @@ def invitation(game: Game, settings: TrainerSettings, learner: Learner, accounts
     """Return the texts that make another process a copy of a learner: settings, and the two files of a checkpoint."""
     shared = {
         "game": game.spec().name,
-        "parameters": {name: str(value) for name, value in game._asdict().items()},
+        "parameters": parameters_text(game),
         "network": settings.network.model_dump(),
         "train": settings.train.model_dump(),
         "seed": settings.seed,

@@ -1,6 +1,6 @@
 """Heads: predictions from the features of a trunk.
 
-    DenseHead       for a perceptron: one linear layer
+    DenseHead       for a perceptron or behind dense layers: one linear layer
     PlaneHead       for a tower: a 1x1 convolution, then dense layers over all cells
     MovesHead       policy of a tower where an action leads from a cell to a cell
     PliesLeftHead   wrapper of one of the first two
@@ -36,10 +36,12 @@ class DenseHead(nn.Module):
 class PlaneHead(nn.Module):
     """1x1 convolution to a few channels, a hidden layer if `hidden` is not 0, and a linear layer."""
 
-    def __init__(self, shape: tuple[int, int, int], channels: int, outputs: int, *, hidden: int = 0) -> None:
+    def __init__(
+        self, shape: tuple[int, int, int], channels: int, outputs: int, *, hidden: int = 0, bias: bool = False
+    ) -> None:
         super().__init__()
         features, height, width = shape
-        self.conv = nn.Conv2d(features, channels, kernel_size=1, bias=False)
+        self.conv = nn.Conv2d(features, channels, kernel_size=1, bias=bias)
         self.norm = nn.BatchNorm2d(channels)
         flat = channels * height * width
         self.hidden = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU()) if hidden else nn.Identity()

@@ -31,6 +31,7 @@ FIGURES = (
     "losses/reply",
     "charts/learning_rate",
     "charts/gradient_norm",
+    "charts/illegal_mass",
     "charts/skipped_steps",
     "charts/samples_per_second",
     "charts/wait_share",

@@ -55,7 +55,7 @@ class StepReport:
     learning_rate: float
     skipped: bool
     extra: dict[str, float] = field(default_factory=dict)
-    """Losses of the extra heads, by name."""
+    """Losses of the extra heads, by name, and the illegal mass of a policy over all actions."""
 
 
 class Learner:
@@ -170,6 +170,7 @@ class Learner:
             batch,
             value_weight=settings.value_weight,
             policy_activation=self.network.policy_activation,
+            policy_over=settings.policy_over,
             weight=self._weights_by_surprise(logits.float(), batch) if settings.surprise_share else None,
             extra={name: answer.float() for name, answer in zip(self.network.heads, extra, strict=True)},
             extra_weights={

@@ -3,17 +3,19 @@
 `Tower` is AlphaZero's residual tower (Silver et al. 2018), with kernels of six neighbours on a hexagonal board, and by setting
 with global pooling or squeeze-and-excitation in its blocks.
 `Perceptron` is a stack of dense layers, for encodings without a board.
+`trainer.convolutions` has a trunk without residual blocks.
 
 Axes: B batch, C planes, H x W cells, F features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from trainer.dense import dense_layers
+from zerofleet.presets import NetworkSettings
 
 __all__ = ["HexConv2d", "Perceptron", "Tower", "fold_kernels"]
 
@@ -55,8 +57,8 @@ def fold_kernels(module: nn.Module) -> None:
             fold_kernels(child)
 
 
-def _conv3x3(inputs: int, outputs: int, *, hexagonal: bool) -> nn.Conv2d:
-    return HexConv2d(inputs, outputs) if hexagonal else nn.Conv2d(inputs, outputs, kernel_size=3, padding=1, bias=False)
+def _conv3x3(inputs: int, outputs: int, *, hexagonal: bool, bias: bool = False) -> nn.Conv2d:
+    return HexConv2d(inputs, outputs) if hexagonal else nn.Conv2d(inputs, outputs, kernel_size=3, padding=1, bias=bias)
 
 
 class GlobalPooling(nn.Module):
@@ -124,11 +126,19 @@ class Tower(nn.Module):
     """Stem and residual blocks; the board keeps its size."""
 
     def __init__(
-        self, planes: int, channels: int, blocks: int, *, hexagonal: bool = False, pooled: int = 0, squeeze: int = 0
+        self,
+        planes: int,
+        channels: int,
+        blocks: int,
+        *,
+        hexagonal: bool = False,
+        bias: bool = False,
+        pooled: int = 0,
+        squeeze: int = 0,
     ) -> None:
-        """`pooled`, `squeeze`: see `ResidualBlock`."""
+        """`bias`: of the stem, on square kernels; `pooled`, `squeeze`: see `ResidualBlock`."""
         super().__init__()
-        self.stem = _conv3x3(planes, channels, hexagonal=hexagonal)
+        self.stem = _conv3x3(planes, channels, hexagonal=hexagonal, bias=bias)
         self.stem_norm = nn.BatchNorm2d(channels)
         self.blocks = nn.Sequential(
             *(ResidualBlock(channels, hexagonal=hexagonal, pooled=pooled, squeeze=squeeze) for _ in range(blocks))
@@ -141,16 +151,13 @@ class Tower(nn.Module):
 
 
 class Perceptron(nn.Module):
-    """Dense layers, each with its activation, over the bits of all planes."""
+    """Dense layers, each with its activation, over the bits of all planes, or over the features of a trunk with a board."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], activation: str) -> None:
+    def __init__(self, inputs: int, widths: tuple[int, ...], settings: NetworkSettings) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for before, after in zip((inputs, *hidden), hidden, strict=False):
-            layers += [nn.Linear(before, after), nn.Tanh() if activation == "tanh" else nn.ReLU()]
-        self.layers = nn.Sequential(*layers)
+        self.layers = dense_layers(inputs, widths, settings)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """Map float [B, C, H, W] to features, float [B, F]."""
+        """Map float [B, C, H, W] or [B, inputs] to features, float [B, F]."""
         x: Tensor = self.layers(planes.flatten(1))
         return x

@@ -14,6 +14,7 @@ from trainer.candidates import samples_between_candidates
 from trainer.checkpoint import Accounts, save
 from trainer.export import Lineage, export_network
 from trainer.learner import Learner, StepReport
+from trainer.loss import ILLEGAL_MASS
 from trainer.network import Network
 from trainer.plan import Plan
 from trainer.replay import Replay
@@ -66,7 +67,7 @@ class Figures:
             mean = {name: total / self.steps for name, total in self.sums.items()}
             losses = ("total", "policy", "value", *EXTRA_HEADS, *AUXILIARY_HEADS)
             row |= {f"losses/{name}": mean[name] for name in losses if name in mean}
-            row |= {f"charts/{name}": mean[name] for name in ("learning_rate", "gradient_norm")}
+            row |= {f"charts/{name}": mean[name] for name in ("learning_rate", "gradient_norm", ILLEGAL_MASS) if name in mean}
         return row
 
 
@@ -120,7 +121,10 @@ class Training:
                 for head in ("total", "policy", "value"):
                     metrics.TRAIN_LOSS.labels(head=head).set(getattr(report, head))
                 for head, loss in report.extra.items():
-                    metrics.TRAIN_LOSS.labels(head=head).set(loss)
+                    if head == ILLEGAL_MASS:
+                        metrics.TRAIN_ILLEGAL_MASS.set(loss)
+                    else:
+                        metrics.TRAIN_LOSS.labels(head=head).set(loss)
                 metrics.TRAIN_RATE.set(report.learning_rate)
         self._count_busy(time.monotonic() - began)
 

@@ -18,7 +18,8 @@ State (uint64 [3]): marbles of player 0, marbles of player 1 (words of `games.ab
 31 count the plies, bit 32 is set by `play` when the game is over.
 
 Planes (3 x 9 x 9), row I first: my marbles, the other player's, the cells of the board. With `plies_left`, followed by the
-binary digits of the number of plies left before the cap, lowest first, each a plane of ones or zeros.
+binary digits of the number of plies left before the cap, lowest first, each a plane of ones or zeros. With `encoding=signed`
+the cells of the board are left out, and a network reads one plane of 1 for my marbles and -1 for the other player's.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ from games.core import GameSpec, State, register, rule
 from games.errors import InvalidParameters
 from games.kit.bits import count_bits, set_range
 from games.kit.randomness import mix64
+from games.parameters import require_choice
+from games.reading import counted_reading
 
 __all__ = ["MARBLES", "Abalone"]
 
 MARBLES = 14
+_ENCODINGS = ("planes", "signed")
 _MAX_PLY_CAP = 1_000_000
 _MAX_LEGAL = 234
 """Bound: at most 39 moves in each of six directions. In line, at most one for each of 14 marbles. Sideways, only marbles
@@ -62,7 +66,7 @@ _FIRST = np.array([bitboard.word(first) for first, _ in board.LAYOUTS.values()],
 _SECOND = np.array([bitboard.word(second) for _, second in board.LAYOUTS.values()], dtype=np.uint64)
 
 
-@register("abalone")
+@register("abalone", choices={"encoding": _ENCODINGS})
 class Abalone(NamedTuple):
     """Abalone for two players, with one of three starting positions."""
 
@@ -73,6 +77,7 @@ class Abalone(NamedTuple):
     ply_cost: float = 0.0
     actions: int = 1452
     plies_left: bool = False
+    encoding: int = 0
 
     def spec(self) -> GameSpec:
         """See `games.core.Game`."""
@@ -106,12 +111,24 @@ def _spec(game: Abalone) -> GameSpec:
         max_legal=_MAX_LEGAL,
         state_dtype=np.dtype(np.uint64),
         state_size=3,
-        planes=(3 + (game.ply_cap.bit_length() if game.plies_left else 0), board.SIDE, board.SIDE),
+        planes=(_base_planes(game) + _digits(game), board.SIDE, board.SIDE),
         max_plies=game.ply_cap,
         symmetries=board.symmetries(game.actions),
         lattice="hexagonal",
         repeats=True,
+        reading=counted_reading((1.0, -1.0), _digits(game)) if game.encoding else None,
     )
+
+
+def _digits(game: Abalone) -> int:
+    """Return the number of planes of the plies left."""
+    return game.ply_cap.bit_length() if game.plies_left else 0
+
+
+@compiled
+def _base_planes(game: Abalone) -> int:
+    """Return the number of planes without the plies left."""
+    return 2 if game.encoding == 1 else 3
 
 
 def _check(game: Abalone) -> None:
@@ -123,6 +140,7 @@ def _check(game: Abalone) -> None:
     if game.actions not in board.NUMBERS_OF_MOVES:
         wanted = " or ".join(map(str, board.NUMBERS_OF_MOVES))
         raise InvalidParameters(f"abalone: actions={game.actions} is out of range; it must be {wanted}")
+    require_choice("abalone", "encoding", game.encoding, _ENCODINGS)
     if not 0.0 <= game.ply_cost * game.ply_cap <= 1.0:
         raise InvalidParameters(
             f"abalone: ply_cost={game.ply_cost} is out of range; with ply_cap={game.ply_cap} "
@@ -220,14 +238,15 @@ def _share(game: Abalone, state: State, score: float, out: np.ndarray) -> None:
 
 @rule(Abalone)
 def encode(game: Abalone, state: State, viewer: int, out: np.ndarray) -> None:
-    """Encode my marbles, the other player's, the cells of the board and, with `plies_left`, the digits of the plies left."""
+    """Encode my marbles, the other player's, the cells of the board unless `signed`, and with `plies_left` its digits."""
     out[:] = 0
     _encode_cells(state[viewer], 0, out)
     _encode_cells(state[1 - viewer], _PLANE, out)
-    _encode_cells(bitboard.CELLS, 2 * _PLANE, out)
+    if game.encoding == 0:
+        _encode_cells(bitboard.CELLS, 2 * _PLANE, out)
     if game.plies_left:
         left = game.ply_cap - np.int64(state[2] & _PLIES)
-        start = 3 * _PLANE
+        start = _base_planes(game) * _PLANE
         while left:
             if left & 1:
                 set_range(out, start, start + _PLANE)

@@ -24,7 +24,7 @@ from games.connect_four.columns import put_column
 from games.core import State
 from games.kit.randomness import mix64
 
-__all__ = ["encode_stones", "key", "legal", "may_end", "play"]
+__all__ = ["empty_cells", "encode_stones", "key", "legal", "may_end", "play", "threats"]
 
 _ONE = np.uint64(1)
 
@@ -103,6 +103,43 @@ def _line_but_one(stones: np.uint64, free: np.uint64, direction: np.uint64, conn
         free >>= direction
         whole, but_one = whole & stones, (but_one & stones) | (whole & free)
     return bool(but_one)
+
+
+@compiled
+def empty_cells(game: Any, state: State) -> np.uint64:
+    """Return the cells without a stone."""
+    column = (_ONE << np.uint64(game.rows)) - _ONE
+    cells = np.uint64(0)
+    for x in range(game.columns):
+        cells |= column << np.uint64(x * (game.rows + 1))
+    return cells & ~(state[1] | state[2])  # type: ignore[no-any-return]
+
+
+@compiled
+def threats(game: Any, state: State, player: int) -> np.uint64:
+    """Return the empty cells, supported or not, on which a stone of `player` would complete a line."""
+    stones = state[1 + player]
+    found = _gaps(stones, np.uint64(1), game.connect) | _gaps(stones, np.uint64(game.rows), game.connect)
+    found |= _gaps(stones, np.uint64(game.rows + 1), game.connect) | _gaps(stones, np.uint64(game.rows + 2), game.connect)
+    return found & empty_cells(game, state)
+
+
+@compiled
+def _gaps(stones: np.uint64, direction: np.uint64, connect: int) -> np.uint64:
+    """Return the bits that complete `connect` bits, `direction` apart, of which `stones` has all others."""
+    found = np.uint64(0)
+    below = ~np.uint64(0)  # the bits above as many stones as the loop has come
+    lower = stones
+    for before in range(connect):
+        above = below
+        upper = stones
+        for _ in range(connect - 1 - before):
+            upper >>= direction
+            above &= upper
+        found |= above
+        lower <<= direction
+        below &= lower
+    return found
 
 
 @compiled

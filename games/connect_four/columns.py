@@ -19,7 +19,7 @@ from games.core import State
 from games.kit.bits import set_bit
 from games.kit.randomness import mix64
 
-__all__ = ["MAX_ROWS", "encode_stones", "key", "legal", "play", "put_column"]
+__all__ = ["MAX_ROWS", "empty_cells", "encode_stones", "key", "legal", "play", "put_cells", "put_column", "threats"]
 
 MAX_ROWS = 32
 
@@ -123,6 +123,62 @@ def encode_stones(game: Any, state: State, viewer: int, out: np.ndarray) -> None
     for column in range(game.columns):
         word = state[1 + column]
         put_column(out, last_row + column, game.columns, _stones(word, viewer), (word | (word >> _HALF)) & _LOW)
+
+
+@compiled
+def put_cells(out: np.ndarray, bottom: int, columns: int, cells: np.uint64) -> None:
+    """Set the bits of some cells of a column; `bottom` is the bit of its lowest cell in their plane (see `put_column`)."""
+    bit = bottom
+    while cells:
+        if cells & _ONE:
+            set_bit(out, bit)
+        cells >>= _ONE
+        bit -= columns
+
+
+@compiled
+def empty_cells(game: Any, state: State, column: int) -> np.uint64:
+    """Return the cells of a column without a stone, bit y for row y."""
+    word = state[1 + column]
+    return ~(word | (word >> _HALF)) & ((_ONE << np.uint64(game.rows)) - _ONE)  # type: ignore[no-any-return]
+
+
+@compiled
+def threats(game: Any, state: State, column: int, player: int) -> np.uint64:
+    """Return the empty cells of a column, supported or not, on which a stone of `player` would complete a line."""
+    stones = _stones(state[1 + column], player)
+    found = ~np.uint64(0)
+    for _ in range(game.connect - 1):  # no stone lies above an empty cell
+        stones <<= _ONE
+        found &= stones
+    for slope in range(-1, 2):
+        found |= _gaps(game, state, column, player, slope)
+    return found & empty_cells(game, state, column)
+
+
+@compiled
+def _gaps(game: Any, state: State, column: int, player: int, slope: int) -> np.uint64:
+    """Return the rows, as bits, in which a column lacks one cell of a line along a slope, whose others `player` holds."""
+    found = np.uint64(0)
+    left = ~np.uint64(0)
+    for before in range(game.connect):
+        line = left
+        for distance in range(1, game.connect - before):
+            line &= _shifted(game, state, column + distance, player, slope * distance)
+        found |= line
+        left &= _shifted(game, state, column - before - 1, player, -slope * (before + 1))
+        if not left:
+            break
+    return found
+
+
+@compiled
+def _shifted(game: Any, state: State, column: int, player: int, rows: int) -> np.uint64:
+    """Return the stones of a column, moved down by `rows` (up if negative); none outside of the board."""
+    if column < 0 or column >= game.columns or rows >= MAX_ROWS or -rows >= MAX_ROWS:
+        return np.uint64(0)
+    stones = _stones(state[1 + column], player)
+    return stones >> np.uint64(rows) if rows >= 0 else stones << np.uint64(-rows)
 
 
 @compiled

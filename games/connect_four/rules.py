@@ -14,7 +14,8 @@ State (uint64): a status word, then the stones, in one of two forms. `games.conn
 (rows + 1) * columns <= 64, `games.connect_four.columns` all others. Status: bits 0 to 31 count the plies, bits 32 and
 33 hold the result (0 playing, 1 player 0 won, 2 player 1 won, 3 drawn), which `play` sets once.
 
-Planes (3 x rows x columns), the top row first: my stones, the other player's stones, all ones if I am player 0.
+Planes (3 x rows x columns), the top row first: my stones, the other player's stones, all ones if I am player 0. The parameter
+`encoding` selects others (`games.connect_four.encodings`).
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ import numpy as np
 
 from games import notation
 from games.compiled import compiled
-from games.connect_four import bitboard, drawing
+from games.connect_four import bitboard, drawing, encodings
 from games.connect_four import columns as by_column
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove
 from games.kit.bits import set_range
+from games.parameters import require_choice
 
 __all__ = ["ConnectFour"]
 
@@ -41,13 +43,14 @@ _DRAWN = np.uint64(3) << _RESULT
 _PLIES = np.uint64(0xFFFFFFFF)
 
 
-@register("connect_four")
+@register("connect_four", choices={"encoding": encodings.ENCODINGS})
 class ConnectFour(NamedTuple):
     """Connect Four with any number of rows and columns and any length of line."""
 
     rows: int = 6
     columns: int = 7
     connect: int = 4
+    encoding: int = 0
 
     def spec(self) -> GameSpec:
         """See `games.core.Game`."""
@@ -104,10 +107,11 @@ class ConnectFour(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _spec(game: ConnectFour) -> GameSpec:
-    rows, columns, connect = game
+    rows, columns, connect, encoding = game
     notation.require_range("connect_four", "rows", rows, 2, by_column.MAX_ROWS)
     notation.require_range("connect_four", "columns", columns, 2, _MAX_COLUMNS)
     notation.require_range("connect_four", "connect", connect, 2, max(rows, columns))
+    require_choice("connect_four", "encoding", encoding, encodings.ENCODINGS)
     mirror = Symmetry(
         name="mirror",
         cells=np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)[:, ::-1].ravel().copy(),
@@ -121,9 +125,10 @@ def _spec(game: ConnectFour) -> GameSpec:
         max_legal=columns,
         state_dtype=np.dtype(np.uint64),
         state_size=3 if _fits_bitboard(game) else 1 + columns,
-        planes=(3, rows, columns),
+        planes=(encodings.num_planes(encoding), rows, columns),
         max_plies=rows * columns,
         symmetries=(mirror,),
+        reading=encodings.reading(encoding),
     )
 
 
@@ -185,15 +190,22 @@ def scores(game: ConnectFour, state: State, out: np.ndarray) -> None:
 
 @rule(ConnectFour)
 def encode(game: ConnectFour, state: State, viewer: int, out: np.ndarray) -> None:
-    """Encode my stones, the other player's, and all ones if I am player 0."""
+    """Encode my stones, the other player's, and what `encoding` adds: by default all ones if I am player 0."""
     out[:] = 0
     if _fits_bitboard(game):
         bitboard.encode_stones(game, state, viewer, out)
     else:
         by_column.encode_stones(game, state, viewer, out)
-    if viewer == 0:
-        cells = game.rows * game.columns
-        set_range(out, 2 * cells, 3 * cells)
+    if game.encoding == 0:
+        if viewer == 0:
+            cells = game.rows * game.columns
+            set_range(out, 2 * cells, 3 * cells)
+        return
+    if game.encoding >= 2:
+        encodings.put_empty_cells(game, state, _fits_bitboard(game), out)
+    if game.encoding == 3:
+        encodings.put_threats(game, state, viewer, _fits_bitboard(game), out)
+    encodings.put_turn(game, viewer == int(state[0] & _ONE), out)
 
 
 @rule(ConnectFour)

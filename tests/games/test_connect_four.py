@@ -249,7 +249,7 @@ def test_the_picture_of_a_wide_board_writes_long_names_downwards() -> None:
         ({"connect": 8}, "connect=8 is out of range; it must be between 2 and 7"),
         ({"connect": "four"}, "connect='four' is not int; the default is 4"),
         ({"rows": 6.5}, "rows=6.5 is not int"),
-        ({"width": 7}, "has no parameter width; expected rows, columns, connect"),
+        ({"width": 7}, "has no parameter width; expected rows, columns, connect, encoding"),
     ],
 )
 def test_parameters_out_of_range_are_rejected(parameters: dict[str, object], said: str) -> None:

@@ -38,7 +38,9 @@ def test_the_tables_agree_with_the_specification(name: str) -> None:
     }
     assert rows["planes"][0] == " x ".join(map(str, spec.planes))
     assert rows["information"][0] == spec.information
-    assert {key: row[0] for key, row in table(page, "Parameters").items()} == games.parameters_text(game)
+    assert {key: row[0] for key, row in table(page, "Parameters").items()} == {
+        key: str(value) for key, value in games.parameters_of(name).items()
+    }
     assert [int(version) for version in table(page, "Versions of the rules")][-1] == spec.rules_version
 
 

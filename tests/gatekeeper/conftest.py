@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 import games
 from games.core import make
+from games.positions import parameters_text
 from gatekeeper import referee
 from gatekeeper.service import open_gatekeeper
 from gatekeeper.settings import GatekeeperSettings
@@ -105,7 +106,7 @@ def template():
     return Manifest(
         model=MODEL,
         game=spec.name,
-        parameters={name: str(value) for name, value in game._asdict().items()},
+        parameters=parameters_text(game),
         rules_version=spec.rules_version,
         encoder=encoder_fingerprint(game),
         planes=spec.planes,

@@ -16,6 +16,7 @@ from tritonclient.grpc import service_pb2_grpc
 
 import games
 from games.core import Game, make
+from games.positions import parameters_text
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
@@ -70,7 +71,7 @@ def publish(store, game) -> Callable[[], int]:
         manifest = Manifest(
             model=MODEL,
             game=spec.name,
-            parameters={name: str(value) for name, value in game._asdict().items()},
+            parameters=parameters_text(game),
             rules_version=spec.rules_version,
             encoder=encoder_fingerprint(game),
             planes=spec.planes,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from trainer.batches import Batch, Whole
-from trainer.loss import compute_losses, policy_surprise
+from trainer.loss import ILLEGAL_MASS, compute_losses, log_policy, policy_surprise
 
 
 def batch(legal, policy, value, opponents=None, plies_left=None, reply=None, weight=None):
@@ -146,3 +146,46 @@ def test_given_weights_replace_those_of_the_batch_in_policy_and_value_losses():
     losses = compute_losses(torch.zeros(2, 3), torch.zeros(2, 1), example, value_weight=1.0, weight=torch.tensor([1.5, 0.5]))
     assert losses.policy.item() == pytest.approx(1.5 * math.log(2) / 2)
     assert losses.value.item() == pytest.approx(1.5 / 2)
+
+
+def test_a_policy_over_all_actions_is_normalised_over_them_and_its_mass_on_illegal_ones_is_measured():
+    logits = torch.log(torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]]))
+    example = batch([[0, 2], [1, -1]], [[0.5, 0.5], [1.0, 0.0]], [[0.0]] * 2, weight=[1.0, 3.0])
+    losses = compute_losses(logits, torch.zeros(2, 1), example, value_weight=1.0, policy_over="all")
+    wanted = -(0.5 * math.log(0.2) + 0.5 * math.log(0.3) + 3 * math.log(0.1)) / 4
+    assert losses.policy.item() == pytest.approx(wanted)
+    assert losses.total.item() == pytest.approx(wanted)  # the meter is no loss
+    assert losses.extra[ILLEGAL_MASS].item() == pytest.approx((0.5 + 3 * 0.9) / 4)
+
+
+def test_illegal_actions_get_the_gradient_of_the_whole_softmax_without_a_mask():
+    logits = torch.randn(1, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    example = batch([[1, 3, -1, -1]], [[0.25, 0.75, 0.0, 0.0]], [[0.0]])
+    compute_losses(logits, torch.zeros(1, 1), example, value_weight=1.0, policy_over="all").total.backward()
+    torch.testing.assert_close(logits.grad[0], torch.softmax(logits.detach()[0], 0) - torch.tensor([0, 0.25, 0, 0.75, 0]))
+
+
+def test_a_masked_policy_has_no_meter_of_the_illegal_mass():
+    example = batch([[0, 1]], [[0.5, 0.5]], [[0.0]])
+    assert compute_losses(torch.zeros(1, 3), torch.zeros(1, 1), example, value_weight=1.0).extra == {}
+
+
+@pytest.mark.parametrize("activation", ["softmax", "sigmoid_norm"])
+def test_training_without_a_mask_drives_the_illegal_mass_down_and_with_one_leaves_it(activation):
+    example = batch([[0, 2]], [[0.25, 0.75]], [[0.0]])
+    masses = {}
+    for over in ("all", "legal"):
+        logits = torch.zeros(1, 8, requires_grad=True)
+        optimizer = torch.optim.SGD([logits], lr=2.0)
+        for _ in range(600):
+            losses = compute_losses(
+                logits, torch.zeros(1, 1), example, value_weight=1.0, policy_activation=activation, policy_over=over
+            )
+            optimizer.zero_grad()
+            losses.total.backward()
+            optimizer.step()
+        legal = log_policy(logits, example.legal, activation, over="all").exp().sum().item()
+        torch.testing.assert_close(log_policy(logits, example.legal, activation).exp()[0, 1].item(), 0.75, atol=0.05, rtol=0)
+        masses[over] = 1.0 - legal
+    assert masses["all"] < 0.03
+    assert masses["legal"] > 0.4

@@ -109,11 +109,11 @@ def test_perceptrons_have_the_number_of_parameters_of_the_game_sheets(connect_fo
 
 
 def test_a_perceptron_is_a_stack_of_dense_layers_with_activations():
-    perceptron = Perceptron(6, (4, 3), "tanh")
+    perceptron = Perceptron(6, (4, 3), NetworkSettings(kind="perceptron", activation="tanh"))
     first, second = (layer for layer in perceptron.layers if isinstance(layer, torch.nn.Linear))
     planes = torch.randn(5, 2, 3, 1)
     torch.testing.assert_close(perceptron(planes), torch.tanh(second(torch.tanh(first(planes.reshape(5, 6))))))
-    assert (Perceptron(6, (4,), "relu")(planes) >= 0).all()
+    assert (Perceptron(6, (4,), NetworkSettings(kind="perceptron"))(planes) >= 0).all()
 
 
 def test_pooled_channels_bias_the_others_by_their_mean_and_maximum():

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from games.core import Game, parameters_of
-from games.positions import model_parameters
+from games.core import Game
+from games.positions import changed_parameters, model_parameters
 from zerofleet.errors import InvalidRequest
 
 __all__ = [
@@ -59,9 +59,8 @@ def model_name(game: Game) -> str:
     ends in a hash of the full name.
     """
     name = game.spec().name
-    defaults = parameters_of(name)
     named = model_parameters(game)
-    changed = {key: value for key, value in game._asdict().items() if key in named and value != defaults[key]}
+    changed = {key: value for key, value in changed_parameters(game).items() if key in named}
     plain = "_".join([name, *(f"{key}{value}" for key, value in changed.items())])
     if _MODEL_NAME.fullmatch(plain):
         return plain

@@ -15,10 +15,11 @@ from types import TracebackType
 from rich.console import Console
 
 from games.core import Game, make
+from games.positions import changed_parameters
 from zerofleet.errors import ZerofleetError
 from zerofleet.library import background
 from zerofleet.library.runs import Run
-from zerofleet.storage.run_lookup import changed_parameters, default_directory
+from zerofleet.storage.run_lookup import default_directory
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import RunRequest, split_settings
 from zerofleet.supervisor.summary import summary

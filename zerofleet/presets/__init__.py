@@ -12,6 +12,7 @@ from typing import Any
 from games.core import Game, GameSpec
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.parts import (
+    Q_KINDS,
     GateSettings,
     InferenceSettings,
     ModelSettings,
@@ -24,6 +25,7 @@ from zerofleet.presets.tables import EVERY_SIZE, PRESETS, deep_merge, tables_of_
 
 __all__ = [
     "PRESETS",
+    "Q_KINDS",
     "GateSettings",
     "InferenceSettings",
     "ModelSettings",

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from games.core import parameters_of
+from games.core import parameters_in, parameters_of
 from zerofleet.presets import Preset, preset
 from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, setting_text
 
@@ -54,7 +54,7 @@ def _decided(experiment: Experiment) -> Iterator[str]:
 def _parameters(experiment: Experiment) -> Iterator[str]:
     defaults = parameters_of(experiment.game)
     yield "\n# Parameters of the game.\n[parameters]\n"
-    for name, value in experiment.build_game()._asdict().items():
+    for name, value in parameters_in(experiment.build_game()).items():
         yield f"{name} = {_toml(value)}" + ("" if value == defaults[name] else f"  # default: {_toml(defaults[name])}") + "\n"
 
 

@@ -13,6 +13,7 @@ from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search.settings import SearchSettings
 
 __all__ = [
+    "Q_KINDS",
     "GateSettings",
     "InferenceSettings",
     "ModelSettings",
@@ -23,6 +24,10 @@ __all__ = [
 ]
 
 
+Q_KINDS = ("q_pool", "q_sa")
+"""Kinds of network that value moves, without a policy head."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -30,9 +35,10 @@ class _Part(BaseModel):
 class NetworkSettings(_Part):
     """Network: trunk, policy head, value head and extra heads."""
 
-    kind: Literal["residual", "perceptron"] = "residual"
-    """Architecture. `residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `perceptron`: dense layers, for flat
-    encodings."""
+    kind: Literal["residual", "convolutional", "perceptron", "q_pool", "q_sa"] = "residual"
+    """Architecture. `residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `convolutional`: the 3x3 convolutions
+    of `convolutions`. `perceptron`: dense layers, for flat encodings. `q_pool`, `q_sa`: two small convolutions that give the
+    values of `pool` moves, or of one move given by two more planes; for learners of action values."""
     blocks: int = Field(default=2, ge=1, le=80)
     """Number of residual blocks in the trunk."""
     channels: int = Field(default=32, ge=1, le=1024)
@@ -50,13 +56,42 @@ class NetworkSettings(_Part):
     """Width of the value head's dense layer."""
     hidden: tuple[Annotated[int, Field(ge=1, le=8192)], ...] = Field(default=(256, 128), min_length=1, max_length=16)
     """Widths of a perceptron's layers."""
-    activation: Literal["relu", "tanh"] = "relu"
-    """Activation of a perceptron's layers; a residual network uses relu."""
+    convolutions: tuple[Literal["same", "valid"], ...] = Field(default=("same", "same", "valid", "valid"), min_length=1)
+    """Paddings of a convolutional trunk, one per convolution: `same` keeps the size of the board, `valid` takes a row and a
+    column at each side."""
+    dense: tuple[Annotated[int, Field(ge=1, le=8192)], ...] = Field(default=(), max_length=16)
+    """Widths of dense layers between a trunk with a board and its heads, which are then one linear layer each."""
+    activation: Literal["relu", "tanh", "sigmoid"] = "relu"
+    """Activation of a perceptron's layers, and of `dense`; convolutions have relu."""
+    normalisation: Literal["none", "batch", "layer"] = "none"
+    """Normalisation of each of a perceptron's layers, and of `dense`: batch norm or layer norm."""
+    normalise: Literal["before", "after"] = "before"
+    """Place of that normalisation: before or after the activation."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each such layer's outputs that training sets to 0; exports have no dropout."""
+    initial_weights: Literal["torch", "small", "normal", "fan_in", "glorot"] = "torch"
+    """Initial weights of dense layers. `torch`: uniform within 1/sqrt(inputs), biases too. `small`: normal, standard deviation
+    0.05. `normal`: N(0, 1), biases too. `fan_in`: N(0, 1/inputs), biases N(0, 1). `glorot`: uniform (Glorot and Bengio 2010).
+    Biases of `small` and `glorot` are 0."""
+    convolution_bias: bool = False
+    """Whether the stem of a residual tower and the convolutions of its heads have a bias, which the norms behind them make
+    redundant."""
     hex_kernels: bool = True
     """Whether 3x3 kernels on a hexagonal lattice cover only the six neighbours, without the two far corners."""
-    policy_head: Literal["auto", "dense", "moves"] = "auto"
+    policy_head: Literal["auto", "dense", "moves", "none"] = "auto"
     """Policy head. `dense`: a weight per pair of feature and action. `moves`: an action is scored by its two cells, which
-    needs `GameSpec.action_cells`. `auto`: moves if there are cells and more than 2,048 actions."""
+    needs `GameSpec.action_cells`. `auto`: moves if there are cells and more than 2,048 actions. `none`: all legal actions are
+    equally likely."""
+    value_output: Literal["players", "mover", "win_probability", "win_or_loss", "points", "none"] = "players"
+    """Output of the value head. `players`: one tanh per player. `mover`: one tanh for the player to move, of two.
+    `win_probability`: one sigmoid, their probability of winning. `win_or_loss`: the same as a softmax over two outputs.
+    `points`: one relu per player, from 0 to 3 points. `none`: no value."""
+    q_channels: tuple[Annotated[int, Field(ge=1, le=1024)], Annotated[int, Field(ge=1, le=1024)]] = (16, 32)
+    """Channels of the two convolutions of `q_pool` and `q_sa`."""
+    q_padding: Literal["same", "valid"] = "same"
+    """Padding of these convolutions. `valid`: without, so that the last rows and columns of a board are not seen."""
+    pool: int = Field(default=6, ge=1, le=256)
+    """Number of moves that `q_pool` values."""
     policy_activation: Literal["softmax", "sigmoid_norm", "sigmoid_raw"] = "softmax"
     """Policy activation. `sigmoid_norm`: sigmoids, renormalised over the legal actions. `sigmoid_raw`: for demonstration
     only: the loss uses the raw sigmoids, so that raising all of them minimises it."""
@@ -75,6 +110,19 @@ class NetworkSettings(_Part):
     def _pooled_in_part(self) -> Self:
         if self.global_pooling >= self.channels:
             raise ValueError(f"global_pooling {self.global_pooling} leaves none of {self.channels} channels; want fewer")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if self.kind == "perceptron" and self.dense:
+            raise ValueError(f"dense={list(self.dense)} follows a trunk with a board; set hidden for a perceptron")
+        if self.policy_head == "none" and self.value_output == "none":
+            raise ValueError("policy_head and value_output are both none; a network needs an output")
+        if not (self.kind == "perceptron" or self.dense) and (self.dropout or self.normalisation != "none"):
+            raise ValueError(
+                f"dropout={self.dropout} and normalisation={self.normalisation} are of dense layers, of which "
+                f"kind={self.kind} has none; set dense, or kind=perceptron"
+            )
         return self
 
     def describes(self, stored: Mapping[str, object]) -> bool:
@@ -113,6 +161,10 @@ class TrainSettings(_Part):
     """Maximum gradient norm."""
     value_weight: float = Field(default=1.0, ge=0)
     """Weight of the value loss relative to the policy loss."""
+    policy_over: Literal["legal", "all"] = "legal"
+    """Actions over which the policy loss normalises. `legal`: illegal ones are masked and get no gradient. `all`: nothing is
+    masked, so the network learns to avoid illegal actions, and the probability left on them is measured. Served policies are
+    normalised over the legal ones in either case."""
     policy_target: Literal["search", "counter"] = "search"
     """Policy target. `search`: the visits of the search. `counter`: the best response to the opponent's choice of the same
     round, in games decided by one simultaneous choice."""

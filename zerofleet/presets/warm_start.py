@@ -18,13 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from games import core
 from games.core import Game
 from games.errors import GameError
+from games.positions import written_parameters
 from zerofleet.errors import ConfigurationError
 
 __all__ = ["NumberedGame", "WarmStartPolicy", "WarmStartSettings", "game_of", "numbered_game", "seatings_of"]
 
 WarmStartPolicy = Literal["one_hot", "agent"]
 
-_LIKE = ("num_players", "num_actions", "max_legal", "planes", "information", "lattice")
+_LIKE = ("num_players", "num_actions", "max_legal", "planes", "reading", "information", "lattice")
 """Fields of the spec that games must share to train one network."""
 
 
@@ -100,7 +101,7 @@ def numbered_game(game: Game, settings: WarmStartSettings, *, run_seed: int, num
     seatings = seatings_of(game, settings)
     rules = game_of(game, settings)
     decisive = settings.model_dump(exclude={"games", "parallel"})
-    text = f"warm start/{run_seed}/{rules.spec().name}/{rules._asdict()}/{decisive}/{number}"
+    text = f"warm start/{run_seed}/{rules.spec().name}/{written_parameters(rules)}/{decisive}/{number}"
     digest = hashlib.blake2b(text.encode(), digest_size=24).digest()
     seed = int.from_bytes(digest[16:], "little") >> 1
     return NumberedGame(number, digest[:16].hex(), seed, seatings[number % len(seatings)])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from games.core import Game, parameters_of
+from games.core import Game
+from games.positions import changed_parameters
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
-__all__ = ["RUNS", "changed_parameters", "default_directory", "find_run"]
+__all__ = ["RUNS", "default_directory", "find_run"]
 
 RUNS = Path("runs")
 
@@ -47,12 +48,6 @@ def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:
         except RunDirectoryError:
             continue
     return found
-
-
-def changed_parameters(game: Game) -> dict[str, str]:
-    """Return the parameters that differ from the defaults, as text."""
-    defaults = parameters_of(game.spec().name)
-    return {name: str(value) for name, value in game._asdict().items() if value != defaults[name]}
 
 
 def _is_of(header: RunHeader, game: Game) -> bool:

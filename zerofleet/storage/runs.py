@@ -19,6 +19,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from games.core import make
+from games.positions import changed_parameters
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.storage.files import atomic_publish, try_lock
 from zerofleet.storage.run_paths import RunPaths
@@ -166,12 +167,10 @@ def _publish(paths: RunPaths, header: RunHeader) -> None:
 
 def _new_header(game: str, parameters: Mapping[str, str], preset: str, seed: int | None) -> RunHeader:
     built = make(game, **parameters)
-    defaults = make(game)._asdict()
-    changed = {name: str(value) for name, value in built._asdict().items() if value != defaults[name]}
     return RunHeader(
         schema=RUN_SCHEMA,
         game=game,
-        parameters=changed,
+        parameters=changed_parameters(built),
         rules_version=built.spec().rules_version,
         preset=preset,
         seed=secrets.randbits(48) if seed is None else seed,

@@ -144,6 +144,9 @@ TRAIN_STEP = _gauge("zerofleet_train_step", "Step number, including earlier sess
 TRAIN_SAMPLES = _counter("zerofleet_train_samples_total", "Samples trained on", by=(TRAINER,))
 TRAIN_SKIPPED = _counter("zerofleet_train_skipped_steps_total", "Steps skipped because of a non-finite gradient", by=(TRAINER,))
 TRAIN_LOSS = _gauge("zerofleet_train_loss", "Loss, averaged over recent steps", "head", by=(TRAINER,))
+TRAIN_ILLEGAL_MASS = _gauge(
+    "zerofleet_train_illegal_mass_ratio", "Probability on illegal actions, with a policy over all", by=(TRAINER,)
+)
 TRAIN_RATE = _gauge("zerofleet_train_learning_rate", "Learning rate", by=(TRAINER,))
 TRAIN_WAIT = _counter("zerofleet_train_wait_seconds_total", "Time the learner waited for games", by=(TRAINER,))
 TRAIN_BUSY = _counter("zerofleet_train_busy_seconds_total", "Time the learner trained", by=(TRAINER,))

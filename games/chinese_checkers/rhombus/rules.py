@@ -25,7 +25,8 @@ State (uint64):
     words 3, 4    pieces of player 1
     words 5 ..    with `repetitions` only: keys of the last `remembered` positions, ply n in word 5 + n % remembered
 
-Planes (2 x 9 x 9), rotated like the actions, so that the viewer starts in row 0, column 0: my pieces, the other player's.
+Planes (2 x 9 x 9), rotated like the actions, so that the viewer starts in row 0, column 0: my pieces, the other player's. From
+these a network reads one plane with `encoding=signed`, of 1 and -1, or `doubled`, of 2 and 1.
 """
 
 from __future__ import annotations
@@ -43,10 +44,14 @@ from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.kit.bits import lowest_bit, set_bit
 from games.kit.randomness import mix64
+from games.parameters import require_choice
+from games.reading import Reading
 
 __all__ = ["ChineseCheckersRhombus"]
 
 _NAME = "chinese_checkers_rhombus"
+_ENCODINGS = ("planes", "signed", "doubled")
+_READINGS = (None, Reading(cells=((1.0, -1.0),)), Reading(cells=((2.0, 1.0),)))
 _MOST_PLIES = 10_000
 _MOST_REPETITIONS = 8
 _SHORTEST_CYCLE = 4  # both sides move and move back
@@ -74,7 +79,7 @@ _EVEN_BITS, _ODD_BITS = np.uint64(41), np.uint64(40)
 _FREE_OF_EVEN = np.uint64(64 - 41)
 
 
-@register(_NAME)
+@register(_NAME, choices={"encoding": _ENCODINGS})
 class ChineseCheckersRhombus(NamedTuple):
     """Chinese Checkers for two on 81 cells."""
 
@@ -84,6 +89,7 @@ class ChineseCheckersRhombus(NamedTuple):
     repetitions: int = 0
     remembered: int = 32
     long_hops: bool = False
+    encoding: int = 0
 
     def spec(self) -> GameSpec:
         """See `games.core.Game`."""
@@ -154,6 +160,7 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
         raise InvalidParameters(f"{_NAME}: repetitions={game.repetitions} is out of range; {wanted}")
     fewest = 1 + _SHORTEST_CYCLE * max(1, game.repetitions - 1)  # with fewer the rule would never apply
     notation.require_range(_NAME, "remembered", game.remembered, fewest, _MOST_REMEMBERED)
+    require_choice(_NAME, "encoding", game.encoding, _ENCODINGS)
     cells = np.arange(board.CELLS, dtype=np.int32)
     mirror = cells.reshape(board.SIDE, board.SIDE).T.ravel().copy()
     start, target = np.divmod(np.arange(_ACTIONS, dtype=np.int32), board.CELLS)
@@ -171,6 +178,7 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
         lattice="hexagonal",
         action_cells=np.stack([start, target], axis=1).astype(np.int16),
         repeats=True,
+        reading=_READINGS[game.encoding],
     )
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "NEAR",
     "NEVER_LEGAL",
     "ONTO",
+    "OUTSIDE",
     "OVER",
     "PASS",
     "PIECES",
@@ -257,3 +258,15 @@ def _constant_planes() -> np.ndarray:
 
 CONSTANT_PLANES = _constant_planes()
 """Uint8 [71]: seven packed planes, the first three of them empty."""
+
+
+def _outside() -> np.ndarray:
+    """Return four packed planes: three empty ones, and the cells of the array that are off the board."""
+    planes = np.zeros((4, SIDE * SIDE), dtype=np.uint8)
+    planes[3] = 1
+    planes[3, [_cell(cell) for cell in STAR]] = 0
+    return np.packbits(planes.ravel(), bitorder="little")
+
+
+OUTSIDE = _outside()
+"""Uint8 [41]: four packed planes, the first three of them empty."""

@@ -39,6 +39,8 @@ from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.kit.bits import lowest_bit, set_bit, set_range
 from games.kit.randomness import mix64
+from games.parameters import require_choice
+from games.reading import counted_reading
 
 __all__ = ["ChineseCheckersStar37"]
 
@@ -46,6 +48,8 @@ _PLAYERS = 3
 _MOST_MOVES = 1000
 _CELLS = board.SIDE * board.SIDE
 _PLANES = 7
+_ENCODINGS = ("planes", "numbered")
+_NUMBERED_PLANES = 4
 _COUNTER_PLANES = 8
 _ONE = np.uint64(1)
 _SPOTS = np.uint64((1 << 37) - 1)
@@ -62,7 +66,7 @@ _START_SPOTS = np.uint64(
 )
 
 
-@register("chinese_checkers_star37")
+@register("chinese_checkers_star37", choices={"encoding": _ENCODINGS})
 class ChineseCheckersStar37(NamedTuple):
     """Three players with six pieces each, and scores for the first and the second to finish."""
 
@@ -71,6 +75,7 @@ class ChineseCheckersStar37(NamedTuple):
     corners_passable: bool = False
     move_counter: bool = False
     ranked_stop: bool = False
+    encoding: int = 0
 
     def spec(self) -> GameSpec:
         """See `games.core.Game`."""
@@ -96,6 +101,7 @@ class ChineseCheckersStar37(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def _spec(game: ChineseCheckersStar37) -> GameSpec:
     notation.require_range("chinese_checkers_star37", "moves_cap", game.moves_cap, 1, _MOST_MOVES)
+    require_choice("chinese_checkers_star37", "encoding", game.encoding, _ENCODINGS)
     return GameSpec(
         name="chinese_checkers_star37",
         rules_version=1,
@@ -104,12 +110,19 @@ def _spec(game: ChineseCheckersStar37) -> GameSpec:
         max_legal=board.MOST_LEGAL,
         state_dtype=np.dtype(np.uint64),
         state_size=3,
-        planes=(_PLANES + (_COUNTER_PLANES if game.move_counter else 0), board.SIDE, board.SIDE),
+        planes=(_base_planes(game) + (_COUNTER_PLANES if game.move_counter else 0), board.SIDE, board.SIDE),
         max_plies=_PLAYERS * game.moves_cap,
         lattice="hexagonal",
         action_cells=board.action_cells(),
         repeats=True,
+        reading=counted_reading((1.0, 2.0, 3.0, 4.0), _COUNTER_PLANES if game.move_counter else 0) if game.encoding else None,
     )
+
+
+@compiled
+def _base_planes(game: ChineseCheckersStar37) -> int:
+    """Return the number of planes without the counter."""
+    return _NUMBERED_PLANES if game.encoding == 1 else _PLANES
 
 
 @compiled
@@ -250,10 +263,14 @@ def _counter(game: ChineseCheckersStar37, state: State) -> int:
 
 @rule(ChineseCheckersStar37)
 def encode(game: ChineseCheckersStar37, state: State, viewer: int, out: np.ndarray) -> None:
-    """Encode my pieces, the next player's, the previous player's, our end zones, the board, and the counter if enabled."""
+    """Encode my pieces, the next player's, the previous player's, our end zones, the board, and the counter if enabled.
+
+    With `numbered`, the cells off the board in place of the end zones and the board: 1, 2, 3 and 4 when read.
+    """
     out[:] = 0
-    for i in range(board.CONSTANT_PLANES.size):
-        out[i] = board.CONSTANT_PLANES[i]
+    constant = board.OUTSIDE if game.encoding == 1 else board.CONSTANT_PLANES
+    for i in range(constant.size):
+        out[i] = constant[i]
     for seat in range(3):
         left = _own(state, (viewer + seat) % 3)
         while left:
@@ -261,7 +278,8 @@ def encode(game: ChineseCheckersStar37, state: State, viewer: int, out: np.ndarr
             left &= left - _ONE
     full = _counter(game, state)
     if full > 0:
-        set_range(out, _PLANES * _CELLS, (_PLANES + full) * _CELLS)
+        first = _base_planes(game)
+        set_range(out, first * _CELLS, (first + full) * _CELLS)
 
 
 @rule(ChineseCheckersStar37)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
+from games.positions import parameters_text
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.contracts.played import PlayedGame, SearchedMove
 from zerofleet.contracts.wire import records_pb2 as pb
@@ -44,7 +45,7 @@ def encode_record(
         schema=SCHEMA,
         uid=uid,
         game=played.game.spec().name,
-        parameters={name: str(value) for name, value in played.game._asdict().items()},
+        parameters=parameters_text(played.game),
         rules_version=played.game.spec().rules_version,
         seat_versions=[max(version, 0) for version in played.versions],
         seed=played.seed,

@@ -150,7 +150,7 @@ def _find_game(record: GameRecord, reject: _Reject) -> tuple[Game, GameSpec]:
 def _make(name: str, parameters: tuple[tuple[str, str], ...]) -> tuple[Game, GameSpec, dict[str, str]]:
     """Return a game, its spec and its parameters as an encoder writes them; cached."""
     game = games.make(name, **dict(parameters))
-    return game, game.spec(), {key: str(value) for key, value in game._asdict().items()}
+    return game, game.spec(), {key: str(value) for key, value in core.parameters_in(game).items()}
 
 
 def _check_seats(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:

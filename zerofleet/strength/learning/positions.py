@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from games.core import Game
-from games.positions import replay
+from games.positions import replay, written_parameters
 from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
 from zerofleet.storage.files import atomic_publish
@@ -166,7 +166,7 @@ def _deciding(game: Game, positions: Sequence[FiledPosition], progress: Callable
 
 def _kept(folder: Path, game: Game, terms: list[Any], make: Callable[[], list[ScoredPosition]]) -> Path:
     """Return the file in `folder` of the positions with these terms; `make` is called if it does not exist."""
-    about = [FORMAT, game.spec().name, game.spec().rules_version, game._asdict(), terms]
+    about = [FORMAT, game.spec().name, game.spec().rules_version, written_parameters(game), terms]
     digest = hashlib.blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
     path = folder / f"{game.spec().name}-{digest}.json"
     if not path.exists():

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from games.connect_four import ConnectFour
+from games.core import make
 from games.positions import parameters_text
 from zerofleet.errors import InvalidRequest
 from zerofleet.storage.files import atomic_publish
@@ -71,7 +72,7 @@ def shipped_book(game: ConnectFour) -> Book | None:
     """Return the book shipped with the package, or None if it is for another game."""
     data = resources.files("zerofleet.agents.exact.solver").joinpath(SHIPPED)
     book = _parse(data.read_bytes(), SHIPPED)
-    return book if book.game == game else None
+    return book if book.game == game._replace(encoding=0) else None
 
 
 def _parse(data: bytes, name: str) -> Book:
@@ -79,7 +80,7 @@ def _parse(data: bytes, name: str) -> Book:
     try:
         about = json.loads(head)
         says = about.pop("sha256")
-        game = ConnectFour(**{key: int(value) for key, value in about["parameters"].items()})
+        game = cast("ConnectFour", make("connect_four", **about["parameters"]))
         plies, positions, rules = int(about["plies"]), int(about["positions"]), int(about["rules_version"])
         known = about["format"] == FORMAT and about["game"] == "connect_four"
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -98,6 +98,7 @@ def build_book(
     if not 0 <= plies < game.rows * game.columns:
         raise InvalidRequest(f"a book of {plies} plies; want 0 to {game.rows * game.columns - 1}")
     first = Solver(game, table=empty_table(table_bits), max_nodes=BUILD_NODES)
+    game = first.game
     levels = openings(game, plies)
     with _Journal(journal_of(path), game, plies) as journal:
         resumed = len(journal.scores)

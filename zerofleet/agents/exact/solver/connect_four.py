@@ -93,6 +93,7 @@ class Solver:
         """
         if not fits(game):
             raise InvalidRequest(f"{game} is too large for the solver; want (rows + 1) * columns of at most 64")
+        game = game._replace(encoding=0)  # the encoding is no part of the rules
         if book is not None and book.game != game:
             raise InvalidRequest(f"the book is for {book.game}, not for {game}")
         self.game = game
