@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from games import core
 from games.compiled import compiled
 from games.core import Game
 from trainer.replay import AcceptedGame
+from trainer.samples import Samples
 from zerofleet.contracts.records import decode_record, validate
 
 __all__ = ["Diagnosis"]
@@ -75,10 +76,11 @@ class Diagnosis:
         self._now: set[int] = set()
 
     def _note_samples(self, one: AcceptedGame) -> None:
-        policy = one.samples.policy.astype(np.float64)
-        self._samples += len(one.samples)
+        samples = cast("Samples", one.samples)  # those of the learner `alphazero`, the only one of a trial
+        policy = samples.policy.astype(np.float64)
+        self._samples += len(samples)
         self._entropy -= float((policy * np.log(np.where(policy > 0.0, policy, 1.0))).sum())
-        keys = [hash(state.tobytes()) for state in one.samples.states]
+        keys = [hash(state.tobytes()) for state in samples.states]
         self._now.update(keys)
         self._ever.update(keys)
 

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,13 +29,17 @@ from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
 from selfplay_worker.worker import make_block, make_crew
 from trainer.batches import BatchMaker
+from trainer.learner import Learner
 from trainer.replay import AcceptedGame
+from trainer.samples import Samples
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from trainer.training import Training
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
+from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.streams.memory import MemoryStream
 from zerofleet.strength.learning.judges import Judge
@@ -92,6 +96,7 @@ class Loop:
         )
         rng = random.Random(trial.seed)  # noqa: S311 - jitter of retries, which do not happen here
         self._training = open_training(trainer, game)
+        self._learner = _alphazero(self._training)
         self._networks = Networks(self._training.store, model_name(game), max_batch=worker.selfplay.slots)
         self._evaluator = CountedEvaluator(self._networks, self._clock)
         self._crew = make_crew(
@@ -250,7 +255,7 @@ class Loop:
 
     def _weights_hash(self) -> str:
         """Return a hash of the weights in training and of their average."""
-        learner = self._training.learner
+        learner = self._learner
         digest = hashlib.sha256()
         for tensor in (*learner.network.state_dict().values(), *learner.average.weights):
             digest.update(tensor.detach().contiguous().numpy().tobytes())
@@ -261,5 +266,14 @@ class Loop:
         warm_up(game, worker.search, self._crew.openings)
         record = encode_record(random_game(game, 0), worker_id=WORKER, uid=f"{0:032x}")
         samples = self._training.replay.read(record)
-        BatchMaker(game.spec()).make(samples, np.random.default_rng(0))
+        BatchMaker(game.spec()).make(cast("Samples", samples), np.random.default_rng(0))
         Diagnosis(game).note([AcceptedGame("", record, samples)])
+
+
+def _alphazero(training: Training) -> Learner:
+    """Return the learner of a trial. Raises `ConfigurationError` for one that does not learn from searched positions."""
+    if not isinstance(training.learner, Learner):
+        raise ConfigurationError(
+            f"train.learner={training.settings.train.learner}: a trial measures the learner alphazero; omit the setting"
+        )
+    return training.learner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,6 +13,7 @@ from zerofleet.search.settings import SearchSettings
 __all__ = [
     "GateSettings",
     "InferenceSettings",
+    "LearnerName",
     "ModelSettings",
     "NetworkSettings",
     "Preset",
@@ -83,9 +84,15 @@ class NetworkSettings(_Part):
             return False
 
 
+LearnerName: TypeAlias = Literal["alphazero"]
+"""Learners of the trainer (`trainer.learners`)."""
+
+
 class TrainSettings(_Part):
     """Learner. Samples are searched positions; a step trains on one batch of them."""
 
+    learner: LearnerName = "alphazero"
+    """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions."""
     batch_size: int = Field(default=256, ge=1)
     """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
