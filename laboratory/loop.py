@@ -263,7 +263,7 @@ class Loop:
 
     def _warm_up(self, game: Any, worker: WorkerSettings) -> None:
         """Load or compile all code of the loop, which is not part of the budget."""
-        warm_up(game, worker.search, self._crew.openings)
+        warm_up(game, worker, self._crew.openings)
         record = encode_record(random_game(game, 0), worker_id=WORKER, uid=f"{0:032x}")
         samples = self._training.replay.read(record)
         BatchMaker(game.spec()).make(cast("Samples", samples), np.random.default_rng(0))

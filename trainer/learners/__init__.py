@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LEARNERS", "learner_class"]
 
-LEARNERS: Mapping[LearnerName, str] = {"alphazero": "trainer.learners.alphazero:AlphaZero"}
+LEARNERS: Mapping[LearnerName, str] = {
+    "alphazero": "trainer.learners.alphazero:AlphaZero",
+    "td_lambda": "trainer.learners.td_lambda.learner:TdLambda",
+}
 """Module and class of each learner."""
 
 
