@@ -228,12 +228,14 @@ def test_another_network_is_not_evaluated_in_process(tmp_path):
 def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path):
     first = open_training(settings_of(tmp_path), GAME)
     stored = weights(first.learner)
+    keep(first, play(3))
     first.replay.close()
     for file in sorted((tmp_path / "replay" / "checkpoints").rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     second = open_training(settings_of(tmp_path), GAME)
     for mine, other in zip(weights(second.learner), stored, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-6)
+    assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
     second.replay.close()
 
 

@@ -110,13 +110,15 @@ class TdLambda:
         self.window.skip_to(self.state.samples_trained)
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
-        """See `Learning.adopt`."""
+        """See `Learning.adopt`. The games in the log are not learned from again: which of them were is not known."""
         if dict(network) != self.network:
             raise VersionSkew(
                 f"{name} has network {dict(network)}, the settings have {self.network}; restore the settings, or start "
                 "another run"
             )
         self.net = from_tensors(tensors)
+        self.window.skip_to(self.window.total)
+        self.state.samples_trained = self.window.total
 
     @property
     def network(self) -> NetworkDict:
