@@ -48,7 +48,7 @@ class Accounts:
 
 
 class Taken(Protocol):
-    """What a learner takes from one game; its length is the number of samples."""
+    """Samples of one game, in the form that a learner needs; the length is their number."""
 
     def __len__(self) -> int: ...
 
@@ -75,7 +75,7 @@ class Window(Protocol[Content]):
         ...
 
     def read(self, played: ValidatedGame) -> Content:
-        """Return what the learner takes from a game. Raises `RecordRejected` for a game it cannot use."""
+        """Return the samples of a game. Raises `RecordRejected` for a game it cannot use."""
         ...
 
     def add(self, samples: Content) -> None:

@@ -25,7 +25,7 @@ __all__ = ["Experience", "ExperienceQueue", "read_experience"]
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What the learner takes from a game."""
+    """Samples of one game: its positions."""
 
     episode: Episode
 
@@ -65,7 +65,7 @@ class ExperienceQueue:
         return len(self._waiting)
 
     def read(self, played: ValidatedGame) -> Experience:
-        """Return what is learned from a game; nothing, if none of its moves were chosen by a player who learns."""
+        """Return the positions of a game; none, if none of its moves were chosen by a player who learns."""
         return read_experience(played, self._settings)
 
     def add(self, samples: Experience) -> None:

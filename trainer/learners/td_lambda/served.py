@@ -1,7 +1,7 @@
 """Served form of a value network: the value of the position, and a policy without preference.
 
 A request holds a position as its player to move sees it, and no rules, so the afterstates of its moves are unknown here. The
-policy is therefore uniform over the legal moves, and whoever plays the model looks ahead by the rules: a search, or the agent
+policy is therefore uniform over the legal moves, and a player looks ahead by the rules: a search, or the agent
 `network,by=value` (docs/decisions/0014-learners.md).
 """
 

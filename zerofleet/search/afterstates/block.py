@@ -130,7 +130,7 @@ class AfterstateBlock:
         self._arena.versions[slot] = versions
 
     def set_resign_threshold(self, threshold: float) -> None:
-        """Do nothing: nobody resigns."""
+        """Do nothing: games without a tree have no resignation."""
 
     def abandon(self, slot: int) -> None:
         """Discard a slot's game, between `absorb` and the next `advance`; raises `ValueError` while afterstates wait."""
