@@ -140,8 +140,8 @@ def _collect(game: Any, reading: _Reading, out: Episode) -> int:
     """Write the positions after the moves of a reading; return their number."""
     count = 0
     for ply in range(reading.first, reading.end):
-        after, mover = reading.positions[ply + 1], np.int64(reading.movers[ply])
-        to_move = np.int64(core.to_move(game, after))  # rules return words of any sign, which must not mix
+        after, mover = reading.positions[ply + 1], int(reading.movers[ply])
+        to_move = int(np.int64(core.to_move(game, after)))  # rules return words of any sign, which must not mix
         for seat in range(reading.learns.shape[0]):
             if not reading.learns[seat] or (not reading.every_ply and (seat != mover or to_move == mover)):
                 continue

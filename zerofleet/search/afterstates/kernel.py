@@ -96,7 +96,7 @@ def expand(game: Any, arena: Arena, policy: Policy) -> int:
 @lean
 def _list_afterstates(game: Any, arena: Arena, policy: Policy, slot: int, used: int) -> int:
     state, actions = arena.states[slot], arena.actions[slot]
-    mover = np.int64(core.to_move(game, state))
+    mover = int(np.int64(core.to_move(game, state)))
     arena.counts[slot] = core.legal_actions(game, state, actions)
     for i in range(arena.counts[slot]):
         for k in range(state.shape[0]):
@@ -108,7 +108,7 @@ def _list_afterstates(game: Any, arena: Arena, policy: Policy, slot: int, used: 
             arena.chances[slot, i] = 1.0 if score > 0.0 else (policy.draw_value if score == 0.0 else 0.0)
             arena.rows[slot, i] = _BY_RULES
             continue
-        to_move = np.int64(core.to_move(game, arena.state))
+        to_move = int(np.int64(core.to_move(game, arena.state)))
         core.encode(game, arena.state, to_move, arena.packed[used])
         legal = arena.legal[used]
         for k in range(core.legal_actions(game, arena.state, legal), legal.shape[0]):
@@ -126,7 +126,7 @@ def commit(game: Any, arena: Arena, policy: Policy, value: np.ndarray) -> None:
     for slot in range(arena.status.shape[0]):
         if arena.status[slot] != PLAYING:
             continue
-        mover = np.int64(core.to_move(game, arena.states[slot]))
+        mover = int(np.int64(core.to_move(game, arena.states[slot])))
         for i in range(arena.counts[slot]):
             row = arena.rows[slot, i]
             if row != _BY_RULES:
@@ -139,7 +139,7 @@ def commit(game: Any, arena: Arena, policy: Policy, value: np.ndarray) -> None:
 def _play(game: Any, arena: Arena, policy: Policy, slot: int) -> None:
     """Choose among the valued moves of a slot and play one."""
     state, ply = arena.states[slot], arena.plies[slot]
-    mover = np.int64(core.to_move(game, state))
+    mover = int(np.int64(core.to_move(game, state)))
     chosen, probability, is_exploratory = choose(arena.chances[slot], arena.counts[slot], policy, arena.words[slot])
     arena.moves[slot, ply] = arena.actions[slot, chosen]
     arena.move_versions[slot, ply] = arena.versions[slot, mover]
