@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,12 +29,16 @@ from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
 from selfplay_worker.worker import make_block, make_crew
 from trainer.batches import BatchMaker
+from trainer.learner import Learner
+from trainer.samples import Samples
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from trainer.training import Training
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
+from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.streams.memory import MemoryStream
 from zerofleet.strength.learning.judges import Judge
@@ -91,6 +95,7 @@ class Loop:
         )
         rng = random.Random(trial.seed)  # noqa: S311 - jitter of retries, which do not happen here
         self._training = open_training(trainer, game, progress=self._progress)
+        self._learner = _alphazero(self._training)
         self._networks = Networks(self._training.store, model_name(game), max_batch=worker.selfplay.slots)
         self._evaluator = CountedEvaluator(self._networks, self._clock)
         self._crew = make_crew(
@@ -253,7 +258,7 @@ class Loop:
 
     def _weights_hash(self) -> str:
         """Return a hash of the weights in training and of their average."""
-        learner = self._training.learner
+        learner = self._learner
         digest = hashlib.sha256()
         for tensor in (*learner.network.state_dict().values(), *learner.average.weights):
             digest.update(tensor.detach().contiguous().numpy().tobytes())
@@ -261,7 +266,16 @@ class Loop:
 
     def _warm_up(self, game: Any, worker: WorkerSettings) -> None:
         """Load or compile all code of the loop, which is not part of the budget."""
-        warm_up(game, worker.search, self._crew.openings)
+        warm_up(game, worker, self._crew.openings)
         record = encode_record(random_game(game, 0), worker_id=WORKER, uid=f"{0:032x}")
         samples = self._training.replay.read(record)
-        BatchMaker(game.spec()).make(samples, np.random.default_rng(0))
+        BatchMaker(game.spec()).make(cast("Samples", samples), np.random.default_rng(0))
+
+
+def _alphazero(training: Training) -> Learner:
+    """Return the learner of a trial. Raises `ConfigurationError` for one that does not learn from searched positions."""
+    if not isinstance(training.learner, Learner):
+        raise ConfigurationError(
+            f"train.learner={training.settings.train.learner}: a trial measures the learner alphazero; omit the setting"
+        )
+    return training.learner

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,11 +23,14 @@ from selfplay_worker.stopping import Stop
 from selfplay_worker.traces import BlockTraces
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import Leaves, SearchBlock, SearchCounters
+from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.telemetry import metrics
 
-__all__ = ["Crew", "Lane", "Outlet"]
+__all__ = ["Block", "Crew", "Lane", "Outlet"]
 
 Result = TypeVar("Result")
+Block: TypeAlias = SearchBlock | AfterstateBlock
+"""Games of a lane, with or without a tree."""
 
 
 class Outlet(Protocol):
@@ -61,7 +64,7 @@ class Crew:
 class Lane:
     """Plays the games of one block."""
 
-    def __init__(self, block: SearchBlock, crew: Crew) -> None:
+    def __init__(self, block: Block, crew: Crew) -> None:
         self._block = block
         self._crew = crew
         self._games: dict[int, Ticket] = {}  # by slot

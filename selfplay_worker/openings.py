@@ -3,7 +3,7 @@
 Late in a run the champion's play from the initial position is nearly deterministic, and games become near-copies. Positions
 that it would not reach by itself keep the samples diverse. There are four kinds; settings give the share of each.
 
-    uniform    0 to `opening_plies` uniformly random plies; the rest of the games
+    uniform    0 to `opening_plies` uniformly random plies, cut or redrawn if they end the game; the rest of the games
     deep       uniformly random plies, their number uniform within `deep_opening_plies`
     forked     a recently finished game up to a random position, then another move than it played (`past_games`)
     balanced   one of several deep openings, with a probability that falls as its value departs from equality
@@ -98,12 +98,24 @@ class Openings:
         drawn -= settings.forked_opening_share
         if drawn < 0.0 and (found := self._forked(seed, rng)) is not None:
             return found
-        return Draft("uniform", (tuple(random_opening(self._game, seed=seed, most_plies=settings.opening_plies)),))
+        return Draft("uniform", (self._uniform(seed, rng),))
 
     def remember(self, played: PlayedGame) -> None:
         """Keep a finished game for forks, in place of the oldest if there are too many."""
         if self._settings.forked_opening_share > 0.0:
             self._past.add(played)
+
+    def _uniform(self, seed: int, rng: np.random.Generator) -> tuple[int, ...]:
+        """Return 0 to `opening_plies` random moves after which the game is not over."""
+        most = self._settings.opening_plies
+        if self._settings.decided_openings == "cut":
+            return tuple(random_opening(self._game, seed=seed, most_plies=most))
+        for _ in range(_TRIES):
+            if (line := self._try_line(seed, rng, plies=int(rng.integers(most + 1)))) is not None:
+                return line
+        raise ConfigurationError(
+            f"selfplay.opening_plies={most}: {_TRIES} random openings of {self._game.spec().name} ended the game; lower it"
+        )
 
     def _deep_plies(self, rng: np.random.Generator) -> int:
         fewest, most = self._settings.deep_opening_plies
@@ -111,16 +123,21 @@ class Openings:
 
     def _random_line(self, seed: int, rng: np.random.Generator, *, plies: int) -> tuple[int, ...]:
         """Return uniformly random moves after which the game is not over; a line that ends it is redrawn."""
-        moves = np.zeros(plies, dtype=np.int32)
         for _ in range(_TRIES):
-            state = positions.new_state(self._game, seed)
-            word = rng.integers(2**64, size=1, dtype=np.uint64)
-            if _play_randomly(self._game, state, word, self._legal, moves):
-                return tuple(moves.tolist())
+            if (line := self._try_line(seed, rng, plies=plies)) is not None:
+                return line
         raise ConfigurationError(
             f"selfplay.deep_opening_plies={list(self._settings.deep_opening_plies)}: {_TRIES} random games of "
             f"{self._game.spec().name} ended within {plies} plies; lower it"
         )
+
+    def _try_line(self, seed: int, rng: np.random.Generator, *, plies: int) -> tuple[int, ...] | None:
+        """Return uniformly random moves; None if they end the game."""
+        moves = np.zeros(plies, dtype=np.int32)
+        state = positions.new_state(self._game, seed)
+        word = rng.integers(2**64, size=1, dtype=np.uint64)
+        goes_on = _play_randomly(self._game, state, word, self._legal, moves)
+        return tuple(moves.tolist()) if goes_on else None
 
     def _balanced(self, seed: int, rng: np.random.Generator) -> Draft:
         settings = self._settings

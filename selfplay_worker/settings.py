@@ -11,22 +11,26 @@ from pydantic import Field, SecretStr
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search import SearchSettings
-from zerofleet.service.settings import ServiceSettings
+from zerofleet.search.afterstates.settings import AfterstateSettings
+from zerofleet.service.settings import StoreSettings
 
 __all__ = ["WorkerSettings"]
 
 
-class WorkerSettings(ServiceSettings):
+class WorkerSettings(StoreSettings):
     """Self-play worker: plays the champion against itself and publishes the games."""
 
     SERVICE: ClassVar[str] = "selfplay_worker"
-    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("search", "selfplay", "warm_start")
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("search", "selfplay", "afterstates", "warm_start")
 
     search: SearchSettings
     """Search of moves. A `resign_threshold` above -1 enables resignation: the threshold is then calibrated, and the given
     one is its upper bound."""
     selfplay: SelfPlaySettings
     """Lanes, games and the treatment of running games when the champion changes."""
+    afterstates: AfterstateSettings
+    """Choice of moves where `selfplay.mode` is `afterstates`. With `afterstates.evaluation=process` the worker reads the
+    champion's weights from the model store."""
     warm_start: WarmStartSettings
     """Games of agents played before the first champion."""
 

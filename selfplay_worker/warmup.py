@@ -9,21 +9,25 @@ import structlog
 from games.core import Game
 from selfplay_worker import game_walk
 from selfplay_worker.openings import Openings
-from zerofleet.search import SearchSettings
+from selfplay_worker.settings import WorkerSettings
 from zerofleet.search import warm_up as warm_up_search
+from zerofleet.search.afterstates.warmup import warm_up as warm_up_afterstates
 
 __all__ = ["warm_up"]
 
 log = structlog.get_logger()
 
 
-def warm_up(game: Game, settings: SearchSettings, openings: Openings) -> None:
-    """Warm up a search with a model on every seat, the openings and the diagnostics, and log the duration.
+def warm_up(game: Game, settings: WorkerSettings, openings: Openings) -> None:
+    """Warm up the choice of moves with a model on every seat, the openings and the diagnostics, and log the duration.
 
     Raises `ConfigurationError` for openings that do not suit the game.
     """
     began = time.monotonic()
     openings.warm_up()
     game_walk.warm_up(game)
-    warm_up_search(game, settings, versions=[1] * game.spec().num_players)
+    if settings.selfplay.mode == "afterstates":
+        warm_up_afterstates(game, settings.afterstates)
+    else:
+        warm_up_search(game, settings.search, versions=[1] * game.spec().num_players)
     log.info("worker.warm", seconds=round(time.monotonic() - began, 2))

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 
 import structlog
 
@@ -18,7 +18,7 @@ from games.core import Game
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
 from selfplay_worker.game_register import GameRegister
-from selfplay_worker.lane import Crew, Lane, Outlet
+from selfplay_worker.lane import Block, Crew, Lane, Outlet
 from selfplay_worker.openings import Openings
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import NEVER, ResignationCalibration
@@ -34,6 +34,8 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
+from zerofleet.search.afterstates.block import AfterstateBlock
+from zerofleet.search.afterstates.in_process import PerceptronEvaluator
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.streams import GameStream, open_stream
 from zerofleet.telemetry import metrics
@@ -55,23 +57,30 @@ async def serve(service: Service, settings: WorkerSettings) -> None:
     model, token, tls = model_name(game), plain(settings.token), settings.tls
     async with (
         GatekeeperClient(settings.gatekeeper_address, token=token, tls=tls) as gatekeeper,
-        _evaluator(settings, model) as evaluator,
+        _evaluator(settings, game) as evaluator,
         aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
     ):
         selfplay = SelfPlay(game, settings, evaluator=evaluator, stream=stream)
         await selfplay.run(service, gatekeeper.watch(model), has_champion=lambda: _has_champion(gatekeeper, model))
 
 
-def _evaluator(settings: WorkerSettings, model: str) -> KServeEvaluator:
-    return KServeEvaluator(
+@asynccontextmanager
+async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Evaluator]:
+    """Yield the evaluator of the lanes: that of the inference server, or one in this process. Cancellation: it is closed."""
+    if settings.selfplay.mode == "afterstates" and settings.afterstates.evaluation == "process":
+        with ThreadPoolExecutor(1, thread_name_prefix="values") as thread:
+            yield PerceptronEvaluator(settings.open_store(), game, executor=thread)
+        return
+    async with KServeEvaluator(
         settings.inference_address,
-        model,
+        model_name(game),
         token=plain(settings.token),
         tls=settings.tls,
         timeout_s=settings.evaluation_timeout_s,
         retry_s=0.0,  # `PatientEvaluator` retries
         on_retry=metrics.count_eval_retry,
-    )
+    ) as evaluator:
+        yield evaluator
 
 
 async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
@@ -156,7 +165,7 @@ class SelfPlay:
         selfplay = self._settings.selfplay
         loop = asyncio.get_running_loop()
         async with self._stop.interruptible():
-            await loop.run_in_executor(self._thread, warm_up, self._game, self._settings.search, self._crew.openings)
+            await loop.run_in_executor(self._thread, warm_up, self._game, self._settings, self._crew.openings)
             log.info("worker.waiting_for_champion")
             await self._adopted.available()
         if self._stop.now:
@@ -200,14 +209,19 @@ def make_crew(
     )
 
 
-def make_block(game: Game, settings: WorkerSettings) -> SearchBlock:
-    """Return the block of a lane; its players do not resign until the threshold is calibrated."""
+def make_block(game: Game, settings: WorkerSettings) -> Block:
+    """Return the block of a lane; its players do not resign until the threshold is calibrated.
+
+    Raises `ConfigurationError` for a game that cannot be played without a tree.
+    """
+    if settings.selfplay.mode == "afterstates":
+        return AfterstateBlock(game, settings.afterstates, slots=settings.selfplay.slots)
     search = settings.search.model_copy(update={"resign_threshold": NEVER})
     return SearchBlock(game, search, slots=settings.selfplay.slots)
 
 
 def _calibration(game: Game, settings: WorkerSettings) -> ResignationCalibration:
-    may_resign = game.spec().num_players == 2
+    may_resign = game.spec().num_players == 2 and settings.selfplay.mode == "search"
     return ResignationCalibration(
         false_rate=settings.selfplay.resign_false_rate,
         highest=settings.search.resign_threshold if may_resign else NEVER,

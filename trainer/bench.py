@@ -24,9 +24,9 @@ import torch
 import games
 from games.core import Game
 from games.positions import parameters_text
-from trainer.checkpoint import Accounts
 from trainer.follower import Follower, invitation
 from trainer.learner import Learner
+from trainer.learners.contract import Accounts
 from trainer.network import new_network
 from trainer.process_group import ProcessGroup
 from trainer.ranks import Ranks, choose_device, place_in
@@ -187,7 +187,7 @@ async def _whole(
 ) -> tuple[Training, float]:
     """Run intake and learner beside a feeder; return the training, and the games published per second."""
     training = open_training(settings, game, device=choose_device(settings.device, ranks.place), ranks=ranks)
-    ranks.invite(invitation(game, settings, training.learner, training.accounts))
+    ranks.invite(training.learner.invited(training.accounts))
     loop = asyncio.get_running_loop()
     with (
         ThreadPoolExecutor(1, thread_name_prefix="learner") as learner,

@@ -1,7 +1,4 @@
-"""Checkpoints: all state that determines the next step, in safetensors and JSON, published by rename.
-
-    <directory>/00000012/state.safetensors     weights, statistics, weight average, optimiser
-    <directory>/00000012/checkpoint.json       counts, generator, accounts, hash of the other file
+"""Content of a checkpoint of the learner `alphazero`: weights, average, optimiser, counts, generator and accounts.
 
 A learner restored from a checkpoint takes bit-identical steps to one that was never stopped, given the same window.
 """
@@ -10,53 +7,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from pydantic import ConfigDict
-from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
 from games.positions import parameters_text
+from trainer.checkpoint_files import COUNTS, TENSORS
 from trainer.learner import Learner, LearnerState
+from trainer.learners.contract import Accounts
 from trainer.network import with_todays_names
 from zerofleet.contracts.encodings import encoder_fingerprint
 from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.presets import NetworkSettings
-from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, sync_directory
 
-__all__ = ["Accounts", "Checkpoint", "load_latest", "pack", "restore", "save", "unpack"]
+__all__ = ["Checkpoint", "pack", "restore", "unpack"]
 
 CHECKPOINT_SCHEMA = 1
-_TENSORS = "state.safetensors"
-_COUNTS = "checkpoint.json"
-_KEPT = 2
-
-
-@dataclass(slots=True)
-class Accounts:
-    """Counts of the service outside the learner."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-    candidate_version: int = 0
-    """Newest version published by this run; 0 before the first."""
-    candidate_samples: int = 0
-    """Samples received when it was published."""
-    candidate_trained: int = 0
-    """Samples trained on by then."""
-    marks: tuple[tuple[int, int], ...] = ()
-    """(game number in the log, samples before it), ascending: places from which the window can be filled."""
-    active_s: float = 0.0
-    """Time that the trainer has run, in all sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,32 +61,6 @@ class Checkpoint:
     schema: int = CHECKPOINT_SCHEMA
 
 
-def save(directory: Path, game: Game, network: NetworkSettings, learner: Learner, accounts: Accounts) -> Path:
-    """Write the next checkpoint durably and remove all but the last two; a crash leaves the previous ones.
-
-    Raises `OSError` for a failed write; then nothing has changed.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    _sweep(directory)
-    number = max(_numbers(directory), default=0) + 1
-    staging = directory / f"{number:08d}{TEMPORARY_SUFFIX}"
-    try:
-        staging.mkdir()
-        counts, tensors = pack(game, network, learner, accounts)
-        _write(staging / _TENSORS, tensors)
-        _write(staging / _COUNTS, counts)
-        sync_directory(staging)
-        crash_point("trainer_checkpoint_before_rename")
-        staging.rename(directory / f"{number:08d}")
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    sync_directory(directory)
-    for old in _numbers(directory)[:-_KEPT]:
-        shutil.rmtree(directory / f"{old:08d}")
-    return directory / f"{number:08d}"
-
-
 def pack(game: Game, network: NetworkSettings, learner: Learner, accounts: Accounts) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files: JSON and safetensors."""
     tensors = save_safetensors(_tensors(learner))
@@ -134,29 +81,11 @@ def pack(game: Game, network: NetworkSettings, learner: Learner, accounts: Accou
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Checkpoint, dict[str, Tensor]]:
     """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` for another schema."""
-    checkpoint = parse(Checkpoint, counts, where=f"{where}/{_COUNTS}", schemas=[CHECKPOINT_SCHEMA])
+    checkpoint = parse(Checkpoint, counts, where=f"{where}/{COUNTS}", schemas=[CHECKPOINT_SCHEMA])
     found = StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors))
     if found != checkpoint.tensors:
-        raise CorruptModel(f"{where}/{_TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
+        raise CorruptModel(f"{where}/{TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
     return checkpoint, load_safetensors(tensors)
-
-
-def load_latest(directory: Path) -> tuple[Checkpoint, dict[str, Tensor]] | None:
-    """Read the newest checkpoint, or return `None` when there is none.
-
-    Raises `CorruptModel`, with advice, when it is damaged, `VersionSkew` for another schema.
-    """
-    numbers = _numbers(directory)
-    if not numbers:
-        return None
-    latest = directory / f"{numbers[-1]:08d}"
-    advice = f"remove {latest} to resume from {'the previous one' if len(numbers) > 1 else 'the newest stored model'}"
-    try:
-        return unpack((latest / _COUNTS).read_bytes(), (latest / _TENSORS).read_bytes(), where=str(latest))
-    except VersionSkew:
-        raise
-    except (CorruptModel, OSError, SafetensorError) as error:
-        raise CorruptModel(f"checkpoint {latest} is damaged: {error}; {advice}") from error
 
 
 def restore(learner: Learner, game: Game, network: NetworkSettings, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
@@ -234,21 +163,3 @@ def _write_generator(rng: np.random.Generator, stored: _Generator) -> None:
         "has_uint32": stored.has_uint32,
         "uinteger": stored.uinteger,
     }
-
-
-def _numbers(directory: Path) -> list[int]:
-    if not directory.is_dir():
-        return []
-    return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit() and entry.is_dir())
-
-
-def _sweep(directory: Path) -> None:
-    for staging in directory.glob(f"*{TEMPORARY_SUFFIX}"):
-        shutil.rmtree(staging)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

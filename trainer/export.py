@@ -2,14 +2,15 @@
 
 A version contains the served TorchScript module, the bare weights as safetensors, the code for Triton's Python backend, and
 a manifest with golden positions: this network's evaluations, to be compared wherever it is loaded. A network with values
-that are not finite, or whose script evaluates differently, is not exported.
+that are not finite, or whose script evaluates differently, is not exported. What is exported is a `Served`, which every learner
+makes in its own way; `served_network` makes that of a `Network`.
 """
 
 from __future__ import annotations
 
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,18 +22,18 @@ from torch import Tensor
 
 from games.core import Game
 from games.positions import parameters_text
-from trainer.exported_module import ServingModule, serving_module
+from trainer.exported_module import serving_module
 from trainer.network import Network
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
-from zerofleet.contracts.manifests import Golden, Manifest, check_golden
+from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
 
-__all__ = ["Lineage", "TritonBackend", "export_network", "script", "triton_config"]
+__all__ = ["Lineage", "Served", "TritonBackend", "export_network", "export_served", "script", "served_network", "triton_config"]
 
 TritonBackend = Literal["python", "pytorch_libtorch"]
 
@@ -50,6 +51,27 @@ class Lineage:
     games_seen: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Model ready for export, on the CPU."""
+
+    module: torch.nn.Module
+    """Scriptable, in evaluation mode, with the inputs and outputs of `ServingModule.forward`."""
+    weights: Mapping[str, Tensor]
+    """Bare weights by name."""
+    network: NetworkDict
+    """Description of the network for the manifest."""
+    extra_heads: tuple[str, ...] = ()
+    """Outputs of the module besides policy and value, in order."""
+
+
+def served_network(network: Network, game: Game, settings: NetworkSettings) -> Served:
+    """Return the served form of a copy of `network`."""
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    module = serving_module(network, game.spec())
+    return Served(module, weights, settings.model_dump(), module.network.heads)
+
+
 def export_network(
     store: ModelStore,
     game: Game,
@@ -60,16 +82,29 @@ def export_network(
     backend: TritonBackend = "python",
     max_batch: int = 1024,
 ) -> int:
-    """Publish `network` and return its version; the network itself is not modified.
+    """Publish `network` and return its version; the network itself is not modified. Raises as `export_served` does."""
+    return export_served(
+        store, game, served_network(network, game, settings), lineage=lineage, backend=backend, max_batch=max_batch
+    )
+
+
+def export_served(
+    store: ModelStore,
+    game: Game,
+    served: Served,
+    *,
+    lineage: Lineage,
+    backend: TritonBackend = "python",
+    max_batch: int = 1024,
+) -> int:
+    """Publish a model and return its version.
 
     Raises `CorruptModel` for weights or evaluations that are not finite, `Unavailable` for a failed write.
     """
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    if broken := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+    if broken := [name for name, tensor in served.weights.items() if not tensor.isfinite().all()]:
         raise CorruptModel(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
-    served = serving_module(network, game.spec())
-    scripted = script(served)
-    manifest = _manifest(game, served, settings, lineage)
+    scripted = script(served.module)
+    manifest = _manifest(game, served, lineage)
     states, legal, _, _ = manifest.golden.arrays()
     policy, value, *extra_heads = _answers(scripted, states, legal)
     check_golden(manifest, policy, value, extra_heads)
@@ -77,14 +112,14 @@ def export_network(
     torch.jit.save(scripted, archive)
     files: dict[str, bytes | Path] = {
         "model.pt": archive.getvalue(),
-        "weights.safetensors": save_safetensors(weights),
+        "weights.safetensors": save_safetensors(dict(served.weights)),
         "model.py": Path(__file__).with_name("triton_model.py").read_bytes(),
     }
     config = triton_config(game, heads=manifest.heads, backend=backend, max_batch=max_batch)
     return store.publish(model_name(game), files, manifest, config=config)
 
 
-def script(module: ServingModule) -> torch.jit.ScriptModule:
+def script(module: torch.nn.Module) -> torch.jit.ScriptModule:
     """Compile the served form. It is not frozen, so that a server can move it to a device first."""
     if module.training:
         raise CorruptModel("in training mode an evaluation would depend on the rest of its batch; call eval() before export")
@@ -124,12 +159,12 @@ instance_group [ {{ count: 1 kind: KIND_AUTO }} ]
 """
 
 
-def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, lineage: Lineage) -> Manifest:
+def _manifest(game: Game, served: Served, lineage: Lineage) -> Manifest:
     spec = game.spec()
     states, legal = sample_positions(game, games=_GOLDEN_GAMES, seed=_GOLDEN_SEED)
     chosen = np.linspace(0, len(states) - 1, min(_GOLDEN_POSITIONS, len(states))).astype(int)
     states, legal = states[chosen], legal[chosen]
-    policy, value, *extra_heads = _answers(served, states, legal)
+    policy, value, *extra_heads = _answers(served.module, states, legal)
     return Manifest(
         model=model_name(game),
         game=spec.name,
@@ -144,8 +179,8 @@ def _manifest(game: Game, served: ServingModule, settings: NetworkSettings, line
         train_steps=lineage.train_steps,
         games_seen=lineage.games_seen,
         created_at_ms=time.time_ns() // 1_000_000,
-        network=settings.model_dump(),
-        heads=(*BASE_HEADS, *served.network.heads),
+        network=served.network,
+        heads=(*BASE_HEADS, *served.extra_heads),
         golden=Golden.of(states, legal, policy, value, extra_heads),
         torch=torch.__version__,
     )

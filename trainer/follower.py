@@ -17,8 +17,9 @@ import torch
 from games import core
 from games.core import Game
 from games.positions import parameters_text
-from trainer.checkpoint import Accounts, pack, restore, unpack
+from trainer.checkpoint import pack, restore, unpack
 from trainer.learner import Learner
+from trainer.learners.contract import Accounts
 from trainer.network import new_network
 from trainer.process_group import Order, ProcessGroup
 from trainer.ranks import Place, choose_device

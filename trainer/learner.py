@@ -54,8 +54,15 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     skipped: bool
+    samples: int
+    """Samples of the batch, on all ranks together."""
     extra: dict[str, float] = field(default_factory=dict)
     """Losses of the extra heads, by name, and the illegal mass of a policy over all actions."""
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Losses by name, their total included."""
+        return {"total": self.total, "policy": self.policy, "value": self.value, **self.extra}
 
 
 class Learner:
@@ -140,7 +147,14 @@ class Learner:
             self._skip_step(norm)
         total, policy, value, *extra = figures.tolist()
         return StepReport(
-            total, policy, value, norm, rate, skipped=not finite, extra=dict(zip(losses.extra, extra, strict=True))
+            total,
+            policy,
+            value,
+            norm,
+            rate,
+            skipped=not finite,
+            samples=self.settings.batch_size,
+            extra=dict(zip(losses.extra, extra, strict=True)),
         )
 
     def candidate(self) -> Network:

@@ -15,11 +15,9 @@ from games.core import Game
 from trainer.fleet import Fleet
 from trainer.model_ages import ModelAges
 from trainer.replay import AcceptedGame, Replay
-from trainer.samples import extract
 from zerofleet.contracts.records import UID_PATTERN, decode_record, validate
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.errors import RecordRejected
-from zerofleet.presets import TrainSettings
 from zerofleet.storage.streams import Delivery
 
 __all__ = ["CheckedRecords", "RecordCheck", "Refusal"]
@@ -57,7 +55,6 @@ class RecordCheck:
     def __init__(
         self,
         game: Game,
-        settings: TrainSettings,
         replay: Replay,
         newest_version: Callable[[], int],
         *,
@@ -71,7 +68,6 @@ class RecordCheck:
         """
         self._game = game
         self._warm_start_game = game if warm_start_game is None else warm_start_game
-        self._settings = settings
         self._replay = replay
         self._newest_version = newest_version
         self._champion_version = champion_version
@@ -126,13 +122,15 @@ class RecordCheck:
         self._require_young(claimed)
         if self._fleet is not None and claimed:
             self._fleet.admit(record.worker_id, record.moves[:], record.scores[:])
-        samples = extract(played, self._settings)
+        samples = self._replay.window.read(played)
         self._ages.note(claimed, len(samples))
         return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
 
     def _require_young(self, version: int) -> None:
         """Refuse a game whose newest model is older than those of the window; games of agents have no model."""
         window = self._replay.window
+        if not window.refuses_late:
+            return
         oldest = self._ages.oldest(window.total - len(window))
         if 0 < version < oldest and version < self._champion_version():
             raise RecordRejected("stale_model", f"played by model version {version}, the window holds games from {oldest} on")

@@ -1,7 +1,8 @@
 """Replay store: accepted games on disk, their samples in memory.
 
-The game log is authoritative; the window of samples is filled from it at start and follows it afterwards. A mark every few
-hundred games stores the number of earlier samples, so that a restart reads only the games needed for the window.
+The game log is authoritative; the window of samples, of the kind that the learner needs (`trainer.learners`), is filled from it
+at start and follows it afterwards. A mark every few hundred games stores the number of earlier samples, so that a restart
+reads only the games needed for the window.
 """
 
 from __future__ import annotations
@@ -10,16 +11,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import structlog
 
-from games.core import Game
-from trainer.samples import Samples, extract, require_target
-from trainer.window import SampleWindow
+from trainer.learners.contract import Taken, Window
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.presets import TrainSettings
 from zerofleet.storage.game_log import GameLog
 
 __all__ = ["AcceptedGame", "Mark", "Replay", "TracedGame"]
@@ -36,7 +34,7 @@ class AcceptedGame(NamedTuple):
 
     uid: str
     payload: bytes
-    samples: Samples
+    samples: Taken
     traceparent: str = ""
     """Trace context of its publication; empty for most games."""
 
@@ -59,23 +57,20 @@ class Mark(NamedTuple):
 class Replay:
     """Log and window of one game. One thread stores games; another may draw from the window meanwhile."""
 
-    def __init__(self, game: Game, settings: TrainSettings, games: GameLog, marks: Sequence[Mark] = ()) -> None:
-        require_target(game.spec(), settings.policy_target)
+    def __init__(self, window: Window[Any], games: GameLog, marks: Sequence[Mark] = ()) -> None:
         self.log = games
-        self._game = game
-        self._settings = settings
+        self.window = window
         self._marks = list(marks) or [Mark(0, 0)]
-        self.window = SampleWindow(game.spec(), settings, first=self._marks[0].samples)
         self._traced: deque[TracedGame] = deque(maxlen=MOST_TRACED)  # both threads use it, by single operations
 
     @classmethod
-    def open(cls, directory: Path, game: Game, settings: TrainSettings, marks: Sequence[Mark] = ()) -> Self:
+    def open(cls, directory: Path, window: Window[Any], marks: Sequence[Mark] = ()) -> Self:
         """Open the store in `directory` for writing and fill the window.
 
-        `marks` are those of the last checkpoint. Raises `RunDirectoryError` when another process writes there, or when games
-        counted by the checkpoint are missing.
+        `marks` are those of the last checkpoint; `window` begins with the samples of the first one. Raises `RunDirectoryError`
+        when another process writes there, or when games counted by the checkpoint are missing.
         """
-        replay = cls(game, settings, GameLog.open(directory, writer=True), marks)
+        replay = cls(window, GameLog.open(directory, writer=True), marks)
         try:
             replay._fill()
         except BaseException:
@@ -111,11 +106,12 @@ class Replay:
         """Return the traced games stored since the last call, at most the newest `MOST_TRACED`."""
         return [self._traced.popleft() for _ in range(len(self._traced))]
 
-    def read(self, payload: bytes) -> Samples:
+    def read(self, payload: bytes) -> Taken:
         """Return the samples of a record; raises `RecordRejected`."""
-        return extract(validate(decode_record(payload)), self._settings)
+        samples: Taken = self.window.read(validate(decode_record(payload)))
+        return samples
 
-    def _add(self, number: int, samples: Samples) -> None:
+    def _add(self, number: int, samples: Taken) -> None:
         if number >= self._marks[-1].game + MARK_EVERY_GAMES:
             self._marks.append(Mark(number, self.window.total))
         self.window.add(samples)

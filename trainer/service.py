@@ -19,7 +19,6 @@ import torch
 
 from trainer.candidates import Submitter
 from trainer.fleet import Fleet
-from trainer.follower import invitation
 from trainer.history import History, open_history
 from trainer.intake import Intake
 from trainer.process_group import open_ranks
@@ -85,8 +84,7 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
         training = await loop.run_in_executor(learner_thread, lambda: open_training(settings, game, device=device, ranks=ranks))
         try:
             if ranks.size > 1:
-                invited = invitation(game, settings, training.learner, training.accounts)
-                await loop.run_in_executor(learner_thread, ranks.invite, invited)
+                await loop.run_in_executor(learner_thread, ranks.invite, training.learner.invited(training.accounts))
             async with (
                 GatekeeperClient(settings.gatekeeper_address, token=plain(settings.token), tls=settings.tls) as gatekeeper,
                 aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream,
@@ -110,7 +108,6 @@ def make_intake(
         replay,
         RecordCheck(
             training.game,
-            settings.train,
             replay,
             lambda: training.newest_version,
             warm_start_game=game_of(training.game, settings.warm_start),

@@ -13,16 +13,15 @@ import torch
 from safetensors.torch import load_file
 
 from games.core import Game
-from trainer.checkpoint import Accounts, load_latest, restore
-from trainer.learner import Learner
-from trainer.network import new_network
+from trainer.checkpoint_files import load_latest
+from trainer.learners import learner_class
+from trainer.learners.contract import Accounts
 from trainer.ranks import Ranks, choose_device
 from trainer.replay import Mark, Replay
 from trainer.settings import TrainerSettings
 from trainer.training import Training
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import VersionSkew
 from zerofleet.presets import TrainSettings
 from zerofleet.service.allocator import keep_freed_memory
 from zerofleet.storage.run_paths import RunPaths
@@ -51,21 +50,20 @@ def open_training(
     torch.set_num_threads(settings.train.threads)
     keep_freed_memory()
     checkpoints = paths.replay / "checkpoints"
-    loaded = load_latest(checkpoints)
-    accounts = loaded[0].accounts if loaded else Accounts()
+    kind = learner_class(settings.train.learner)
+    loaded = load_latest(checkpoints, kind.unpack)
+    accounts: Accounts = loaded[0].accounts if loaded else Accounts()
+    marks = [Mark(*mark) for mark in accounts.marks]
     store = settings.open_store()
-    replay = Replay.open(paths.replay, game, settings.train, [Mark(*mark) for mark in accounts.marks])
+    learner = kind.open(
+        game,
+        settings,
+        first=marks[0].samples if marks else 0,
+        device=device or choose_device(settings.device),
+        ranks=ranks,
+    )
+    replay = Replay.open(paths.replay, learner.window, marks)
     try:
-        network = new_network(game.spec(), settings.network, seed=settings.seed)
-        learner = Learner(
-            game.spec(),
-            network,
-            settings.train,
-            replay.window,
-            seed=settings.seed,
-            device=device or choose_device(settings.device),
-            ranks=ranks,
-        )
         training = Training(
             game,
             settings,
@@ -81,12 +79,12 @@ def open_training(
                 "schedule.without_plan", advice="the learning rate stays; start with zerofleet run --for, or set planned_end_s"
             )
         if loaded:
-            restore(learner, game, settings.network, *loaded)
+            learner.restore(*loaded)
             versions = store.versions(model_name(game))
             if versions and not accounts.candidate_version:  # killed between the first version and its checkpoint
                 training.note_candidate(versions[-1])
             elif not versions and not training.warm_starting:
-                training.publish(learner.average.network(learner.network))
+                training.publish(learner.snapshot())
         else:
             _begin(training, game)
     except BaseException:
@@ -101,17 +99,13 @@ def _needs_plan(settings: TrainSettings) -> bool:
 
 def _begin(training: Training, game: Game) -> None:
     """Start without a checkpoint: load the newest stored weights, or publish random ones."""
-    store, model, settings = training.store, model_name(game), training.settings
+    store, model = training.store, model_name(game)
     versions = store.versions(model)
     if not versions and not training.warm_starting:
-        training.publish(training.learner.network)
+        training.publish(training.learner.snapshot())
     elif versions:
         manifest = store.verify(model, versions[-1], game=game)
-        if not settings.network.describes(manifest.network):
-            raise VersionSkew(
-                f"version {versions[-1]} of {model} has network {manifest.network}, the settings have "
-                f"{settings.network.model_dump()}; restore the settings, or start another run"
-            )
-        training.learner.load_weights(load_file(store.directory(model, versions[-1]) / WEIGHTS_FILE))
+        weights = load_file(store.directory(model, versions[-1]) / WEIGHTS_FILE)
+        training.learner.adopt(manifest.network, weights, name=f"version {versions[-1]} of {model}")
         training.accounts.candidate_version = versions[-1]
     training.save()

@@ -10,12 +10,10 @@ from pathlib import Path
 import structlog
 
 from games.core import Game
-from trainer.candidates import samples_between_candidates
-from trainer.checkpoint import Accounts, save
-from trainer.export import Lineage, export_network
-from trainer.learner import Learner, StepReport
+from trainer.checkpoint_files import save
+from trainer.export import Lineage, Served, export_served
+from trainer.learners.contract import Accounts, Learning, TakingStep
 from trainer.loss import ILLEGAL_MASS
-from trainer.network import Network
 from trainer.plan import Plan
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
@@ -43,17 +41,16 @@ class Figures:
     wait_s: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
 
-    def add(self, report: StepReport, samples: int) -> None:
+    def add(self, report: TakingStep) -> None:
         """Count a step; losses of a skipped one are left out."""
         if report.skipped:
             self.skipped += 1
             return
         self.steps += 1
-        self.samples += samples
-        for name in ("total", "policy", "value", "gradient_norm", "learning_rate"):
-            self.sums[name] = self.sums.get(name, 0.0) + getattr(report, name)
-        for name, loss in report.extra.items():
-            self.sums[name] = self.sums.get(name, 0.0) + loss
+        self.samples += report.samples
+        figures = {**report.losses, "gradient_norm": report.gradient_norm, "learning_rate": report.learning_rate}
+        for name, figure in figures.items():
+            self.sums[name] = self.sums.get(name, 0.0) + figure
 
     def row(self) -> dict[str, float]:
         """Return means and rates under the names of `trainer.history.FIGURES`."""
@@ -81,7 +78,7 @@ class Training:
         *,
         store: ModelStore,
         replay: Replay,
-        learner: Learner,
+        learner: Learning,
         accounts: Accounts,
         checkpoints: Path,
         progress: Callable[[], float] | None = None,
@@ -104,23 +101,20 @@ class Training:
     def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
         """Take steps for about `seconds`, or until a candidate is due, the reuse bound is reached, or `stopping`."""
         began = time.monotonic()
-        batch = self.settings.train.batch_size
         while time.monotonic() - began < seconds and not stopping():
             if self.learner.steps_allowed() == 0 or self.candidate_due:
                 break
             self.traces.stepping(self.learner.state.step)
             self.learner.progress = self._progress()
             report = self.learner.step()
-            self.figures.add(report, batch)
+            self.figures.add(report)
             metrics.TRAIN_STEPS.inc()
             if report.skipped:
                 metrics.TRAIN_SKIPPED.inc()
                 log.warning("train.step_skipped", step=self.learner.state.step, gradient_norm=report.gradient_norm)
             else:
-                metrics.TRAIN_SAMPLES.inc(batch)
-                for head in ("total", "policy", "value"):
-                    metrics.TRAIN_LOSS.labels(head=head).set(getattr(report, head))
-                for head, loss in report.extra.items():
+                metrics.TRAIN_SAMPLES.inc(report.samples)
+                for head, loss in report.losses.items():
                     if head == ILLEGAL_MASS:
                         metrics.TRAIN_ILLEGAL_MASS.set(loss)
                     else:
@@ -163,17 +157,13 @@ class Training:
 
     @property
     def candidate_due(self) -> bool:
-        """Whether enough samples arrived since the last candidate and were trained on.
+        """Whether the learner has learned enough since the last candidate.
 
-        The latter matters for a learner that lags behind: a candidate a few steps from the last one is a wasted match. In a
-        warm start: whether all its games have arrived, and were trained on as often as the reuse bound allows.
+        In a warm start: whether all its games have arrived, and were trained on as often as the learner allows.
         """
         if self.warm_starting:
             return len(self.replay.log) >= self.settings.warm_start.games and not self.learner.steps_allowed()
-        wanted = samples_between_candidates(self.accounts.candidate_samples, self.settings.train)
-        received = self.replay.window.total - self.accounts.candidate_samples
-        trained = self.learner.state.samples_trained - self.accounts.candidate_trained
-        return received >= wanted and trained >= wanted * min(1.0, self.settings.train.max_reuse)
+        return self.learner.is_candidate_due(self.accounts)
 
     @property
     def checkpoint_due(self) -> bool:
@@ -181,15 +171,14 @@ class Training:
         return time.monotonic() - self._saved_at >= self.settings.checkpoint_every_s
 
     def publish_candidate(self) -> int:
-        """Export the averaged network, write a checkpoint, and return the version; 0 when the network was unfit for export.
+        """Export what was learned, write a checkpoint, and return the version; 0 when the model was unfit for export.
 
         Raises `Unavailable` for a failed write: the candidate stays due; `CorruptModel` when the first version is unfit.
         """
         began = time.monotonic()
         try:
             with self.traces.export(self.replay.take_traced(), self.learner.state.step) as export:
-                network = self.learner.candidate() if self.learner.state.samples_trained else self._untrained()
-                version = self.publish(network)
+                version = self.publish(self.learner.export() if self.learner.state.samples_trained else self._untrained())
                 export.published(version)
         except CorruptModel as error:
             if self.warm_starting:
@@ -202,20 +191,18 @@ class Training:
         self._count_busy(time.monotonic() - began)
         return version
 
-    def _untrained(self) -> Network:
+    def _untrained(self) -> Served:
         games, samples, wanted = len(self.replay.log), self.replay.window.total, self.settings.train.min_samples
         log.warning("warm_start.taught_nothing", games=games, samples=samples, min_samples=wanted)
-        network: Network = self.learner.network
-        return network
+        return self.learner.snapshot()
 
-    def publish(self, network: Network) -> int:
-        """Export a network unchanged and return its version. Raises `CorruptModel`, `Unavailable`."""
+    def publish(self, served: Served) -> int:
+        """Export a model and return its version. Raises `CorruptModel`, `Unavailable`."""
         parent = self.accounts.candidate_version
-        version = export_network(
+        version = export_served(
             self.store,
             self.game,
-            network,
-            self.settings.network,
+            served,
             lineage=Lineage(parent, self.learner.state.step, len(self.replay.log)),
             backend=self.settings.triton_backend,
             max_batch=self.settings.max_batch,
@@ -232,7 +219,7 @@ class Training:
         self.accounts.marks = self.replay.marks
         self.accounts.active_s = self._plan.active_s
         try:
-            save(self._checkpoints, self.game, self.settings.network, self.learner, self.accounts)
+            save(self._checkpoints, *self.learner.pack(self.accounts))
         except OSError as error:
             log.error("checkpoint.not_written", error=str(error), advice="free space; a restart would repeat steps")
 
@@ -264,3 +251,4 @@ class Training:
         self.accounts.candidate_version = version
         self.accounts.candidate_samples = self.replay.window.total
         self.accounts.candidate_trained = self.learner.state.samples_trained
+        self.accounts.candidate_step = self.learner.state.step

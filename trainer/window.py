@@ -15,7 +15,8 @@ import threading
 import numpy as np
 
 from games.core import GameSpec
-from trainer.samples import Samples
+from trainer.samples import Samples, extract, require_target
+from zerofleet.contracts.records import ValidatedGame
 from zerofleet.presets import TrainSettings
 
 __all__ = ["SampleWindow", "window_size"]
@@ -35,11 +36,18 @@ def window_size(total: int, settings: TrainSettings) -> int:
 class SampleWindow:
     """Ring buffer of samples in flat arrays. One thread may add while another draws.
 
-    Samples are numbered from 0 in order of arrival; sample n is in row n modulo the capacity.
+    Samples are numbered from 0 in order of arrival; sample n is in row n modulo the capacity. It is the window of the learner
+    `alphazero` (`trainer.learners.contract.Window`).
     """
 
+    refuses_late = True
+
     def __init__(self, spec: GameSpec, settings: TrainSettings, *, first: int = 0) -> None:
-        """`first`: number of the next sample, when earlier ones were left out on purpose."""
+        """`first`: number of the next sample, when earlier ones were left out on purpose.
+
+        Raises `ConfigurationError` for a policy target that the game does not support.
+        """
+        require_target(spec, settings.policy_target)
         self._spec = spec
         self._settings = settings
         self._first = first
@@ -55,6 +63,10 @@ class SampleWindow:
     def __len__(self) -> int:
         """Return the number of samples that can be drawn."""
         return min(window_size(self._total, self._settings), self._total - self._first)
+
+    def read(self, played: ValidatedGame) -> Samples:
+        """Return the samples of a game; see `trainer.samples.extract`."""
+        return extract(played, self._settings)
 
     def add(self, samples: Samples) -> None:
         """Append samples and drop the oldest according to the rule."""

@@ -260,6 +260,7 @@ def test_a_backup_is_restored_to_an_equal_tree(backup, tmp_path):
         ("tic_tac_toe", 7, 7, "d12f18238ece1e66"),
         ("connect_four_resigned", 11, 11, "ce02c2aa97eb92a9"),
         ("tic_tac_toe_of_agents", 7, 7, "b72e5338dd027707"),
+        ("tic_tac_toe_afterstates", 5, 0, "e3b0c44298fc1c14"),  # a game without a tree has no policy targets
     ],
 )
 def test_a_record_of_each_game_is_valid_and_encodes(old, name, plies, samples, digest):

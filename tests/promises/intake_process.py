@@ -13,6 +13,7 @@ from games.core import make
 from trainer.intake import Intake
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
+from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
 from zerofleet.service import logs
 from zerofleet.storage.streams import open_stream
@@ -22,13 +23,13 @@ assert games
 
 async def main(url: str, directory: Path) -> None:
     game, settings = make("tic_tac_toe"), TrainSettings()
-    replay = Replay.open(directory, game, settings)
+    replay = Replay.open(directory, SampleWindow(game.spec(), settings))
     stream = open_stream(url, name="games")
     with ThreadPoolExecutor(1) as executor:
         intake = Intake(
             stream,
             replay,
-            RecordCheck(game, settings, replay, lambda: 1),
+            RecordCheck(game, replay, lambda: 1),
             executor=executor,
             consumer="trainer",
             limit=3,

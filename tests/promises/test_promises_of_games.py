@@ -18,6 +18,7 @@ from games.core import make
 from trainer.intake import Intake
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
+from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import open_stream
@@ -83,7 +84,7 @@ async def test_p1_a_published_game_is_trained_on_and_counted_once_across_sigkill
     newest = max((tmp_path / "replay" / "checkpoints").glob("[0-9]*/checkpoint.json"))
     learnt = json.loads(newest.read_bytes())
     assert learnt["learner"]["step"] > 0
-    with closing(Replay.open(tmp_path / "replay", make(GAME), TrainSettings())) as replay:
+    with closing(Replay.open(tmp_path / "replay", SampleWindow(make(GAME).spec(), TrainSettings()))) as replay:
         assert replay.window.total == sum(len(replay.read(record(number)[1])) for number in range(319))
 
 
@@ -145,9 +146,9 @@ async def test_p3_a_bad_record_never_reaches_the_replay_store_and_is_countable(t
     def refused() -> float:
         return sum(s.value for m in metrics.RECORDS_REJECTED.collect() for s in m.samples if s.name.endswith("_total"))
 
-    before, replay = refused(), Replay.open(tmp_path / "replay", make(GAME), TrainSettings())
+    before, replay = refused(), Replay.open(tmp_path / "replay", SampleWindow(make(GAME).spec(), TrainSettings()))
     with ThreadPoolExecutor(1) as executor:
-        check = RecordCheck(make(GAME), TrainSettings(), replay, lambda: 3)
+        check = RecordCheck(make(GAME), replay, lambda: 3)
         intake = Intake(
             stream,
             replay,

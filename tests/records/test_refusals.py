@@ -50,6 +50,15 @@ def resigned_game() -> GameRecord:
     return record
 
 
+def test_the_choice_behind_a_move_is_read() -> None:
+    record = won_game()
+    record.learner_seat = 2
+    record.searched[1].flags, record.searched[1].behaviour = 8, 0.25
+    read = validate(decode_record(record.SerializeToString()))
+    assert (read.search.behaviour.tolist(), read.search.flags.tolist()) == ([0.0, 0.25], [1, 8])
+    assert read.record.learner_seat == 2
+
+
 def test_honest_records_are_accepted() -> None:
     assert validate(won_game()).scores.tolist() == [1.0, -1.0]
     assert validate(resigned_game()).scores.tolist() == [1.0, -1.0]
@@ -148,7 +157,11 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("value of 1.5", "search", set_row(0, root_value=[1.5, -1.5]), "not within"),
     ("searched by version 0", "search", set_row(0, model_version=0), "version"),
     ("searched by version 2^64 - 1", "search", set_row(0, model_version=2**64 - 1), "version"),
-    ("unknown flag", "search", set_row(0, flags=8), "flags 8"),
+    ("unknown flag", "search", set_row(0, flags=16), "flags 16"),
+    ("probability of nan", "search", set_row(0, behaviour=NAN), "probability nan"),
+    ("probability of 1.5", "search", set_row(1, behaviour=1.5), "probability 1.5"),
+    ("negative probability", "search", set_row(1, behaviour=-0.5), "not within"),
+    ("a third seat that learns", "seats", set_fields(learner_seat=3), "seat 3 learns"),
     ("searched by a seat without a model", "search", set_fields(seat_versions=[0, 7]), "without a model"),
     ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 agent names"),
     ("an agent where a model sat", "seats", set_fields(seat_agents=["random", ""]), "'random' and model version 7"),

@@ -54,6 +54,19 @@ def test_no_opening_ends_the_game():
         assert positions.legal(GAME, state)
 
 
+def test_openings_that_end_the_game_can_be_drawn_again():
+    """After 8 random plies of tic-tac-toe most games are over."""
+    redrawn = [draft.opening() for draft in drafts(300, game=GAME, opening_plies=8, decided_openings="redraw")]
+    for seed, opening in enumerate(redrawn):
+        assert positions.legal(GAME, positions.replay(GAME, opening, seed))
+    lengths = Counter(map(len, redrawn))
+    assert set(lengths) == set(range(9))
+    assert 0 < lengths[8] < lengths[4]  # long lines are drawn again, with another number of plies
+    assert redrawn == [draft.opening() for draft in drafts(300, game=GAME, opening_plies=8, decided_openings="redraw")]
+    with pytest.raises(ConfigurationError, match="random openings of tic_tac_toe ended the game"):
+        Openings(GAME, SelfPlaySettings(opening_plies=10**6, decided_openings="redraw")).draft(0)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_games_have_no_random_opening_by_default(seed):
     assert random_opening(GAME, seed=seed, most_plies=0) == []

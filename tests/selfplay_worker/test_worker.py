@@ -84,6 +84,25 @@ async def test_published_games_are_valid_distinct_and_name_their_model(
     assert len({tuple(record.moves) for record in records}) > len(records) / 2
 
 
+async def test_a_worker_without_a_tree_publishes_the_choice_behind_every_move(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    promotions.promote(1)
+    without = changed(settings, selfplay={"mode": "afterstates", "opening_plies": 2, "decided_openings": "redraw"})
+    async with working(game, without, evaluator, stream, promotions):
+        await stream.until(40)
+    lengths = set()
+    for payload in stream.published.values():
+        read = validate(decode_record(payload))
+        chosen = read.search
+        assert len(read.movers) - len(chosen.ply) in (0, 1, 2)
+        assert set(chosen.model_version.tolist()) == {1}
+        assert (chosen.flags & FULL_SEARCH == 0).all()
+        assert ((chosen.behaviour > 0) & (chosen.behaviour <= 1)).all()
+        lengths.add(len(read.movers))
+    assert len(lengths) > 1
+
+
 async def test_nothing_is_evaluated_before_the_first_champion(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:

@@ -18,9 +18,11 @@ import numpy as np
 import torch
 
 from games.core import make
-from trainer.checkpoint import Accounts, save
+from trainer.checkpoint import pack
+from trainer.checkpoint_files import save
 from trainer.follower import Follower, invitation
 from trainer.learner import Learner
+from trainer.learners.contract import Accounts
 from trainer.network import new_network
 from trainer.process_group import ProcessGroup
 from trainer.ranks import Ranks, place_in
@@ -130,7 +132,7 @@ def main() -> None:
             group.invite(invitation(game, told, learner, Accounts()))
             reports = work(case, learner)
             learner.candidate()  # which rank 0 makes alone
-            save(directory / name, game, network, learner, Accounts())
+            save(directory / name, *pack(game, network, learner, Accounts()))
         else:
             follower = Follower(group, torch.device("cpu"))
             follower.obey()

@@ -11,8 +11,10 @@ import sys
 import pytest
 import torch
 
-from trainer.checkpoint import Accounts, load_latest, restore, save
+from trainer.checkpoint import pack, restore, unpack
+from trainer.checkpoint_files import load_latest, save
 from trainer.learner import Learner
+from trainer.learners.contract import Accounts
 from trainer.network import new_network
 from trainer.samples import Samples
 from trainer.window import SampleWindow
@@ -36,7 +38,7 @@ def fresh(game, small, settings=SETTINGS, *, seed=3):
 
 def resumed(directory, game, small, settings=SETTINGS, *, seed=99):
     learner = fresh(game, small, settings, seed=seed)
-    checkpoint, tensors = load_latest(directory)
+    checkpoint, tensors = load_latest(directory, unpack)
     restore(learner, game, small, checkpoint, tensors)
     return learner, checkpoint
 
@@ -52,7 +54,7 @@ def test_a_resumed_learner_takes_the_same_steps_bit_by_bit(game, small, tmp_path
     first = fresh(game, small, settings)
     for _ in range(10):
         first.step()
-    save(tmp_path, game, small, first, Accounts())
+    save(tmp_path, *pack(game, small, first, Accounts()))
     second, _ = resumed(tmp_path, game, small, settings)
     for _ in range(10):
         second.step()
@@ -71,7 +73,7 @@ def test_a_resumed_learner_of_each_kind_of_network_takes_the_same_next_step(game
     whole = fresh(game, network)
     for _ in range(3):
         whole.step()
-    save(tmp_path, game, network, whole, Accounts())
+    save(tmp_path, *pack(game, network, whole, Accounts()))
     second, _ = resumed(tmp_path, game, network)
     assert whole.step() == second.step()
 
@@ -81,7 +83,7 @@ def test_a_resumed_learner_continues_its_schedule_over_the_plan(game, small, tmp
     whole = fresh(game, small, settings)
     whole.progress = 0.625
     whole.step()
-    save(tmp_path, game, small, whole, Accounts(active_s=12.5))
+    save(tmp_path, *pack(game, small, whole, Accounts(active_s=12.5)))
     second, checkpoint = resumed(tmp_path, game, small, settings)
     assert (second.progress, checkpoint.accounts.active_s) == (0.625, 12.5)
     one, two = whole.step(), second.step()
@@ -90,51 +92,51 @@ def test_a_resumed_learner_continues_its_schedule_over_the_plan(game, small, tmp
 
 
 def test_a_checkpoint_before_the_first_step_can_be_resumed(game, small, tmp_path):
-    save(tmp_path, game, small, fresh(game, small), Accounts())
+    save(tmp_path, *pack(game, small, fresh(game, small), Accounts()))
     learner, _ = resumed(tmp_path, game, small)
     learner.step()
 
 
 def test_accounts_survive_a_checkpoint(game, small, tmp_path):
     accounts = Accounts(candidate_version=4, candidate_samples=1234, candidate_trained=77, marks=((0, 0), (256, 8000)))
-    save(tmp_path, game, small, fresh(game, small), accounts)
+    save(tmp_path, *pack(game, small, fresh(game, small), accounts))
     assert resumed(tmp_path, game, small)[1].accounts == accounts
 
 
 def test_the_newest_of_several_checkpoints_is_loaded_and_two_are_kept(game, small, tmp_path):
     learner = fresh(game, small)
     for version in range(1, 5):
-        save(tmp_path, game, small, learner, Accounts(candidate_version=version))
+        save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=version)))
     assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 4
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["00000003", "00000004"]
 
 
 def test_a_new_directory_has_no_checkpoint(tmp_path):
-    assert load_latest(tmp_path) is None
-    assert load_latest(tmp_path / "absent") is None
+    assert load_latest(tmp_path, unpack) is None
+    assert load_latest(tmp_path / "absent", unpack) is None
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "checkpoint.json"])
 @pytest.mark.parametrize("keep", [0, 1, 100, 0.5, -1])
 def test_a_truncated_checkpoint_is_an_error_with_advice(game, small, tmp_path, name, keep):
     learner = fresh(game, small)
-    save(tmp_path, game, small, learner, Accounts(candidate_version=1))
-    path = save(tmp_path, game, small, learner, Accounts(candidate_version=2)) / name
+    save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=1)))
+    path = save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=2))) / name
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep) if keep == 0.5 else keep])
     with pytest.raises(CorruptModel, match=r"remove .*00000002 to resume from the previous one"):
-        load_latest(tmp_path)
+        load_latest(tmp_path, unpack)
     shutil.rmtree(path.parent)
     assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 1
 
 
 def test_a_flipped_bit_in_a_checkpoint_is_detected(game, small, tmp_path):
-    path = save(tmp_path, game, small, fresh(game, small), Accounts()) / "state.safetensors"
+    path = save(tmp_path, *pack(game, small, fresh(game, small), Accounts())) / "state.safetensors"
     content = bytearray(path.read_bytes())
     content[-5] ^= 4
     path.write_bytes(content)
     with pytest.raises(CorruptModel, match="damaged"):
-        load_latest(tmp_path)
+        load_latest(tmp_path, unpack)
 
 
 @pytest.mark.parametrize(
@@ -148,21 +150,21 @@ def test_a_flipped_bit_in_a_checkpoint_is_detected(game, small, tmp_path):
     ],
 )
 def test_a_checkpoint_of_another_game_or_schema_is_refused_with_the_difference(game, small, tmp_path, change, said):
-    path = save(tmp_path, game, small, fresh(game, small), Accounts()) / "checkpoint.json"
+    path = save(tmp_path, *pack(game, small, fresh(game, small), Accounts())) / "checkpoint.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(VersionSkew, match=said):
         resumed(tmp_path, game, small)
 
 
 def test_a_checkpoint_of_another_network_is_refused(game, small, tmp_path):
-    save(tmp_path, game, small, fresh(game, small), Accounts())
+    save(tmp_path, *pack(game, small, fresh(game, small), Accounts()))
     with pytest.raises(VersionSkew, match="has network"):
         resumed(tmp_path, game, small.model_copy(update={"blocks": 2}))
 
 
 def test_a_failed_write_keeps_the_old_checkpoint(game, small, tmp_path, monkeypatch):
     learner = fresh(game, small)
-    save(tmp_path, game, small, learner, Accounts(candidate_version=1))
+    save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=1)))
 
     def refuse(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -170,7 +172,7 @@ def test_a_failed_write_keeps_the_old_checkpoint(game, small, tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse)
         with pytest.raises(OSError, match="No space"):
-            save(tmp_path, game, small, learner, Accounts(candidate_version=2))
+            save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=2)))
     assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["00000001"]
 
@@ -180,7 +182,9 @@ import sys
 from pathlib import Path
 import games
 from games.core import make
-from trainer.checkpoint import Accounts, save
+from trainer.checkpoint import pack
+from trainer.checkpoint_files import save
+from trainer.learners.contract import Accounts
 from trainer.learner import Learner
 from trainer.network import new_network
 from trainer.window import SampleWindow
@@ -190,7 +194,7 @@ network = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channel
 settings = TrainSettings()
 learner = Learner(game.spec(), new_network(game.spec(), network, seed=1), settings, SampleWindow(game.spec(), settings), seed=1)
 for version in (1, 2):
-    save(Path(sys.argv[1]), game, network, learner, Accounts(candidate_version=version))
+    save(Path(sys.argv[1]), *pack(game, network, learner, Accounts(candidate_version=version)))
 """
 
 
@@ -199,6 +203,6 @@ def test_a_trainer_killed_while_writing_a_checkpoint_leaves_the_previous_one(gam
     environment = {**os.environ, "ZEROFLEET_TEST_CRASH_AT": "trainer_checkpoint_before_rename:2"}
     command = [sys.executable, "-W", "ignore", "-c", CRASHING, str(tmp_path)]
     assert subprocess.run(command, env=environment, timeout=120, check=False).returncode == -9
-    assert load_latest(tmp_path)[0].accounts.candidate_version == 1
-    save(tmp_path, game, small, fresh(game, small), Accounts(candidate_version=3))
+    assert load_latest(tmp_path, unpack)[0].accounts.candidate_version == 1
+    save(tmp_path, *pack(game, small, fresh(game, small), Accounts(candidate_version=3)))
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["00000001", "00000002"]

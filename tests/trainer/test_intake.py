@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from trainer.intake import Intake
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
+from trainer.window import SampleWindow
 from zerofleet.errors import Unavailable
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.game_log import GameLog
@@ -32,7 +33,7 @@ def stream():
 
 @pytest.fixture
 def replay(game, tmp_path):
-    opened = Replay.open(tmp_path / "replay", game, SETTINGS)
+    opened = Replay.open(tmp_path / "replay", SampleWindow(game.spec(), SETTINGS))
     yield opened
     opened.close()
 
@@ -43,7 +44,7 @@ def intake(game, stream, replay):
         yield Intake(
             stream,
             replay,
-            RecordCheck(game, SETTINGS, replay, newest_version=lambda: 3),
+            RecordCheck(game, replay, newest_version=lambda: 3),
             executor=executor,
             consumer="trainer",
             limit=16,
@@ -196,15 +197,16 @@ from games.core import make
 from trainer.intake import Intake
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
+from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.streams import open_stream
 
 async def main(root):
     game, settings = make("tic_tac_toe"), TrainSettings()
-    replay = Replay.open(root / "replay", game, settings)
+    replay = Replay.open(root / "replay", SampleWindow(game.spec(), settings))
     stream = open_stream(f"sqlite:///{root / 'games.db'}", name="games")
     with ThreadPoolExecutor(1) as executor:
-        intake = Intake(stream, replay, RecordCheck(game, settings, replay, lambda: 1), executor=executor, consumer="trainer",
+        intake = Intake(stream, replay, RecordCheck(game, replay, lambda: 1), executor=executor, consumer="trainer",
                         limit=2, wait_s=0.2, rng=random.Random(0), on_samples=lambda: None)
         while True:
             deliveries = await intake._consume()

@@ -7,6 +7,7 @@ import pytest
 from trainer.model_ages import ModelAges
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
+from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.streams import Delivery
 
@@ -35,7 +36,7 @@ def test_model_ages_keep_a_bounded_number_of_entries():
 @pytest.fixture
 def replay(game, tmp_path):
     """A window of hardly more than one game."""
-    opened = Replay.open(tmp_path / "replay", game, TrainSettings(window_min=10, window_max=10))
+    opened = Replay.open(tmp_path / "replay", SampleWindow(game.spec(), TrainSettings(window_min=10, window_max=10)))
     yield opened
     opened.close()
 
@@ -46,7 +47,7 @@ def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_cha
     def check_one(number: int, version: int):
         return check.check([Delivery("1", *record(number, version=version), 1)])
 
-    check = RecordCheck(game, TrainSettings(), replay, newest_version=lambda: 9, champion_version=lambda: champion)
+    check = RecordCheck(game, replay, newest_version=lambda: 9, champion_version=lambda: champion)
     replay.keep(check_one(1, 2).accepted)
     for number in range(2, 12):
         replay.keep(check_one(number, 8).accepted)
@@ -59,7 +60,7 @@ def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_cha
 
 
 def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
-    check = RecordCheck(game, TrainSettings(), replay, newest_version=lambda: 9)
+    check = RecordCheck(game, replay, newest_version=lambda: 9)
     for number in range(10):
         replay.keep(check.check([Delivery("1", *record(number, version=8), 1)]).accepted)
     assert check.check([Delivery("1", *record(20, version=2), 1)]).accepted

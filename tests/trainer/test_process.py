@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from trainer.checkpoint import load_latest
+from trainer.checkpoint import unpack
+from trainer.checkpoint_files import load_latest
 from trainer.ranks import choose_device
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -69,7 +70,7 @@ async def test_a_trainer_stopped_by_sigterm_resumes_from_its_checkpoint(tmp_path
         for number in range(100 * run, 100 * run + 12):
             await stream.publish(*record(number))
         await stop_when_idle(await start(), stream, store)
-        checkpoint, _ = load_latest(tmp_path / "replay" / "checkpoints")
+        checkpoint, _ = load_latest(tmp_path / "replay" / "checkpoints", unpack)
         assert checkpoint.accounts.candidate_version >= 2
         steps.append(checkpoint.learner.step)
     assert 0 < steps[0] < steps[1]

@@ -14,7 +14,8 @@ import pytest
 
 from games.core import make
 from trainer.batches import BatchMaker, from_rows, to_rows
-from trainer.checkpoint import load_latest, restore
+from trainer.checkpoint import restore, unpack
+from trainer.checkpoint_files import load_latest
 from trainer.process_group import part_of
 from trainer.ranks import ALONE, Place, place_in
 from zerofleet.errors import ConfigurationError
@@ -82,7 +83,7 @@ def test_a_step_with_an_infinite_gradient_on_one_rank_is_skipped_by_all(together
 def test_one_process_resumes_from_a_checkpoint_of_two_ranks(together, alone, name):
     case, whole = CASES[name], alone[name][0]
     learner = learner_of(case)
-    restore(learner, make(case.game), NetworkSettings.model_validate(case.network), *load_latest(together / name))
+    restore(learner, make(case.game), NetworkSettings.model_validate(case.network), *load_latest(together / name, unpack))
     assert learner.state == whole.state
     assert learner.rng.bit_generator.state == whole.rng.bit_generator.state
     for _ in range(3):

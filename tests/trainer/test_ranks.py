@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import psutil
 import pytest
 
-from trainer.checkpoint import load_latest
+from trainer.checkpoint import unpack
+from trainer.checkpoint_files import load_latest
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -108,7 +109,7 @@ def torchrun(tmp_path):
 
 
 def steps(directory):
-    return load_latest(directory / "replay" / "checkpoints")[0].learner.step
+    return load_latest(directory / "replay" / "checkpoints", unpack)[0].learner.step
 
 
 async def test_two_ranks_resume_from_the_checkpoint_of_one_and_stop_on_request(tmp_path, record, game, stream, torchrun):

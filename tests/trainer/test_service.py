@@ -13,7 +13,8 @@ import pytest
 
 from trainer import service as service_module
 from trainer.candidates import Submitter
-from trainer.checkpoint import load_latest
+from trainer.checkpoint import unpack
+from trainer.checkpoint_files import load_latest
 from trainer.history import FIGURES, open_history
 from trainer.replay import AcceptedGame
 from trainer.service import Conductor, make_intake
@@ -168,7 +169,7 @@ async def test_a_stopped_trainer_resumes_where_it_stopped(tmp_path, record):
         while (await first.submitted())[0] < 2:
             pass
     state, total = first.training.learner.state, first.training.replay.window.total
-    assert load_latest(tmp_path / "replay/checkpoints")[0].learner == state
+    assert load_latest(tmp_path / "replay/checkpoints", unpack)[0].learner == state
     async with RunningTrainer(settings, stream, FakeGatekeeper()) as second:
         assert second.training.replay.window.total >= total
         assert second.training.learner.state.step >= state.step

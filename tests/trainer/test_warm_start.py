@@ -13,7 +13,6 @@ from trainer.start import open_training
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import CorruptModel
-from zerofleet.presets import TrainSettings
 from zerofleet.search import EXTERNAL
 from zerofleet.storage.streams import Delivery
 
@@ -37,7 +36,7 @@ def of_agents(number: int, game=None, *, worker: str = "w", taught: bool = True)
 
 
 def take(training, numbers, **how) -> None:
-    check = RecordCheck(training.game, training.settings.train, training.replay, lambda: training.newest_version)
+    check = RecordCheck(training.game, training.replay, lambda: training.newest_version)
     checked = check.check([of_agents(number, **how) for number in numbers])
     assert not checked.refused
     training.replay.keep(checked.accepted)
@@ -86,7 +85,7 @@ def test_a_kill_between_the_first_version_and_its_checkpoint_does_not_repeat_the
     take(first, range(GAMES))
     trained(first)
     first.save()
-    first.publish(first.learner.candidate())  # and dies
+    first.publish(first.learner.export())  # and dies
     first.replay.close()
     second = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     assert (second.newest_version, second.warm_starting, second.candidate_due) == (1, False, False)
@@ -106,7 +105,7 @@ def test_games_without_samples_also_end_the_warm_start(tmp_path):
 def test_an_unfit_first_version_ends_the_process(tmp_path, monkeypatch):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
     take(training, range(GAMES), taught=False)
-    monkeypatch.setattr("trainer.training.export_network", _refuse)
+    monkeypatch.setattr("trainer.training.export_served", _refuse)
     with pytest.raises(CorruptModel):
         training.publish_candidate()
     training.replay.close()
@@ -118,7 +117,7 @@ def _refuse(*_, **__):
 
 def test_games_of_models_are_refused_before_the_first_version(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
-    check = RecordCheck(training.game, training.settings.train, training.replay, lambda: training.newest_version)
+    check = RecordCheck(training.game, training.replay, lambda: training.newest_version)
     uid = "a" * 32
     payload = encode_record(random_game(training.game, 1, version=1), worker_id="w", uid=uid)
     assert [refusal.reason for refusal in check.check([Delivery("1", uid, payload, 1)]).refused] == ["model_version"]
@@ -130,7 +129,7 @@ def test_games_of_agents_alone_may_have_their_own_limit_of_moves(tmp_path):
     game, longer = make("chinese_checkers_star37", moves_cap=5), make("chinese_checkers_star37", moves_cap=8)
     settings = settings_of(tmp_path, game="chinese_checkers_star37", game_parameters={"moves_cap": "5"})
     training = open_training(settings, game)
-    check = RecordCheck(game, TrainSettings(), training.replay, lambda: 1, warm_start_game=longer)
+    check = RecordCheck(game, training.replay, lambda: 1, warm_start_game=longer)
     uid = "b" * 32
     of_model = encode_record(random_game(longer, 1, version=1), worker_id="w", uid=uid)
     checked = check.check([of_agents(1, longer), of_agents(2, game), Delivery("3", uid, of_model, 1)])
@@ -143,7 +142,7 @@ def test_games_of_agents_alone_may_have_their_own_limit_of_moves(tmp_path):
 
 def test_a_game_of_agents_that_two_workers_played_counts_once(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
-    check = RecordCheck(training.game, training.settings.train, training.replay, lambda: 0)
+    check = RecordCheck(training.game, training.replay, lambda: 0)
     again = [of_agents(1, worker=name) for name in ("w0", "w1")]
     other = replace(of_agents(2), uid=of_agents(1).uid)
     checked = check.check(again)

@@ -1,4 +1,4 @@
-"""Output of a search block: finished games and the searches behind their moves.
+"""Output of a block of games: finished games and the searches, or the values, behind their moves.
 
 Axes: n actions, P players.
 """
@@ -11,11 +11,12 @@ import numpy as np
 
 from games.core import Game
 
-__all__ = ["FULL_SEARCH", "REDUCED", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "SearchedMove"]
+__all__ = ["EXPLORATORY", "FULL_SEARCH", "REDUCED", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "SearchedMove"]
 
 FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
 WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
 REDUCED = 4  # MoveFlag.MOVE_FLAG_REDUCED
+EXPLORATORY = 8  # MoveFlag.MOVE_FLAG_EXPLORATORY
 TARGET_UNIT = 65535  # 1.0 in a fixed-point policy target
 
 
@@ -29,7 +30,8 @@ class SearchedMove:
     visits: np.ndarray  # int32 [n]
     target: np.ndarray  # uint16 [n] in units of 1/65535; empty when it equals the normalised visits
     root_value: np.ndarray  # float32 [P], value of the root (`zerofleet.search.decide.root_value`), seat order, in [-1, 1]
-    flags: int  # FULL_SEARCH | WOULD_RESIGN | REDUCED
+    flags: int  # FULL_SEARCH | WOULD_RESIGN | REDUCED | EXPLORATORY
+    behaviour: float = 0.0  # probability with which the move played was chosen, in (0, 1]; 0: not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,4 @@ class PlayedGame:
     resigned_seat: int | None
     resignation_control: bool
     tag: object  # as passed to `begin`
+    learner_seat: int | None = None  # seat from whose moves a learner of values learns; None: every seat of a model

@@ -31,6 +31,7 @@ from games.core import Game, make, parameters_of
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
+from zerofleet.presets.agreement import require_agreement
 from zerofleet.presets.lists import is_list, parse_list
 from zerofleet.storage.runs import check_seed
 
@@ -66,7 +67,10 @@ class Experiment:
         return make(self.game, **self.parameters)
 
     def build_preset(self) -> Preset:
-        """Return the preset with the settings of its parts; raises `ConfigurationError` naming the wrong one."""
+        """Return the preset with the settings of its parts.
+
+        Raises `ConfigurationError` naming the wrong one, or those that contradict each other.
+        """
         chosen = preset(self.build_game(), self.preset)
         changes: dict[str, dict[str, str]] = {}
         for name, value in self.settings.items():
@@ -75,7 +79,10 @@ class Experiment:
                 if part not in PARTS or key not in PARTS[part].model_fields:
                     raise ConfigurationError(f"--set {name}={value}: no such setting; {nearest(name)}")
                 changes.setdefault(part, {})[key] = value
-        return chosen.model_copy(update={part: _changed(part, getattr(chosen, part), these) for part, these in changes.items()})
+        changed = {part: _changed(part, getattr(chosen, part), these) for part, these in changes.items()}
+        found = chosen.model_copy(update=changed)
+        require_agreement(found)
+        return found
 
 
 def read_experiment(path: Path) -> Experiment:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from zerofleet.agents.model.search_options import SearchOptions, parse_search
 from zerofleet.errors import InvalidRequest
+from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.presets.warm_start import WarmStartSettings
+from zerofleet.search.afterstates.settings import AfterstateSettings
 from zerofleet.search.settings import SearchSettings
 
 __all__ = [
     "Q_KINDS",
     "GateSettings",
     "InferenceSettings",
+    "LearnerName",
     "ModelSettings",
     "NetworkSettings",
     "Preset",
@@ -133,9 +136,17 @@ class NetworkSettings(_Part):
             return False
 
 
+LearnerName: TypeAlias = Literal["alphazero", "td_lambda"]
+"""Learners of the trainer (`trainer.learners`)."""
+
+
 class TrainSettings(_Part):
     """Learner. Samples are searched positions; a step trains on one batch of them."""
 
+    learner: LearnerName = "alphazero"
+    """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions.
+    `td_lambda`: the chance of winning, by temporal differences, with the settings of the part `td_lambda`; of this part it
+    uses `threads` alone."""
     batch_size: int = Field(default=256, ge=1)
     """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -227,6 +238,9 @@ class SelfPlaySettings(_Part):
     """Number of coroutines, each with a block of games; while one waits for the network another searches."""
     slots: int = Field(default=256, ge=1)
     """Games per block."""
+    mode: Literal["search", "afterstates"] = "search"
+    """Choice of moves. `search`: by a tree search, with the settings of the part `search`. `afterstates`: by the values of the
+    positions after each move, with those of the part `afterstates`; for games of two players and perfect information."""
     staleness: Literal["finish", "switch", "drop"] = "switch"
     """Treatment of running games when a new champion arrives: finish on their version, switch between moves, or drop."""
     adoption_delay_s: float = Field(default=1.0, ge=0)
@@ -234,6 +248,8 @@ class SelfPlaySettings(_Part):
     opening_plies: int = Field(default=0, ge=0)
     """Maximum number of uniformly random opening plies; the number, from 0 on, is drawn per game. They are not samples: they
     reach positions that the players' own moves no longer would. For games with none of the openings below."""
+    decided_openings: Literal["cut", "redraw"] = "cut"
+    """Treatment of such an opening that ends the game. `cut`: without its last ply. `redraw`: drawn again, plies and number."""
     deep_opening_share: float = Field(default=0.0, ge=0, le=1)
     """Share of games with a deep opening: uniformly random plies, `deep_opening_plies` in number."""
     deep_opening_plies: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = (5, 16)
@@ -355,6 +371,10 @@ class Preset(_Part):
     """Network; fixed for the life of a run."""
     train: TrainSettings = TrainSettings()
     """Learner."""
+    td_lambda: TdLambdaSettings = TdLambdaSettings()
+    """Learner `td_lambda`, where `train.learner` names it."""
+    afterstates: AfterstateSettings = AfterstateSettings()
+    """Self-play without a tree, where `selfplay.mode` is `afterstates`."""
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """One self-play worker process."""
     gate: GateSettings = GateSettings()

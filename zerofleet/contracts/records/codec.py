@@ -57,6 +57,7 @@ def encode_record(
         finished_at_ms=time.time_ns() // 1_000_000 if finished_at_ms is None else finished_at_ms,
         resignation_control=played.resignation_control,
         seat_agents=agents,
+        learner_seat=0 if played.learner_seat is None else played.learner_seat + 1,
     )
     return record.SerializeToString()
 
@@ -70,6 +71,7 @@ def _encode_move(move: SearchedMove) -> pb.SearchedMove:
         target=move.target.tolist(),
         root_value=move.root_value.tolist() if move.model_version else (),
         flags=move.flags,
+        behaviour=move.behaviour,
     )
 
 

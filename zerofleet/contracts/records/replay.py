@@ -11,12 +11,12 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
-from zerofleet.contracts.played import FULL_SEARCH, REDUCED, TARGET_UNIT, WOULD_RESIGN
+from zerofleet.contracts.played import EXPLORATORY, FULL_SEARCH, REDUCED, TARGET_UNIT, WOULD_RESIGN
 
 __all__ = ["Claims", "Replayed", "replay"]
 
 MAX_VISITS = (1 << 31) - 1  # total of one searched move; sums stay within int32
-KNOWN_FLAGS = FULL_SEARCH | WOULD_RESIGN | REDUCED
+KNOWN_FLAGS = FULL_SEARCH | WOULD_RESIGN | REDUCED | EXPLORATORY
 VALUE_SLACK = 1e-4  # a mean of float32 values may leave [-1, 1] by rounding
 
 
@@ -35,6 +35,7 @@ ROW_VALUE = 10  # nan or outside [-1, 1]
 ROW_VERSION = 11  # not positive on a model's seat, or not 0 on an agent's
 ROW_SEAT = 12  # searched on a seat without model or agent
 ROW_FLAGS = 13  # unknown bits
+ROW_BEHAVIOUR = 14  # no probability
 
 
 class Claims(NamedTuple):
@@ -54,6 +55,7 @@ class Claims(NamedTuple):
     target: np.ndarray  # int64 [N]
     has_target: np.ndarray  # bool [M]; where False, the target is the normalised visits
     root_value: np.ndarray  # float32 [M, P]
+    behaviour: np.ndarray  # float32 [M]
 
 
 class Replayed(NamedTuple):
@@ -129,6 +131,8 @@ def _check_row(claims: Claims, out: Replayed, row: int, count: int) -> int:
         return ROW_FLAGS
     if not _within_unit(claims.root_value[row]):
         return ROW_VALUE
+    if not 0.0 <= claims.behaviour[row] <= 1.0:  # NaN fails
+        return ROW_BEHAVIOUR
     return _check_policy(claims, out, row, count)
 
 

@@ -64,6 +64,7 @@ class SearchColumns:
     actions: np.ndarray  # int32 [N], legal and ascending within a row
     visits: np.ndarray  # int32 [N]
     policy: np.ndarray  # float32 [N], the policy target; sums to 1 over a row
+    behaviour: np.ndarray  # float32 [M], probability with which the move played was chosen, in [0, 1]; 0: not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def validate(record: GameRecord) -> ValidatedGame:
         actions=claims.actions.astype(np.int32),
         visits=claims.visits.astype(np.int32),
         policy=policy,
+        behaviour=claims.behaviour,
     )
     for array in (states, movers, scores, *(getattr(columns, name) for name in SearchColumns.__slots__)):
         array.setflags(write=False)
@@ -162,6 +164,8 @@ def _check_seats(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
     if max(record.seat_versions) > MAX_VERSION:
         reject("seats", f"seat versions {list(record.seat_versions)}: a version is below 2^63")
     _check_agents(record, spec, reject)
+    if record.learner_seat > spec.num_players:
+        reject("seats", f"seat {record.learner_seat} learns, there are {spec.num_players} seats (counted from 1)")
     if record.resigned_seat > spec.num_players:
         reject("resignation", f"seat {record.resigned_seat} resigned, there are {spec.num_players} seats (counted from 1)")
     if record.resigned_seat and record.resignation_control:
@@ -196,6 +200,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
     visits: list[int] = []
     target: list[int] = []
     values: list[float] = []
+    behaviour: list[float] = []
     for move in record.searched:
         # Slicing a protobuf field copies at C speed; iterating does not.
         actions += move.actions[:]
@@ -204,6 +209,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         target += weights or [0] * (len(actions) - len(target))
         version = move.model_version
         values += move.root_value[:] or [0.0] * (0 if version else spec.num_players)
+        behaviour.append(move.behaviour)
         rows.append((move.ply, version if version <= MAX_VERSION else -1, move.flags, len(actions), bool(weights)))
         if not len(actions) == len(visits) == len(target) or len(values) != len(rows) * spec.num_players:
             reject(
@@ -227,6 +233,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         visits=np.array(visits, dtype=np.int64),
         target=np.array(target, dtype=np.int64),
         root_value=np.array(values, dtype=np.float32).reshape(len(rows), spec.num_players),
+        behaviour=np.array(behaviour, dtype=np.float32),
     )
 
 
@@ -278,6 +285,7 @@ def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, 
         faults.ROW_VERSION: "model version is 0 or above 2^63 - 1, want a positive number, or 0 on the seat of a named agent",
         faults.ROW_SEAT: f"ply {ply} was searched on a seat without a model (version 0) or a named agent",
         faults.ROW_FLAGS: f"flags {claims.flags[where]}, want a subset of bits {faults.KNOWN_FLAGS}",
+        faults.ROW_BEHAVIOUR: f"probability {claims.behaviour[where]} of the move played is not within [0, 1]",
         faults.ROW_VALUE: f"root value {claims.root_value[where].tolist()} is not within [-1, 1]",
     }[fault]
     reject("search", f"searched move {where}: {text[:500]}")

@@ -13,13 +13,15 @@ class MoveFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MOVE_FLAG_FULL_SEARCH: _ClassVar[MoveFlag]
     MOVE_FLAG_WOULD_RESIGN: _ClassVar[MoveFlag]
     MOVE_FLAG_REDUCED: _ClassVar[MoveFlag]
+    MOVE_FLAG_EXPLORATORY: _ClassVar[MoveFlag]
 MOVE_FLAG_UNSPECIFIED: MoveFlag
 MOVE_FLAG_FULL_SEARCH: MoveFlag
 MOVE_FLAG_WOULD_RESIGN: MoveFlag
 MOVE_FLAG_REDUCED: MoveFlag
+MOVE_FLAG_EXPLORATORY: MoveFlag
 
 class SearchedMove(_message.Message):
-    __slots__ = ("ply", "model_version", "actions", "visits", "target", "root_value", "flags")
+    __slots__ = ("ply", "model_version", "actions", "visits", "target", "root_value", "flags", "behaviour")
     PLY_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +29,7 @@ class SearchedMove(_message.Message):
     TARGET_FIELD_NUMBER: _ClassVar[int]
     ROOT_VALUE_FIELD_NUMBER: _ClassVar[int]
     FLAGS_FIELD_NUMBER: _ClassVar[int]
+    BEHAVIOUR_FIELD_NUMBER: _ClassVar[int]
     ply: int
     model_version: int
     actions: _containers.RepeatedScalarFieldContainer[int]
@@ -34,10 +37,11 @@ class SearchedMove(_message.Message):
     target: _containers.RepeatedScalarFieldContainer[int]
     root_value: _containers.RepeatedScalarFieldContainer[float]
     flags: int
-    def __init__(self, ply: _Optional[int] = ..., model_version: _Optional[int] = ..., actions: _Optional[_Iterable[int]] = ..., visits: _Optional[_Iterable[int]] = ..., target: _Optional[_Iterable[int]] = ..., root_value: _Optional[_Iterable[float]] = ..., flags: _Optional[int] = ...) -> None: ...
+    behaviour: float
+    def __init__(self, ply: _Optional[int] = ..., model_version: _Optional[int] = ..., actions: _Optional[_Iterable[int]] = ..., visits: _Optional[_Iterable[int]] = ..., target: _Optional[_Iterable[int]] = ..., root_value: _Optional[_Iterable[float]] = ..., flags: _Optional[int] = ..., behaviour: _Optional[float] = ...) -> None: ...
 
 class GameRecord(_message.Message):
-    __slots__ = ("schema", "uid", "game", "parameters", "rules_version", "seat_versions", "seed", "worker_id", "moves", "searched", "scores", "resigned_seat", "finished_at_ms", "resignation_control", "seat_agents")
+    __slots__ = ("schema", "uid", "game", "parameters", "rules_version", "seat_versions", "seed", "worker_id", "moves", "searched", "scores", "resigned_seat", "finished_at_ms", "resignation_control", "seat_agents", "learner_seat")
     class ParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +64,7 @@ class GameRecord(_message.Message):
     FINISHED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     RESIGNATION_CONTROL_FIELD_NUMBER: _ClassVar[int]
     SEAT_AGENTS_FIELD_NUMBER: _ClassVar[int]
+    LEARNER_SEAT_FIELD_NUMBER: _ClassVar[int]
     schema: int
     uid: str
     game: str
@@ -75,4 +80,5 @@ class GameRecord(_message.Message):
     finished_at_ms: int
     resignation_control: bool
     seat_agents: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, schema: _Optional[int] = ..., uid: _Optional[str] = ..., game: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ..., rules_version: _Optional[int] = ..., seat_versions: _Optional[_Iterable[int]] = ..., seed: _Optional[int] = ..., worker_id: _Optional[str] = ..., moves: _Optional[_Iterable[int]] = ..., searched: _Optional[_Iterable[_Union[SearchedMove, _Mapping]]] = ..., scores: _Optional[_Iterable[float]] = ..., resigned_seat: _Optional[int] = ..., finished_at_ms: _Optional[int] = ..., resignation_control: _Optional[bool] = ..., seat_agents: _Optional[_Iterable[str]] = ...) -> None: ...
+    learner_seat: int
+    def __init__(self, schema: _Optional[int] = ..., uid: _Optional[str] = ..., game: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ..., rules_version: _Optional[int] = ..., seat_versions: _Optional[_Iterable[int]] = ..., seed: _Optional[int] = ..., worker_id: _Optional[str] = ..., moves: _Optional[_Iterable[int]] = ..., searched: _Optional[_Iterable[_Union[SearchedMove, _Mapping]]] = ..., scores: _Optional[_Iterable[float]] = ..., resigned_seat: _Optional[int] = ..., finished_at_ms: _Optional[int] = ..., resignation_control: _Optional[bool] = ..., seat_agents: _Optional[_Iterable[str]] = ..., learner_seat: _Optional[int] = ...) -> None: ...

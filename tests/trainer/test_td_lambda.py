@@ -1,0 +1,283 @@
+"""The learner `td_lambda`: experience from records, each game once and in order, export, kill and resume."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from games import core, positions
+from games.core import make
+from trainer.learners.contract import Accounts
+from trainer.learners.td_lambda.experience import read_experience
+from trainer.learners.td_lambda.learner import TdLambda
+from trainer.learners.td_lambda.rule import Rates, Rule, add_gradient, new_traces, new_workspace
+from trainer.ranks import Place, Ranks
+from trainer.replay import AcceptedGame
+from trainer.settings import TrainerSettings
+from trainer.start import open_training
+from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.played import EXPLORATORY
+from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.evaluators.base import LeafBatch
+from zerofleet.presets.td_lambda import TdLambdaSettings
+from zerofleet.search.afterstates.block import AfterstateBlock
+from zerofleet.search.afterstates.in_process import PerceptronEvaluator
+from zerofleet.search.afterstates.settings import AfterstateSettings
+
+GAME = make("tic_tac_toe")
+SETTINGS = TdLambdaSettings(hidden=8, learning_rate=0.3)
+
+
+class TwoRanks(Ranks):
+    place = Place(0, 2, 0)
+
+
+def play(count, *, seed=1, opening=(), **changes):
+    """Records of games chosen by values that depend on the position alone."""
+    block = AfterstateBlock(GAME, AfterstateSettings(temperature=0.5, **changes), slots=count)
+    for slot in range(count):
+        block.begin(slot, seed=seed + slot, versions=[1, 1], opening=opening)
+    while len(block.finished()) < count:
+        states = block.advance().batch.states.astype(np.int64)
+        first = states.sum(axis=1) % 101 / 50.5 - 1.0
+        block.absorb(np.empty(0), np.stack([first, -first], axis=1).astype(np.float32))
+    games = [block.take(slot) for slot in range(count)]
+    return [encode_record(one, worker_id="w", uid=f"{seed + slot:032x}") for slot, one in enumerate(games)]
+
+
+def read(record, settings=SETTINGS):
+    return read_experience(validate(decode_record(record)), settings).episode
+
+
+def settings_of(tmp_path, **td_lambda):
+    return TrainerSettings(
+        run_dir=tmp_path,
+        game="tic_tac_toe",
+        preset="tiny",
+        train={"learner": "td_lambda"},
+        td_lambda={"hidden": 8, "learning_rate": 0.3, "publish_every_games": 5, **td_lambda},
+    )
+
+
+def keep(training, records):
+    games = [
+        AcceptedGame(decode_record(record).uid, record, training.replay.window.read(validate(decode_record(record))))
+        for record in records
+    ]
+    training.replay.keep(games)
+
+
+def weights(learner):
+    return [array.copy() for array in learner.net]
+
+
+def assert_equal(one, two):
+    for mine, other in zip(one, two, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_each_seat_learns_from_the_positions_after_its_own_moves():
+    record = decode_record(play(1, opening=(4,))[0])
+    found = read(record.SerializeToString())
+    plies = range(1, len(record.moves) - 1)
+    assert found.seats.tolist() == [ply % 2 for ply in plies]
+    for row, ply in enumerate(plies):
+        state = positions.replay(GAME, record.moves[: ply + 1], record.seed)
+        packed = positions.encode_for(GAME, state, int(core.to_move(GAME, state)))
+        np.testing.assert_array_equal(found.states[row], packed)
+    assert found.rewards.tolist() == [float(score > 0) for score in record.scores]
+
+
+def test_one_seat_alone_learns_where_the_record_names_it():
+    for record in play(4, learner_seat="alternate"):
+        seat = decode_record(record).learner_seat - 1
+        assert set(read(record).seats.tolist()) <= {seat}
+        assert len(read(record).seats) > 0
+
+
+def test_every_ply_is_learned_from_the_point_of_view_of_one_player():
+    record = decode_record(play(1, learner_seat="second")[0])
+    found = read(record.SerializeToString(), TdLambdaSettings(hidden=8, successor="every_ply"))
+    assert found.seats.tolist() == [1] * (len(record.moves) - 1)
+    for row in range(len(found.seats)):
+        state = positions.replay(GAME, record.moves[: row + 1], record.seed)
+        np.testing.assert_array_equal(found.states[row], positions.encode_for(GAME, state, 1))
+
+
+def test_a_draw_has_the_reward_of_the_settings():
+    drawn = next(record for record in play(40) if not any(decode_record(record).scores))
+    assert read(drawn).rewards.tolist() == [0.0, 0.0]
+    assert read(drawn, TdLambdaSettings(draw_reward=0.5)).rewards.tolist() == [0.5, 0.5]
+
+
+def test_exploratory_moves_cut_the_experience_where_the_settings_say_so():
+    record = decode_record(play(1)[0])
+    flags = [move.flags & EXPLORATORY != 0 for move in record.searched]
+    assert True in flags[:-1]
+    found = read(record.SerializeToString(), TdLambdaSettings(exploratory="cut"))
+    assert found.cut.tolist() == flags[:-1]
+    assert found.end_cut.sum() == flags[-1]
+    assert not read(record.SerializeToString()).cut.any()
+
+
+def test_a_game_without_a_chosen_move_teaches_nothing():
+    record = decode_record(play(1)[0])
+    del record.searched[:]
+    assert len(read(record.SerializeToString()).seats) == 0
+
+
+def test_each_game_is_learned_from_once_and_in_order(tmp_path):
+    records = play(8)
+    training = open_training(settings_of(tmp_path), GAME)
+    expected = TdLambda(GAME, training.settings.td_lambda, seed=training.settings.seed)
+    assert training.newest_version == 1
+    assert training.learner.steps_allowed() == 0
+    keep(training, records[:3])
+    keep(training, records[3:])
+    for record in records:
+        expected.window.add(expected.window.read(validate(decode_record(record))))
+        report = expected.step()
+        assert training.learner.step() == report
+        assert report.samples == len(read(record).seats)
+        assert report.learning_rate == 0.3
+    assert training.learner.steps_allowed() == 0
+    assert len(training.replay.window) == 0
+    assert training.learner.reuse == 1.0
+    assert_equal(weights(training.learner), weights(expected))
+    training.replay.close()
+
+
+def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path):
+    records = play(12)
+    first = open_training(settings_of(tmp_path, trace_decay=0.6), GAME)
+    keep(first, records[:9])
+    for _ in range(4):
+        first.learner.step()
+    first.save()
+    saved = weights(first.learner)
+    for _ in range(3):  # lost with the process
+        first.learner.step()
+    reached = weights(first.learner)
+    first.replay.close()
+    second = open_training(settings_of(tmp_path, trace_decay=0.6), GAME)
+    assert (second.learner.state.step, second.learner.steps_allowed()) == (4, 5)
+    assert_equal(weights(second.learner), saved)
+    for _ in range(3):
+        second.learner.step()
+    assert_equal(weights(second.learner), reached)
+    keep(second, records[9:])
+    assert second.learner.steps_allowed() == 5
+    second.replay.close()
+
+
+def test_a_candidate_is_due_after_the_games_of_the_settings(tmp_path):
+    training = open_training(settings_of(tmp_path), GAME)
+    keep(training, play(12))
+    training.train(60.0, lambda: False)
+    assert (training.learner.state.step, training.candidate_due) == (5, True)
+    assert training.publish_candidate() == 2
+    assert not training.candidate_due
+    training.train(60.0, lambda: False)
+    assert training.publish_candidate() == 3
+    assert training.learner.steps_allowed() == 2
+    row = training.take_row()
+    assert row["losses/value"] > 0
+    assert "losses/policy" not in row
+    manifest = training.store.verify("tic_tac_toe", 3, game=GAME)
+    assert (manifest.train_steps, manifest.games_seen, manifest.parent_version) == (10, 12, 2)
+    training.replay.close()
+
+
+@pytest.mark.parametrize("successor", ["own", "every_ply"])
+def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, successor):
+    training = open_training(settings_of(tmp_path, successor=successor), GAME)
+    keep(training, play(5))
+    training.train(60.0, lambda: False)
+    version = training.publish_candidate()
+    manifest = training.store.verify("tic_tac_toe", version, game=GAME)
+    states, legal, golden_policy, golden_value = manifest.golden.arrays()
+    learner = training.learner
+    rule = Rule(learner.net, new_traces(learner.net, 2, 1.0), Rates(0.1, 1.0, 1.0), new_workspace(learner.net, 2))
+    chances = np.array([add_gradient(rule, state, 0) for state in states])
+    mine = 1.0 - 2.0 * chances if successor == "own" else 2.0 * chances - 1.0
+    np.testing.assert_allclose(golden_value, np.stack([mine, -mine], axis=1), atol=1e-5)
+    np.testing.assert_allclose(golden_policy.max(axis=1), 1.0 / (legal >= 0).sum(axis=1), atol=1e-3)
+    module = torch.jit.load(training.store.directory("tic_tac_toe", version) / MODEL_FILE)
+    with torch.inference_mode():
+        policy, value = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
+    with ThreadPoolExecutor(1) as thread:
+        evaluator = PerceptronEvaluator(training.store, GAME, executor=thread)
+        answer = asyncio.run(evaluator.evaluate(LeafBatch(states, legal), version=version))
+    np.testing.assert_allclose(answer.value, value.numpy(), atol=1e-5)
+    np.testing.assert_allclose(answer.policy, policy.numpy(), atol=1e-3)
+    training.replay.close()
+
+
+def test_another_network_is_not_evaluated_in_process(tmp_path):
+    settings = settings_of(tmp_path).model_copy(update={"train": TrainerSettings(preset="tiny", game="tic_tac_toe").train})
+    training = open_training(settings, GAME)
+    states, legal, _, _ = training.store.manifest("tic_tac_toe", 1).golden.arrays()
+    with ThreadPoolExecutor(1) as thread, pytest.raises(ConfigurationError, match="evaluation=server"):
+        asyncio.run(PerceptronEvaluator(training.store, GAME, executor=thread).evaluate(LeafBatch(states, legal), version=1))
+    training.replay.close()
+
+
+def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path):
+    first = open_training(settings_of(tmp_path), GAME)
+    stored = weights(first.learner)
+    keep(first, play(3))
+    first.replay.close()
+    for file in sorted((tmp_path / "replay" / "checkpoints").rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    second = open_training(settings_of(tmp_path), GAME)
+    for mine, other in zip(weights(second.learner), stored, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-6)
+    assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
+    second.replay.close()
+
+
+def test_a_checkpoint_of_another_network_or_learner_is_refused(tmp_path):
+    open_training(settings_of(tmp_path), GAME).replay.close()
+    with pytest.raises(VersionSkew, match="the checkpoint has network"):
+        open_training(settings_of(tmp_path, hidden=9), GAME)
+    other = TrainerSettings(run_dir=tmp_path, game="tic_tac_toe", preset="tiny")
+    with pytest.raises((CorruptModel, VersionSkew)):
+        open_training(other, GAME)
+
+
+def test_the_learning_rate_falls_by_epochs():
+    learner = TdLambda(GAME, TdLambdaSettings(learning_rate=0.3, learning_rate_decay=0.5, epoch_games=10), seed=1)
+    rates = []
+    for learner.state.step in (0, 9, 10, 25):
+        rates.append(learner.rates.learning_rate)
+    assert rates == [0.3, 0.3, 0.15, 0.075]
+
+
+@pytest.mark.parametrize(("initial", "hidden", "bias"), [("scaled", 18**-0.5, 1.0), ("normal", 1.0, 1.0), ("small", 0.05, 0.0)])
+def test_first_weights_have_the_distribution_of_the_settings(initial, hidden, bias):
+    net = TdLambda(GAME, TdLambdaSettings(hidden=2_000, initial_weights=initial), seed=3).net
+    assert net.hidden.shape == (18, 2_000)
+    assert net.hidden.std() == pytest.approx(hidden, rel=0.05)
+    assert net.hidden_bias.std() == pytest.approx(bias, rel=0.05)
+    again = TdLambda(GAME, TdLambdaSettings(hidden=2_000, initial_weights=initial), seed=3).net
+    assert_equal(net, again)
+
+
+def test_weights_that_diverge_end_the_process():
+    learner = TdLambda(GAME, SETTINGS, seed=0)
+    learner.net.hidden[:] = np.nan
+    learner.window.add(learner.window.read(validate(decode_record(play(1)[0]))))
+    with pytest.raises(CorruptModel, match="diverged"):
+        learner.step()
+
+
+def test_the_learner_refuses_what_it_cannot_learn(tmp_path):
+    with pytest.raises(ConfigurationError, match="3 players"):
+        TdLambda(make("chinese_checkers_star37"), SETTINGS, seed=0)
+    with pytest.raises(ConfigurationError, match="in one process"):
+        TdLambda.open(GAME, settings_of(tmp_path), ranks=TwoRanks())
+    with pytest.raises(ConfigurationError, match="without torchrun"):
+        TdLambda(GAME, SETTINGS, seed=0).invited(Accounts())

@@ -1,0 +1,1 @@
+"""Learner `td_lambda`: the value of afterstates, learned by temporal differences from games that are used once and in order."""

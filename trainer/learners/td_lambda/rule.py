@@ -1,0 +1,207 @@
+"""Update rule of TD(lambda) on a perceptron, compiled.
+
+For the successive positions s, s' of one seat, with the reward r of the step (0 before the end of the game):
+
+    e     <- gamma lambda e + grad V(s)
+    theta <- theta + alpha (r + gamma V(s') - V(s)) e
+
+Gradient and both values belong to the weights before the update; traces begin at 0 in each game; the value of the end of the
+game is 0, so that the last target is its reward (Sutton and Barto 1998, section 8.3). Several seats share the weights and have
+traces of their own; their updates alternate as the positions occurred.
+
+With lambda = 0 the trace is the gradient, and only the weight rows of set inputs change.
+
+Axes: N positions of a game, I inputs, H hidden units, P players.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from games.compiled import compiled
+from zerofleet.search.afterstates.perceptron import Perceptron, hidden_and_value, set_bits
+
+__all__ = ["Episode", "Rates", "Rule", "Traces", "Workspace", "add_gradient", "learn", "new_traces", "new_workspace"]
+
+
+class Episode(NamedTuple):
+    """Positions of one game from which its seats learn, in the order of play."""
+
+    states: np.ndarray  # uint8 [N, packed_bytes]
+    seats: np.ndarray  # int8 [N], the seat that learns from the position
+    cut: np.ndarray  # bool [N]; no value of the position is learned, and the seat's traces end
+    end_cut: np.ndarray  # bool [P]; the same for the end of the game
+    rewards: np.ndarray  # float64 [P], reward of each seat at the end
+
+
+class Rates(NamedTuple):
+    """Constants of the rule."""
+
+    learning_rate: float
+    discount: float
+    trace_decay: float
+
+
+class Traces(NamedTuple):
+    """Eligibility traces of every seat, shaped as the weights; empty where lambda is 0."""
+
+    hidden: np.ndarray  # float64 [P, I, H]
+    hidden_bias: np.ndarray  # float64 [P, H]
+    out: np.ndarray  # float64 [P, H]
+    out_bias: np.ndarray  # float64 [P, 1]
+
+
+class Workspace(NamedTuple):
+    """Scratch arrays of an update."""
+
+    bits: np.ndarray  # int32 [I]
+    hidden: np.ndarray  # float64 [H]
+    slope: np.ndarray  # float64 [H]
+    last: np.ndarray  # int64 [P]
+
+
+class Rule(NamedTuple):
+    """Weights with everything that their updates need."""
+
+    net: Perceptron  # float64
+    traces: Traces
+    rates: Rates
+    work: Workspace
+
+
+def new_traces(net: Perceptron, players: int, trace_decay: float) -> Traces:
+    """Return traces of zeros; without rows if `trace_decay` is 0, where none are needed."""
+    inputs, units = net.hidden.shape
+    seats = players if trace_decay > 0.0 else 0
+    return Traces(np.zeros((seats, inputs, units)), np.zeros((seats, units)), np.zeros((seats, units)), np.zeros((seats, 1)))
+
+
+def new_workspace(net: Perceptron, players: int) -> Workspace:
+    """Return scratch arrays for the updates of a perceptron."""
+    inputs, units = net.hidden.shape
+    return Workspace(np.zeros(inputs, np.int32), np.zeros(units), np.zeros(units), np.zeros(players, np.int64))
+
+
+@compiled
+def learn(rule: Rule, episode: Episode) -> tuple[int, float, float]:
+    """Learn from one game: change the weights in place.
+
+    Returns the number of updates, the sum of the squared temporal differences and the largest of their absolute values.
+    """
+    last = rule.work.last
+    updates, squares, largest = 0, 0.0, 0.0
+    for seat in range(last.shape[0]):
+        _clear(rule.traces, seat)
+        last[seat] = -1
+    for row in range(episode.seats.shape[0]):
+        seat = episode.seats[row]
+        before, last[seat] = last[seat], row
+        if episode.cut[row]:
+            _clear(rule.traces, seat)
+        elif before >= 0:
+            target = rule.rates.discount * _value(rule, episode.states[row])
+            difference = _update(rule, episode.states[before], seat, target)
+            updates, squares, largest = updates + 1, squares + difference**2, max(largest, abs(difference))
+    for seat in range(last.shape[0]):
+        if last[seat] >= 0 and not episode.end_cut[seat]:
+            difference = _update(rule, episode.states[last[seat]], seat, episode.rewards[seat])
+            updates, squares, largest = updates + 1, squares + difference**2, max(largest, abs(difference))
+    return updates, squares, largest
+
+
+@compiled
+def _value(rule: Rule, state: np.ndarray) -> float:
+    count = set_bits(state, rule.net.hidden.shape[0], rule.work.bits)
+    return hidden_and_value(rule.net, rule.work.bits, count, rule.work.hidden)
+
+
+@compiled
+def _clear(traces: Traces, seat: int) -> None:
+    if traces.out.shape[0]:
+        traces.hidden[seat] = 0.0
+        traces.hidden_bias[seat] = 0.0
+        traces.out[seat] = 0.0
+        traces.out_bias[seat] = 0.0
+
+
+@compiled
+def _update(rule: Rule, state: np.ndarray, seat: int, target: float) -> float:
+    """Move V(state) towards the target r + gamma V(s'); return the temporal difference before the update."""
+    net, traces, rates = rule.net, rule.traces, rule.rates
+    if traces.out.shape[0] == 0:
+        count = set_bits(state, net.hidden.shape[0], rule.work.bits)
+        value = hidden_and_value(net, rule.work.bits, count, rule.work.hidden)
+        _move(rule, count, rates.learning_rate * (target - value), _slopes(rule, value))
+        return target - value
+    _decay(traces, seat, rates.discount * rates.trace_decay)
+    difference = target - add_gradient(rule, state, seat)
+    step = rates.learning_rate * difference
+    inputs, units = net.hidden.shape
+    hidden, hidden_bias, out = traces.hidden[seat], traces.hidden_bias[seat], traces.out[seat]
+    for i in range(inputs):
+        for j in range(units):
+            net.hidden[i, j] += step * hidden[i, j]
+    for j in range(units):
+        net.hidden_bias[j] += step * hidden_bias[j]
+        net.out[j] += step * out[j]
+    net.out_bias[0] += step * traces.out_bias[seat, 0]
+    return difference
+
+
+@compiled
+def _decay(traces: Traces, seat: int, factor: float) -> None:
+    hidden, hidden_bias, out = traces.hidden[seat], traces.hidden_bias[seat], traces.out[seat]
+    inputs, units = hidden.shape
+    for i in range(inputs):
+        for j in range(units):
+            hidden[i, j] *= factor
+    for j in range(units):
+        hidden_bias[j] *= factor
+        out[j] *= factor
+    traces.out_bias[seat, 0] *= factor
+
+
+@compiled
+def _slopes(rule: Rule, value: float) -> float:
+    """Write dV/dz_j into the workspace and return dV/dz of the output; the workspace holds the activations."""
+    net, work = rule.net, rule.work
+    slope_out = value * (1.0 - value)
+    for j in range(net.out.shape[0]):
+        work.slope[j] = slope_out * net.out[j] * work.hidden[j] * (1.0 - work.hidden[j])
+    return slope_out
+
+
+@compiled
+def _move(rule: Rule, count: int, step: float, slope_out: float) -> None:
+    """Add `step` times the gradient to the weights."""
+    net, work = rule.net, rule.work
+    units = net.out.shape[0]
+    for k in range(count):
+        row = net.hidden[work.bits[k]]
+        for j in range(units):
+            row[j] += step * work.slope[j]
+    for j in range(units):
+        net.hidden_bias[j] += step * work.slope[j]
+        net.out[j] += step * slope_out * work.hidden[j]
+    net.out_bias[0] += step * slope_out
+
+
+@compiled
+def add_gradient(rule: Rule, state: np.ndarray, seat: int) -> float:
+    """Add the gradient of V(state) to the traces of a seat, and return V(state)."""
+    net, traces, work = rule.net, rule.traces, rule.work
+    count = set_bits(state, net.hidden.shape[0], work.bits)
+    value = hidden_and_value(net, work.bits, count, work.hidden)
+    slope_out = _slopes(rule, value)
+    units = work.slope.shape[0]
+    for k in range(count):
+        row = traces.hidden[seat, work.bits[k]]
+        for j in range(units):
+            row[j] += work.slope[j]
+    for j in range(units):
+        traces.hidden_bias[seat, j] += work.slope[j]
+        traces.out[seat, j] += slope_out * work.hidden[j]
+    traces.out_bias[seat, 0] += slope_out
+    return value

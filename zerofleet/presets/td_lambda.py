@@ -1,0 +1,45 @@
+"""Settings of the learner `td_lambda`: a perceptron that learns the probability of winning by temporal differences."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["TdLambdaSettings"]
+
+
+class TdLambdaSettings(BaseModel):
+    """Learner `td_lambda`: a perceptron trained by TD(lambda) with eligibility traces (Sutton and Barto 1998, chapter 8).
+
+    For games of two players and perfect information. Defaults: Bagge and Grigo 2016.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    hidden: int = Field(default=100, ge=1, le=8192)
+    """Units of the hidden layer; fixed for a run."""
+    initial_weights: Literal["scaled", "normal", "small"] = "scaled"
+    """Distribution of the first weights. `scaled`: variance 1 / (inputs of the unit), biases of variance 1. `normal`: variance
+    1 for all. `small`: standard deviation 0.05, biases 0."""
+    learning_rate: float = Field(default=0.1, gt=0)
+    """alpha: step size of an update."""
+    learning_rate_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of the learning rate after each epoch of `epoch_games` games; 1: constant."""
+    epoch_games: int = Field(default=10_000, ge=1)
+    """Games of an epoch."""
+    discount: float = Field(default=1.0, ge=0, le=1)
+    """gamma: discount of the next position's value."""
+    trace_decay: float = Field(default=0.0, ge=0, le=1)
+    """lambda: decay of the eligibility traces; 0 is TD(0), 1 the result of the game alone."""
+    draw_reward: float = Field(default=0.0, ge=0, le=1)
+    """Reward of a draw; a win has 1, a loss 0."""
+    successor: Literal["own", "every_ply"] = "own"
+    """Positions that follow each other. `own`: a player's own afterstates, two plies apart; the value is that of the player who
+    has just moved. `every_ply`: the positions after every ply, from one player's point of view; the value is that of the
+    player who sees them. Which seats learn is stated in the records (`afterstates.learner_seat`)."""
+    exploratory: Literal["learn", "cut"] = "learn"
+    """Treatment of a move that was not the best by the player's own values. `learn`: as any other. `cut`: no value is learned
+    from the position after it, and the traces end there."""
+    publish_every_games: int = Field(default=1_000, ge=1)
+    """Games between two candidates."""

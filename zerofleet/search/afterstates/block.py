@@ -1,0 +1,187 @@
+"""Block of games played side by side without a tree; its interface is that of `zerofleet.search.SearchBlock`.
+
+    leaves = block.advance()          the afterstates of every slot's position, except those that end the game
+    block.absorb(policy, value)       every slot plays one move
+
+A move that ends the game is valued by the rules; all others by the evaluation of the position they lead to, seen by its player
+to move. Policies of evaluations are not used. A game depends on its seed and its evaluations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from games import core
+from games.core import Game
+from games.errors import IllegalMove
+from zerofleet.contracts.played import EXPLORATORY, PlayedGame, SearchedMove
+from zerofleet.errors import ConfigurationError
+from zerofleet.evaluators.base import LeafBatch
+from zerofleet.search.afterstates import kernel
+from zerofleet.search.afterstates.choice import policy_of
+from zerofleet.search.afterstates.kernel import FINISHED, IDLE, PLAYING
+from zerofleet.search.afterstates.settings import AfterstateSettings
+from zerofleet.search.block import Leaves, SearchCounters
+
+__all__ = ["AfterstateBlock"]
+
+_NO_TARGET = np.empty(0, dtype=np.uint16)
+_ONE_VISIT = np.ones(1, dtype=np.int32)
+_MOST_VALUE = 1.001  # 1 plus rounding
+
+
+class AfterstateBlock:
+    """Block of `slots` games of two players with perfect information, each with its own seed. Not thread-safe."""
+
+    def __init__(self, game: Game, settings: AfterstateSettings, *, slots: int) -> None:
+        """Allocate the block. Raises `ConfigurationError` for another kind of game."""
+        spec = game.spec()
+        if spec.num_players != 2 or spec.information != "perfect":
+            raise ConfigurationError(
+                f"selfplay.mode=afterstates plays games of two players with perfect information; {spec.name} has "
+                f"{spec.num_players} players and {spec.information} information; set selfplay.mode=search"
+            )
+        self.game = game
+        self.settings = settings
+        self._policy = policy_of(settings)
+        self._arena = kernel.allocate(spec, slots)
+        self._seeds = [0] * slots
+        self._first_versions: list[tuple[int, ...]] = [()] * slots
+        self._openings = [0] * slots
+        self._tags: list[object] = [None] * slots
+        self._used = 0
+
+    def __len__(self) -> int:
+        return len(self._arena.status)
+
+    @property
+    def counters(self) -> SearchCounters:
+        """Totals since the creation of the block; there are no simulations and no cache."""
+        return SearchCounters(0, 0, int(self._arena.moves_played[0]))
+
+    def begin(self, slot: int, *, seed: int, versions: Sequence[int], opening: Sequence[int] = (), tag: object = None) -> None:
+        """Begin a game in an idle slot; see `SearchBlock.begin`.
+
+        Raises `IllegalMove` for an opening that is illegal or ends the game, `ValueError` for a slot in use.
+        """
+        arena = self._arena
+        if arena.status[slot] != IDLE:
+            raise ValueError(f"slot {slot} is in use; take or abandon its game first")
+        state = arena.states[slot]
+        core.reset(self.game, state, seed)
+        legal = np.empty(arena.actions.shape[1], dtype=np.int16)
+        for ply, action in enumerate(opening):
+            listed = legal[: core.legal_actions(self.game, state, legal)]
+            if action not in listed:
+                raise IllegalMove(f"move {ply + 1} of the opening is {action}; legal: {listed.tolist()}")
+            core.play(self.game, state, action)
+            arena.moves[slot, ply] = action
+        if core.is_over(self.game, state):
+            raise IllegalMove(f"the opening {list(opening)} ends the game")
+        arena.words[slot] = np.uint64(seed)
+        arena.plies[slot] = len(opening)
+        arena.versions[slot] = versions
+        arena.status[slot] = PLAYING
+        self._seeds[slot], self._first_versions[slot] = seed, tuple(versions)
+        self._openings[slot], self._tags[slot] = len(opening), tag
+
+    def advance(self) -> Leaves:
+        """Return the afterstates that need an evaluation; idempotent until `absorb`.
+
+        A position whose every move ends the game needs none, and is played at once.
+        """
+        if not self._used:
+            self._used = kernel.expand(self.game, self._arena, self._policy)
+        arena, used = self._arena, self._used
+        return Leaves(LeafBatch(arena.packed[:used], arena.legal[:used]), arena.row_versions[:used])
+
+    def absorb(self, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
+        """Play a move in every slot; `value` (float32 [B, 2], player to move first) evaluates the last leaves.
+
+        Raises `ValueError` for a wrong shape or a value outside [-1, 1]; the block then still waits for the same leaves.
+        """
+        del policy, extra_heads
+        if value.shape != (self._used, 2):
+            raise ValueError(f"value {value.shape} does not fit {self._used} afterstates")
+        if not (np.abs(value) <= _MOST_VALUE).all():
+            raise ValueError("a value of the evaluation is not a number in [-1, 1]")
+        kernel.commit(self.game, self._arena, self._policy, np.ascontiguousarray(value, dtype=np.float32))
+        self._used = 0
+
+    def finished(self) -> list[int]:
+        """Return the slots with a finished game."""
+        return self._with_status(FINISHED)
+
+    def idle(self) -> list[int]:
+        """Return the slots without a game."""
+        return self._with_status(IDLE)
+
+    def _with_status(self, status: int) -> list[int]:
+        return np.flatnonzero(self._arena.status == status).tolist()
+
+    def moves(self, slot: int) -> list[int]:
+        """Return the moves played so far in a slot, including the opening."""
+        return [int(move) for move in self._arena.moves[slot, : self._arena.plies[slot]]]
+
+    def set_versions(self, slot: int, versions: Sequence[int]) -> None:
+        """Set the model versions of a slot's seats from their next move on."""
+        self._arena.versions[slot] = versions
+
+    def set_resign_threshold(self, threshold: float) -> None:
+        """Do nothing: games without a tree have no resignation."""
+
+    def abandon(self, slot: int) -> None:
+        """Discard a slot's game, between `absorb` and the next `advance`; raises `ValueError` while afterstates wait."""
+        if self._used:
+            raise ValueError("afterstates of this block wait for evaluations; absorb them first")
+        self._arena.status[slot] = IDLE
+
+    def take(self, slot: int) -> PlayedGame:
+        """Return a finished game and free its slot. Raises `ValueError` if it is not finished."""
+        arena = self._arena
+        if arena.status[slot] != FINISHED:
+            raise ValueError(f"the game of slot {slot} is not over")
+        plies, opening = int(arena.plies[slot]), self._openings[slot]
+        moves = arena.moves[slot, :plies].copy()
+        played = PlayedGame(
+            game=self.game,
+            seed=self._seeds[slot],
+            versions=self._first_versions[slot],
+            opening_plies=opening,
+            moves=moves,
+            searched=self._chosen(slot, opening, moves),
+            scores=tuple(arena.scores[slot].tolist()),
+            resigned_seat=None,
+            resignation_control=False,
+            tag=self._tags[slot],
+            learner_seat=self._learner_seat(self._seeds[slot]),
+        )
+        arena.status[slot] = IDLE
+        self._tags[slot] = None
+        return played
+
+    def _chosen(self, slot: int, opening: int, moves: np.ndarray) -> tuple[SearchedMove, ...]:
+        """Return the moves after the opening as searched moves: one action with one visit, its value and probability."""
+        arena, plies = self._arena, len(moves)
+        versions = arena.move_versions[slot, :plies].tolist()
+        behaviour = arena.behaviour[slot, :plies].tolist()
+        exploratory = arena.exploratory[slot, :plies].tolist()
+        values = arena.values[slot, :plies].copy()
+        return tuple(
+            SearchedMove(
+                ply=ply,
+                model_version=versions[ply],
+                actions=moves[ply : ply + 1],
+                visits=_ONE_VISIT,
+                target=_NO_TARGET,
+                root_value=values[ply],
+                flags=EXPLORATORY if exploratory[ply] else 0,
+                behaviour=behaviour[ply],
+            )
+            for ply in range(opening, plies)
+        )
+
+    def _learner_seat(self, seed: int) -> int | None:
+        return {"all": None, "alternate": seed & 1, "first": 0, "second": 1}[self.settings.learner_seat]

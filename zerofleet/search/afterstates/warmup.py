@@ -1,0 +1,25 @@
+"""Warm-up: the compiled code of play without a tree, loaded or compiled before the first game."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games.core import Game
+from zerofleet.search.afterstates.block import AfterstateBlock
+from zerofleet.search.afterstates.perceptron import Perceptron, values
+from zerofleet.search.afterstates.settings import AfterstateSettings
+
+__all__ = ["warm_up"]
+
+
+def warm_up(game: Game, settings: AfterstateSettings) -> None:
+    """Play a game by values of 0, and evaluate a position with a perceptron. Raises `ConfigurationError` for an unfit game."""
+    block = AfterstateBlock(game, settings, slots=1)
+    block.begin(0, seed=0, versions=[1, 1])
+    while not block.finished():
+        leaves = block.advance()
+        block.absorb(np.empty(0), np.zeros((len(leaves.batch), 2), dtype=np.float32))
+    block.take(0)
+    inputs = int(np.prod(game.spec().planes))
+    net = Perceptron(*(np.zeros(shape, dtype=np.float32) for shape in ((inputs, 1), 1, 1, 1)))
+    values(net, np.zeros((1, game.spec().packed_bytes), dtype=np.uint8), np.empty(1, dtype=np.float32))
