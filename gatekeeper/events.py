@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
+from zerofleet.search import PlayRoot
+from zerofleet.strength.matches import SearchTerms
 
 __all__ = [
     "SCHEMA",
@@ -65,6 +67,8 @@ class MatchOpened(_Line):
     seed: int
     opening_plies: int
     max_groups: int
+    root: PlayRoot = SearchTerms().root
+    leaves_per_game: int = SearchTerms().leaves_per_game
 
 
 class GameEnded(_Line):
@@ -95,6 +99,8 @@ class Tallied(_Line):
     second: str
     points: float
     games: int
+    root: PlayRoot = SearchTerms().root
+    leaves_per_game: int = SearchTerms().leaves_per_game
 
 
 class Placed(_Line):
@@ -106,6 +112,8 @@ class Placed(_Line):
     players: tuple[str, ...]
     places: tuple[int, ...]
     games: int
+    root: PlayRoot = SearchTerms().root
+    leaves_per_game: int = SearchTerms().leaves_per_game
 
 
 Event = JournalBegun | Submitted | StatusChanged | MatchOpened | GameEnded | MatchClosed | Tallied | Placed

@@ -38,7 +38,7 @@ from zerofleet.errors import (
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.strength.ladders.play import in_turns
 from zerofleet.strength.ladders.rungs import ANCHOR, default_rungs, require_rungs
-from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, play_games
+from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, SearchTerms, play_games
 from zerofleet.strength.ratings import Placement, Tally, rate
 from zerofleet.telemetry import metrics
 
@@ -69,6 +69,7 @@ class Ladder:
         self._pointer = pointer
         self._idle = idle
         self._make_agent = make_agent
+        self._search = SearchTerms(settings.gate.root, settings.gate.leaves_per_game)
         self._names = self._chosen_rungs() if settings.gate.ladder_games else ()
         self._resumed_at_s = 0.0
 
@@ -76,7 +77,7 @@ class Ladder:
         """Return the ladder, strongest first."""
         champions = [f"model:{champion.version}" for champion in self._pointer.history]
         known = {ANCHOR, *self._names, *dict.fromkeys(reversed(champions[-RATED_CHAMPIONS:]))}
-        rated = [one for one in self._ledger.evidence() if _players(one) <= known]
+        rated = [one for one in self._ledger.evidence(self._search) if _players(one) <= known]
         return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(rated, anchor=ANCHOR)]
 
     async def run(self, evaluator: Evaluator) -> None:
@@ -88,7 +89,7 @@ class Ladder:
         while self._names:
             epoch = self._pointer.epoch
             try:
-                await self._close_matches_of_former_champions()
+                await self._close_former_matches()
                 self._show()
                 await self._play(evaluator, epoch)
             except Exception as failure:  # no failure of the ladder may stop the gatekeeper
@@ -104,7 +105,8 @@ class Ladder:
         boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
-            leaves_per_game=self._settings.gate.leaves_per_game,
+            leaves_per_game=self._search.leaves_per_game,
+            root=self._search.root,
             slots=self._settings.ladder_slots,
             cache_positions=self._settings.cache_positions,
             before_step=self._take_turns,
@@ -130,7 +132,13 @@ class Ladder:
         if self._pointer.champion is not None:
             champion = f"model:{self._pointer.champion.version}"
             matches = [*((champion, name) for name in self._names), *matches]
-        return [self._terms(first, second) for first, second in matches if not self._ledger.games_between(first, second)]
+        missing = [self._terms(first, second) for first, second in matches]
+        return [terms for terms in missing if not self._games_of(terms)]
+
+    def _games_of(self, terms: MatchTerms) -> int:
+        """Return the games of a match that is complete, else 0."""
+        first, second = terms.players
+        return self._ledger.games_between(first.name, second.name, terms.search)
 
     def _terms(self, first: str, second: str) -> MatchTerms:
         players = (Player.named(first), Player.named(second))
@@ -143,6 +151,7 @@ class Ladder:
             seed=int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0]) >> 1,
             opening_plies=gate.opening_plies,
             max_groups=max(1, gate.ladder_games // 2),
+            search=self._search.between(first, second),
         )
 
     def _until_changed(self, pairings: Iterator[Pairing], epoch: int) -> Iterator[Pairing]:
@@ -159,12 +168,14 @@ class Ladder:
         await self._idle.wait()
         self._resumed_at_s = clock()
 
-    async def _close_matches_of_former_champions(self) -> None:
-        """Close the matches of former champions; their games count."""
+    async def _close_former_matches(self) -> None:
+        """Close the matches of former champions, and those with another search than the present; their games count."""
         champion = self._pointer.champion
         for board in self._ledger.boards("ladder"):
             first = board.terms.players[0]
-            if first.version is not None and (champion is None or first.version != champion.version):
+            former = first.version is not None and (champion is None or first.version != champion.version)
+            search = self._search.between(*(player.name for player in board.terms.players))
+            if former or board.terms.search != search:
                 await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
     def _chosen_rungs(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Literal
 
 import structlog
@@ -21,7 +22,7 @@ from gatekeeper.journal import EventJournal
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.errors import InvalidRequest, RecordRejected
 from zerofleet.strength.ladders import evidence
-from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard
+from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard, SearchTerms
 from zerofleet.strength.ratings import Placement, Tally
 
 __all__ = ["Ledger", "Purpose"]
@@ -42,8 +43,8 @@ class Ledger:
         self._candidates: dict[int, Candidate] = {}
         self._hashes: dict[int, str] = {}
         self._boards: dict[str, tuple[Purpose, Scoreboard]] = {}
-        self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
-        """Rated games of closed matches by their players, games of equal outcome added up."""
+        self._closed: dict[tuple[str, str, SearchTerms], list[Tally | Placement]] = {}
+        """Rated games of closed matches by their players and searches, games of equal outcome added up."""
         self.changed = asyncio.Event()
         """Set, and replaced by another event, at the next change."""
 
@@ -113,17 +114,20 @@ class Ledger:
         """Return the boards of the open matches with that purpose."""
         return [board for kind, board in self._boards.values() if kind == purpose]
 
-    def evidence(self) -> list[Tally | Placement]:
-        """Return all rated games: those of closed matches and of the ladder's open ones."""
-        found = [one for counted in self._closed.values() for one in counted]
+    def evidence(self, search: SearchTerms) -> list[Tally | Placement]:
+        """Return the rated games with a search of the models, of closed matches and of the ladder's open ones."""
+        found = []
+        for (first, second, used), counted in self._closed.items():
+            found += counted if used == search.between(first, second) else ()
         for purpose, board in self._boards.values():
-            if purpose == "ladder":
+            names = (player.name for player in board.terms.players)
+            if purpose == "ladder" and board.terms.search == search.between(*names):
                 found += evidence(board)
         return found
 
-    def games_between(self, first: str, second: str) -> int:
-        """Return the rated games of closed matches between two players, named in that order."""
-        return sum(one.games for one in self._closed.get((first, second), ()))
+    def games_between(self, first: str, second: str, search: SearchTerms) -> int:
+        """Return the rated games of closed matches between two players, named in that order, with a search."""
+        return sum(one.games for one in self._closed.get((first, second, search), ()))
 
     def _board(self, match_id: str) -> Scoreboard:
         if match_id not in self._boards:
@@ -155,14 +159,14 @@ class Ledger:
                 board.close()
                 first, second = board.terms.players
                 for one in evidence(board, event.rated_groups):
-                    self._count(first.name, second.name, one)
+                    self._count((first.name, second.name, board.terms.search), one)
             case events.Tallied(first=first, second=second):
-                self._count(first, second, Tally(first, second, event.points, event.games))
+                self._count((first, second, _search(event)), Tally(first, second, event.points, event.games))
             case events.Placed(first=first, second=second):
-                self._count(first, second, Placement(event.players, event.places, event.games))
+                self._count((first, second, _search(event)), Placement(event.players, event.places, event.games))
 
-    def _count(self, first: str, second: str, new: Tally | Placement) -> None:
-        counted = self._closed.setdefault((first, second), [])
+    def _count(self, match: tuple[str, str, SearchTerms], new: Tally | Placement) -> None:
+        counted = self._closed.setdefault(match, [])
         for i, known in enumerate(counted):
             if isinstance(known, Tally) and isinstance(new, Tally):
                 counted[i] = replace(known, points=known.points + new.points, games=known.games + new.games)
@@ -180,6 +184,7 @@ class Ledger:
             seed=event.seed,
             opening_plies=event.opening_plies,
             max_groups=event.max_groups,
+            search=_search(event),
         )
 
     def _present(self) -> Iterator[Event]:
@@ -190,12 +195,13 @@ class Ledger:
             yield events.StatusChanged(
                 version=candidate.version, status=candidate.status, reason=candidate.reason, report=candidate.match
             )
-        for (first, second), counted in self._closed.items():
+        for (first, second, search), counted in self._closed.items():
+            match = partial(dict, first=first, second=second, **asdict(search))
             for one in counted:
                 if isinstance(one, Tally):
-                    yield events.Tallied(first=first, second=second, points=one.points, games=one.games)
+                    yield events.Tallied(**match(points=one.points, games=one.games))
                 else:
-                    yield events.Placed(first=first, second=second, players=one.players, places=one.places, games=one.games)
+                    yield events.Placed(**match(players=one.players, places=one.places, games=one.games))
         for purpose, board in self._boards.values():
             yield _opened(board.terms, purpose)
             yield from (_ended(result) for result in board.results())
@@ -211,7 +217,12 @@ def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
         seed=terms.seed,
         opening_plies=terms.opening_plies,
         max_groups=terms.max_groups,
+        **asdict(terms.search),
     )
+
+
+def _search(event: events.MatchOpened | events.Tallied | events.Placed) -> SearchTerms:
+    return SearchTerms(event.root, event.leaves_per_game)
 
 
 def _ended(result: GameResult) -> events.GameEnded:

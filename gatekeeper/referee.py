@@ -26,6 +26,7 @@ from zerofleet.strength.matches import (
     MatchTerms,
     Player,
     Scoreboard,
+    SearchTerms,
     SequentialTest,
     ShareOfPoints,
     Standing,
@@ -133,6 +134,7 @@ class Referee:
             seed=int(seed[0]) >> 1,
             opening_plies=self._settings.gate.opening_plies,
             max_groups=self._settings.gate.max_pairs,
+            search=SearchTerms(self._settings.gate.root, self._settings.gate.leaves_per_game),
         )
         return await self._ledger.open_match(terms, "gate")
 
@@ -144,7 +146,8 @@ class Referee:
         self._show(version, board)
         settings = MatchSettings(
             simulations=gate.simulations,
-            leaves_per_game=gate.leaves_per_game,
+            leaves_per_game=board.terms.search.leaves_per_game,
+            root=board.terms.search.root,
             slots=min(slots, board.terms.max_groups * board.terms.games_per_group),
             lead_games=lead,
             cache_positions=self._settings.cache_positions,

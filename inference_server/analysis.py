@@ -23,7 +23,7 @@ from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
-from zerofleet.search import RootAnalysis, SearchSettings, search_position
+from zerofleet.search import PLAY_ROOT, PlayRoot, RootAnalysis, SearchSettings, search_position
 from zerofleet.search.block import LAST_SEED
 from zerofleet.telemetry import metrics
 
@@ -63,8 +63,9 @@ class _Position:
 class Analyst:
     """Answers questions with the served models."""
 
-    def __init__(self, plane: DataPlane, *, max_simulations: int, max_searches: int) -> None:
+    def __init__(self, plane: DataPlane, *, max_simulations: int, max_searches: int, root: PlayRoot = PLAY_ROOT) -> None:
         self._plane = plane
+        self._root = root
         self._max_simulations = max_simulations
         self._max_searches = max_searches
         self._searches = 0
@@ -90,7 +91,8 @@ class Analyst:
             raise Overloaded(f"{self._searches} searches are under way, the limit; try again later")
         self._searches += 1
         try:
-            return await _searched(position, evaluator, served.version, question)
+            settings = SearchSettings.for_analysis(game.spec(), question.simulations, root=self._root)
+            return await _searched(position, evaluator, served.version, settings)
         finally:
             self._searches -= 1
 
@@ -143,9 +145,8 @@ async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, versio
     return Opinion(version, position.to_move, tuple(value.tolist()), ranked, (), is_over=False)
 
 
-async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: int, question: Question) -> Opinion:
-    game, seed = position.game, question.seed
-    settings = SearchSettings.for_analysis(game.spec(), question.simulations)
+async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: int, settings: SearchSettings) -> Opinion:
+    game, seed = position.game, position.seed
     analysis = await search_position(game, evaluator, position.actions, settings=settings, version=version, seed=seed)
     return _opinion(position, analysis)
 

@@ -110,7 +110,9 @@ async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
         maximum_concurrent_rpcs=settings.max_concurrent_calls,
     )
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
-    analyst = Analyst(plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches)
+    analyst = Analyst(
+        plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches, root=settings.play_root
+    )
     server.add_generic_rpc_handlers([kserve.handler(servicer), evaluation.handler(analyst)])
     health_servicer = HealthService(on_refused=lambda: _count_refused("health"))
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.security.credentials import require_tokens
+from zerofleet.search.settings import PLAY_ROOT, PlayRoot
 from zerofleet.service.settings import StoreSettings
 
 __all__ = ["Precision", "ServerSettings"]
@@ -50,5 +51,7 @@ class ServerSettings(StoreSettings):
     """Seconds after which a client is made to reconnect, so that new replicas receive their share; 0 never."""
     max_simulations: int = Field(default=10_000, ge=1)
     """Maximum number of simulations in a search of the evaluation service."""
+    play_root: PlayRoot = PLAY_ROOT
+    """Root of the searches of the evaluation service."""
     max_searches: int = Field(default=16, ge=1)
     """Maximum number of concurrent searches of the evaluation service; further ones are rejected as overload."""

@@ -6,17 +6,21 @@ from games.core import make
 from gatekeeper.ladder import rest_s
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets import GateSettings
+from zerofleet.search import PLAY_ROOT
 from zerofleet.strength.ladders import default_rungs
+from zerofleet.strength.matches import SearchTerms
 from zerofleet.telemetry import metrics
 
 MODEL = "tic_tac_toe"
 RUNGS = ("random", "alpha_beta:1")
+SEARCH = SearchTerms(PLAY_ROOT, GateSettings().leaves_per_game)
 
 
 def complete(gate, version, games):
     """Return a test whether the ladder matches of a champion, and those among the rungs, are over."""
     pairs = [*((f"model:{version}", rung) for rung in RUNGS), RUNGS]
-    return lambda: all(gate.ledger.games_between(*pair) == games for pair in pairs)
+    return lambda: all(gate.ledger.games_between(*pair, SEARCH.between(*pair)) == games for pair in pairs)
 
 
 def begun(gate, games):
@@ -120,7 +124,7 @@ async def test_the_rungs_of_the_game_are_those_of_the_command_line(open_gate):
     async with open_gate(ladder_games=2, rungs=(), ladder_depth=1) as gate:
         await gate.offer()
         rungs = default_rungs(make(MODEL), make_agent=make_agent, depth=1)
-        await gate.until(lambda: all(gate.ledger.games_between("model:1", rung) for rung in rungs))
+        await gate.until(lambda: all(gate.ledger.games_between("model:1", rung, SEARCH) for rung in rungs))
         shown = {rung.name: rung for rung in await gate.client.ladder(MODEL)}
     assert set(shown) == {*rungs, "model:1"}
     assert all(rung.elo_low < rung.elo < rung.elo_high for name, rung in shown.items() if name != "random")

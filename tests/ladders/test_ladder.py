@@ -13,6 +13,7 @@ from zerofleet.agents import make_agent
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.ladders import LadderBook, LadderPlan, evidence, spaced
+from zerofleet.strength.ladders.book import FILE
 from zerofleet.strength.ladders.play import climb, missing_games
 from zerofleet.strength.matches import GameResult, MatchSettings
 from zerofleet.strength.ratings import Placement, Tally
@@ -56,7 +57,7 @@ async def play(plan, book, lend=None):
 
 
 def elos(plan, book):
-    matches = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies)
+    matches = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, root=plan.root)
     return {rating.name: rating for rating in book.ratings(matches)}
 
 
@@ -145,6 +146,29 @@ async def test_models_with_other_simulations_are_different_players(tmp_path):
         ended, _ = await play(deeper, book)
         assert len(ended) == 8 * 4  # the rungs have met
         assert elos(deeper, book)["model:2"].games == 12
+
+
+async def test_models_with_another_root_are_different_players(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(replace(PLAN, root="puct"), book)
+        other = replace(PLAN, root="gumbel")
+        ended, _ = await play(other, book)
+        assert len(ended) == 8 * 4  # the rungs have met
+        rated = book.ratings(book.matches(simulations=2, opening_plies=2, root="gumbel"))
+        assert {rating.name: rating.games for rating in rated}["model:2"] == 12
+
+
+async def test_a_book_that_states_no_root_was_played_with_puct(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(replace(PLAN, root="puct"), book)
+        known = sorted(match.match_id for match in book.matches(simulations=2, opening_plies=2, root="puct"))
+    path = tmp_path / FILE
+    stated = path.read_text()
+    path.write_text(stated.replace(',"root":"puct"', ""))
+    assert path.read_text() != stated
+    with open_book(tmp_path) as book:
+        assert sorted(match.match_id for match in book.matches(simulations=2, opening_plies=2, root="puct")) == known
+        assert all(match.simulations == 0 for match in book.matches(simulations=2, opening_plies=2, root="gumbel"))
 
 
 def random_result(pairing, game, rng):

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 import games
-from zerofleet.search import SearchSettings
+from zerofleet.search import PLAY_ROOT, SearchSettings
 from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, LOOK_AT_ROOT, PROVE_NOTHING, CompiledSettings, compile_settings
 
 SPEC = games.make("tic_tac_toe").spec()
@@ -93,6 +93,15 @@ def test_settings_for_play_and_matches_are_deterministic():
         assert settings.resign_threshold == -1.0
         assert settings.full_search_share == 1.0
     assert not SearchSettings.for_match(SPEC).reuse_subtree
+
+
+@pytest.mark.parametrize("settings_for", [SearchSettings.for_play, SearchSettings.for_analysis, SearchSettings.for_match])
+def test_one_setting_chooses_the_root_of_play_analysis_and_matches(settings_for):
+    assert settings_for(SPEC, 50).root_policy == PLAY_ROOT
+    for root in ("puct", "gumbel"):
+        assert settings_for(SPEC, 50, root=root).root_policy == root
+        assert not settings_for(SPEC, 50, root=root).gumbel_noise
+        assert settings_for(SPEC, 0, root=root).root_policy == "puct"  # no search: the policy alone
 
 
 def test_play_settings_of_a_game_with_repetitions_cut_the_path():

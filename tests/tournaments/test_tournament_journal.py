@@ -54,6 +54,12 @@ def test_a_journal_of_other_terms_is_rejected_with_the_difference(directory):
         known(directory, TERMS | {"players": ["a"]})
 
 
+def test_a_journal_that_states_no_search_was_played_with_puct_and_one_leaf(directory):
+    assert known(directory, TERMS | {"root": "puct", "leaves_per_game": 1}) == RESULTS
+    with pytest.raises(RunDirectoryError, match='holds a tournament with root="puct", want "gumbel"'):
+        known(directory, TERMS | {"root": "gumbel", "leaves_per_game": 1})
+
+
 def test_a_journal_in_use_is_rejected(directory):
     with ResultJournal(directory, TERMS), pytest.raises(RunDirectoryError, match="in use by another tournament"):
         known(directory)

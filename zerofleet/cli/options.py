@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from games.core import Game
+    from zerofleet.search import PlayRoot
     from zerofleet.storage.runs import RunPaths
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "OpeningFile",
     "Parameters",
     "Preset",
+    "Root",
     "RunDir",
     "Save",
     "Seed",
     "Simulations",
     "check_preset",
     "chosen_game",
+    "chosen_root",
     "chosen_run",
     "chosen_simulations",
     "complete_game",
@@ -72,6 +75,10 @@ Simulations = Annotated[
         show_default="100; 0 where choices are simultaneous",
     ),
 ]
+Root = Annotated[
+    Literal["puct", "gumbel"] | None,
+    typer.Option("--root", help="Root of a model's searches.", show_default="the stronger one by measurement"),
+]
 OpeningFile = Annotated[
     Path | None,
     typer.Option(
@@ -104,6 +111,13 @@ def chosen_simulations(game: Game, given: int | None) -> int:
     from zerofleet.search.settings import default_simulations  # noqa: PLC0415  (as `complete_game`)
 
     return default_simulations(game.spec())
+
+
+def chosen_root(given: PlayRoot | None) -> PlayRoot:
+    """Return the root of a model's searches: the one given, else `PLAY_ROOT`."""
+    from zerofleet.search.settings import PLAY_ROOT  # noqa: PLC0415  (as `complete_game`)
+
+    return given or PLAY_ROOT
 
 
 def chosen_game(name: str, settings: Sequence[str] | None) -> Game:

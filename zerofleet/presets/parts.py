@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from zerofleet.presets.warm_start import WarmStartSettings
-from zerofleet.search.settings import SearchSettings
+from zerofleet.search.settings import PLAY_ROOT, PlayRoot, SearchSettings
 
 __all__ = [
     "GateSettings",
@@ -223,6 +223,8 @@ class GateSettings(_Part):
     leaves_per_game: int = Field(default=4, ge=1, le=64)
     """Leaves of one game in a request of a match. A match is a chain of requests: with several leaves it is shorter and its
     requests are larger, at the price of searches with virtual loss, for both players. Games with hidden information use 1."""
+    root: PlayRoot = PLAY_ROOT
+    """Root of the searches of a match, for both players."""
     opening_plies: int = Field(default=4, ge=0)
     """Random opening plies of each group of games."""
     max_pairs: int = Field(default=100, ge=1)

@@ -49,12 +49,14 @@ from zerofleet.search.driver import step
 from zerofleet.search.kernel import EXTERNAL
 from zerofleet.search.position import search_position, search_positions, search_state
 from zerofleet.search.root import RootAnalysis
-from zerofleet.search.settings import SearchSettings
+from zerofleet.search.settings import PLAY_ROOT, PlayRoot, SearchSettings
 from zerofleet.search.warmup import warm_up
 
 __all__ = [
     "EXTERNAL",
+    "PLAY_ROOT",
     "Leaves",
+    "PlayRoot",
     "PlayedGame",
     "RootAnalysis",
     "SearchBlock",

@@ -8,7 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from games.core import GameSpec
 
-__all__ = ["SearchSettings", "default_simulations"]
+__all__ = ["PLAY_ROOT", "PlayRoot", "SearchSettings", "default_simulations"]
+
+PlayRoot = Literal["puct", "gumbel"]
+"""Root of searches for play, analysis and matches. `puct`: the most visited move. `gumbel`: without noise, sequential halving
+visits every legal move, up to `gumbel_considered`, and the move has the best sum of log prior and transformed value."""
+
+PLAY_ROOT: PlayRoot = "puct"
+"""Root where none is chosen, by measurement: docs/results/root_at_play.md."""
 
 DEFAULT_SIMULATIONS = 100
 
@@ -140,10 +147,11 @@ class SearchSettings(BaseModel):
         return max(self.simulations, self.fast_simulations) + self.leaves_per_game + 1
 
     @classmethod
-    def for_play(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
-        """Return settings for strong, deterministic play: no noise, the most visited move."""
+    def for_play(cls, spec: GameSpec, simulations: int = 100, *, root: PlayRoot = PLAY_ROOT) -> SearchSettings:
+        """Return settings for strong, deterministic play, without noise; without simulations the root is always `puct`."""
         hides = spec.information != "perfect"
         return cls(
+            root_policy=root if simulations else "puct",
             information="determinise" if hides else "open",
             repetition="path" if spec.repeats and not hides else "off",
             simulations=simulations,
@@ -155,15 +163,15 @@ class SearchSettings(BaseModel):
         )
 
     @classmethod
-    def for_analysis(cls, spec: GameSpec, simulations: int) -> SearchSettings:
+    def for_analysis(cls, spec: GameSpec, simulations: int, *, root: PlayRoot = PLAY_ROOT) -> SearchSettings:
         """Return settings for a single position: as for play, with several pending leaves where the game allows.
 
         With one leaf at a time each request would have one position; a few more cost little strength.
         """
         leaves = max(1, min(LEAVES_AT_ONCE, simulations // LEAVES_AT_ONCE)) if spec.information == "perfect" else 1
-        return cls.for_play(spec, simulations).model_copy(update={"leaves_per_game": leaves})
+        return cls.for_play(spec, simulations, root=root).model_copy(update={"leaves_per_game": leaves})
 
     @classmethod
-    def for_match(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
+    def for_match(cls, spec: GameSpec, simulations: int = 100, *, root: PlayRoot = PLAY_ROOT) -> SearchSettings:
         """Return settings for a match between two players in one block: as for play, with a new tree for each move."""
-        return cls.for_play(spec, simulations).model_copy(update={"reuse_subtree": False})
+        return cls.for_play(spec, simulations, root=root).model_copy(update={"reuse_subtree": False})

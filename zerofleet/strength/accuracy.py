@@ -26,7 +26,7 @@ from zerofleet.agents import Agent
 from zerofleet.agents.exact.perfect import PerfectAgent
 from zerofleet.agents.exact.solver import MAX_NODES, Solver, fits, shipped_book
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.search import SearchSettings, search_positions
+from zerofleet.search import PLAY_ROOT, PlayRoot, SearchSettings, search_positions
 from zerofleet.strength.matches import Opening, draw_openings
 from zerofleet.strength.ratings import wilson
 
@@ -305,9 +305,11 @@ def agent_chooser(game: Game, agent: Agent, *, seed: int) -> Chooser:
     return choose
 
 
-def model_chooser(game: Game, evaluator: Evaluator, *, version: int, simulations: int, seed: int) -> Chooser:
-    """Return a chooser of a model's moves: most visited in a search without noise, or of highest prior without a search."""
-    settings = SearchSettings.for_play(game.spec(), simulations)
+def model_chooser(
+    game: Game, evaluator: Evaluator, *, version: int, simulations: int, seed: int, root: PlayRoot = PLAY_ROOT
+) -> Chooser:
+    """Return a chooser of a model's moves: the best of a search without noise, or of highest prior without a search."""
+    settings = SearchSettings.for_play(game.spec(), simulations, root=root)
 
     async def choose(positions: Sequence[Position]) -> list[int]:
         found = await search_positions(game, evaluator, positions, settings=settings, version=version, seed=seed)

@@ -1,11 +1,11 @@
 """The agent `mcts`: the self-play search with a model and its own budget.
 
-    mcts:400,model=7       400 simulations a move, as `model:7` in a match with `--simulations 400`
+    mcts:400,model=7       400 simulations a move, as `model:7` in a match with `--simulations 400 --root puct`
     mcts:200ms,model=7     as many as 200 ms allow; mcts:200ms,model=7,leaves=8 evaluates 8 positions per request
 
 One ladder can thus hold a model at several budgets. The search is `zerofleet.search.search_state` with the settings of
-matches: PUCT without noise, the most visited move, a new tree for each move. Where information is hidden, each simulation
-searches its own determinisation.
+matches: no noise, the best move, a new tree for each move; `root=gumbel` selects the other root. Where information is hidden,
+each simulation searches its own determinisation.
 
 A time budget stops the search between two evaluations, at the one nearest to the limit and after the first at the earliest;
 the tree at that point decides.
@@ -30,7 +30,7 @@ from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import uniform_answer
-from zerofleet.search import RootAnalysis, SearchSettings, search_state
+from zerofleet.search import PlayRoot, RootAnalysis, SearchSettings, search_state
 from zerofleet.search.block import LAST_SEED
 
 __all__ = ["MOST_SIMULATIONS", "MctsAgent", "MctsOptions", "from_spelling"]
@@ -47,6 +47,8 @@ class MctsOptions(AgentOptions):
     """Version of the model."""
     leaves: int = Field(default=1, ge=1, le=64)
     """Positions evaluated together, with virtual loss: more simulations in the same time, each slightly less well chosen."""
+    root: PlayRoot = "puct"
+    """Root of the search. Part of the name, so that results of one name have one root."""
 
 
 class _Clock:
@@ -64,7 +66,7 @@ class _Clock:
 
 
 class MctsAgent:
-    """Searches with a model and plays the most visited move; ties go to the higher value, then the lower action."""
+    """Searches with a model and plays the best move of the root (`zerofleet.search.decide.chosen_edge`)."""
 
     def __init__(self, game: Game, budget: Budget, options: MctsOptions, *, evaluate: Evaluate | None) -> None:
         """Create the agent; the budget counts simulations or milliseconds a move. Raises `InvalidRequest`."""
@@ -77,6 +79,7 @@ class MctsAgent:
             raise InvalidRequest(f"{self.name}: leaves needs a game with perfect information; leave out leaves")
         self._evaluate = evaluate
         self._leaves = options.leaves
+        self._root = options.root
         self._simulations = budget.amount
         if budget.unit == "ms":
             self._simulations = min(budget.amount * _SIMULATIONS_A_MS, MOST_SIMULATIONS)
@@ -98,7 +101,8 @@ class MctsAgent:
         return _choice(analysis)
 
     def _settings(self, game: Game, simulations: int) -> SearchSettings:
-        return SearchSettings.for_match(game.spec(), simulations).model_copy(update={"leaves_per_game": self._leaves})
+        settings = SearchSettings.for_match(game.spec(), simulations, root=self._root)
+        return settings.model_copy(update={"leaves_per_game": self._leaves})
 
     def _warm_up(self, game: Game) -> None:
         """Compile or load the search, so that the first move has its full time. No model is used."""

@@ -14,8 +14,19 @@ import typer
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    Json,
+    Parameters,
+    Root,
+    RunDir,
+    Seed,
+    Simulations,
+    chosen_game,
+    chosen_root,
+    chosen_simulations,
+)
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.search import PlayRoot
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.strength.accuracy import (
     Chooser,
@@ -49,6 +60,7 @@ class _Request:
     positions: int
     first_ply: int
     simulations: int
+    root: PlayRoot
     seed: int
     filed: list[Position] | None
     """Positions of a file, in place of random and self-play games."""
@@ -88,6 +100,7 @@ def accuracy(
         typer.Option("--from", metavar="FILE", help="File of positions to judge, in place of random games and self-play."),
     ] = None,
     simulations: Simulations = None,
+    root: Root = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
@@ -104,12 +117,13 @@ def accuracy(
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game)
     filed = None if positions_file is None else [one.moves for one in read_positions(game, positions_file)]
-    request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, filed)
+    budget = chosen_simulations(game, simulations)
+    request = _Request(game, player, positions, first_ply, budget, chosen_root(root), seed, filed)
     name, asked = asyncio.run(_ask(request, run_dir))
     results = [(part, _grade(perfect, game, part)) for part in asked]
     if json:
         about = {"game": game_name, "parameters": parameters_text(game), "seed": seed, "unit": perfect.unit}
-        about |= {"first_ply": first_ply, "simulations": request.simulations}
+        about |= {"first_ply": first_ply, "simulations": request.simulations, "root": request.root}
         rows = [
             _result(part.source, mode, moves)
             for part, graded in results
@@ -139,7 +153,7 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
             if request.simulations:
                 budgets[f"{request.simulations} simulations"] = request.simulations
             modes = {
-                mode: model_chooser(game, evaluator, version=version, simulations=budget, seed=seed)
+                mode: model_chooser(game, evaluator, version=version, simulations=budget, seed=seed, root=request.root)
                 for mode, budget in budgets.items()
             }
         else:

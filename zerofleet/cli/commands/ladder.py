@@ -19,7 +19,17 @@ from games.core import Game
 from games.positions import parameters_text
 from zerofleet.agents import make_agent
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_run, chosen_simulations
+from zerofleet.cli.options import (
+    Json,
+    Parameters,
+    Root,
+    RunDir,
+    Seed,
+    Simulations,
+    chosen_root,
+    chosen_run,
+    chosen_simulations,
+)
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ModelNotFound
@@ -102,6 +112,7 @@ def ladder(
         int, typer.Option("--games", metavar="N", min=0, help="Games per pair; 0 shows the games already played.")
     ] = 100,
     simulations: Simulations = None,
+    root: Root = None,
     every: Annotated[
         int, typer.Option("--every", metavar="K", min=1, help="Only every K-th champion, always with the first and the last.")
     ] = 1,
@@ -138,6 +149,7 @@ def ladder(
         versions=tuple(champion.version for champion in champions),
         games=games,
         simulations=chosen_simulations(game, simulations),
+        root=chosen_root(root),
         opening_plies=preset(game, header.preset).gate.opening_plies if opening_plies is None else opening_plies,
         seed=seed,
     )
@@ -181,7 +193,7 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
             address = await stack.enter_async_context(served(paths, plan.game, versions=versions)) if versions else None
             yield await stack.enter_async_context(evaluating(address, plan.game))
 
-    settings = MatchSettings(simulations=plan.simulations, slots=min(SLOTS, missing))
+    settings = MatchSettings(simulations=plan.simulations, root=plan.root, slots=min(SLOTS, missing))
     with screen.meter("ladder", missing) as meter:
         await climb(
             plan,
@@ -195,7 +207,8 @@ async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
 
 def _table(plan: LadderPlan, book: LadderBook, champions: Sequence[Champion], header: RunHeader) -> Table:
     """Return the ratings of the plan's players by all games in the book under the plan's conditions."""
-    ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies))
+    rated = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, root=plan.root)
+    ratings = book.ratings(rated)
     by_name = {rating.name: rating for rating in ratings}
     reached = [by_name[rung] for rung in plan.rungs if rung in by_name]
     return Table(tuple(_standing(one, plan, book, by_name, header) for one in champions), tuple(reached))
@@ -208,6 +221,7 @@ def _about(plan: LadderPlan, paths: RunPaths) -> dict[str, object]:
         "run_dir": str(paths.root),
         "seed": plan.seed,
         "simulations": plan.simulations,
+        "root": plan.root,
         "opening_plies": plan.opening_plies,
         "games_per_pair": plan.games,
     }
@@ -260,8 +274,8 @@ def _show(table: Table, plan: LadderPlan) -> None:
     console = screen.out()
     console.print(rows)
     console.print(
-        f"\nElo above random, {plan.simulations} simulations per move, openings of {plan.opening_plies} random plies; "
-        "columns: share of the points against each rung"
+        f"\nElo above random, {plan.simulations} simulations per move, {plan.root} root, "
+        f"openings of {plan.opening_plies} random plies; columns: share of the points against each rung"
     )
 
 

@@ -11,7 +11,18 @@ import typer
 from games.positions import parameters_text
 from zerofleet.cli import screen
 from zerofleet.cli.commands.match_report import show_match
-from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    Json,
+    OpeningFile,
+    Parameters,
+    Root,
+    RunDir,
+    Seed,
+    Simulations,
+    chosen_game,
+    chosen_root,
+    chosen_simulations,
+)
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
     FixedGames,
@@ -49,6 +60,7 @@ def match(
         ),
     ] = None,
     simulations: Simulations = None,
+    root: Root = None,
     opening_plies: Annotated[
         int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
     ] = 2,
@@ -84,7 +96,9 @@ def match(
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
     chosen = entrants((first, second), game, run_dir, note=screen.note)
     players = _opponents(chosen, control=control)
-    terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines)
+    terms = terms_of_games(
+        game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines, root=chosen_root(root)
+    )
     met = asyncio.run(_play(terms, chosen, budget, rule))
     summary = met.summary()
     if summary.games < most and test is None and not json:
@@ -94,7 +108,13 @@ def match(
     if not json:
         show_match(summary, met.outcome if test else None)
         return
-    about = {"game": game_name, "parameters": parameters_text(game), "simulations": budget, "seed": seed}
+    about = {
+        "game": game_name,
+        "parameters": parameters_text(game),
+        "simulations": budget,
+        "root": terms.search.root,
+        "seed": seed,
+    }
     start = {"opening_plies": opening_plies, "openings_file": None if openings is None else str(openings)}
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 

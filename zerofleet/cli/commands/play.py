@@ -16,10 +16,20 @@ import typer
 from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
-from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    GameName,
+    Parameters,
+    Root,
+    RunDir,
+    Simulations,
+    chosen_game,
+    chosen_root,
+    chosen_simulations,
+)
 from zerofleet.cli.play.opponents import AgentOpponent, ModelOpponent
 from zerofleet.cli.play.session import Session
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.search import PlayRoot
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.supervisor.borrowed import served
 from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of
@@ -40,6 +50,7 @@ def play(
     ] = "champion",
     seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 moves first.")] = 1,
     simulations: Simulations = None,
+    root: Root = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Annotated[
@@ -55,7 +66,7 @@ def play(
     luck = secrets.randbits(32) if seed is None else seed
     with asyncio.Runner() as runner, _closing(runner) as stack:
         if is_model(opponent):
-            other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations)))
+            other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations), chosen_root(root)))
             session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
         else:
             agent = runner.run(_agent(stack, game, opponent, run_dir, np.random.default_rng(luck)))
@@ -73,7 +84,7 @@ def _closing(runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
 
 
 async def _model(
-    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, simulations: int
+    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, simulations: int, root: PlayRoot
 ) -> ModelOpponent:
     """Find or start a server of the model; `stack` stops it."""
     paths = find_run(game, run_dir)
@@ -81,7 +92,7 @@ async def _model(
     screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")
     address = await stack.enter_async_context(served(paths, game, versions=[version]))
     evaluator = await stack.enter_async_context(evaluating(address, game))
-    return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations)
+    return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations, root=root)
 
 
 async def _agent(

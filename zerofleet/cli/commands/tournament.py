@@ -18,7 +18,18 @@ from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.commands.tournament_report import show_tournament
-from zerofleet.cli.options import Json, OpeningFile, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    Json,
+    OpeningFile,
+    Parameters,
+    Root,
+    RunDir,
+    Seed,
+    Simulations,
+    chosen_game,
+    chosen_root,
+    chosen_simulations,
+)
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import rating_chart, require_drawable
@@ -55,6 +66,7 @@ def tournament(
         ),
     ] = None,
     simulations: Simulations = None,
+    root: Root = None,
     opening_plies: Annotated[
         int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
     ] = 2,
@@ -89,6 +101,7 @@ def tournament(
         seed=seed,
         opening_plies=opening_plies,
         simulations=chosen_simulations(game, simulations),
+        root=chosen_root(root),
         given_openings=None if openings is None else read_openings(game, openings),
         tables=not pairs and game.spec().num_players > 2 and len(names) >= game.spec().num_players,
     )
@@ -143,15 +156,15 @@ async def _play(request: _Request, boards: Sequence[Scoreboard], journal: Result
 
 async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> list[Worker]:
     """Return the workers: this process if one is enough, otherwise separate processes."""
-    game, simulations = request.game, request.terms.simulations
+    game, simulations, root = request.game, request.terms.simulations, request.terms.root
     address = await stack.enter_async_context(serving(request.entrants, game))
     per_group = request.terms.meetings[0].games_per_group
     count = min(request.workers, max(1, games // per_group))
     if count > 1:
-        setup = Setup.of(game, simulations, address)
+        setup = Setup.of(game, simulations, root, address)
         return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
     evaluator = await stack.enter_async_context(evaluating(address, game))
-    return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations)]
+    return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations, root=root)]
 
 
 def _csv(duels: Sequence[Duel]) -> str:

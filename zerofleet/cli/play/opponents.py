@@ -11,7 +11,7 @@ import numpy as np
 from games.core import Game
 from games.positions import replay
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.search import RootAnalysis, SearchSettings, search_position
+from zerofleet.search import PLAY_ROOT, PlayRoot, RootAnalysis, SearchSettings, search_position
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
 
@@ -21,13 +21,22 @@ __all__ = ["AgentOpponent", "ModelOpponent"]
 class ModelOpponent:
     """Model that searches, or samples its policy where choices are secret; also the adviser of its opponent."""
 
-    def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
+    def __init__(
+        self,
+        game: Game,
+        evaluator: Evaluator,
+        *,
+        name: str,
+        version: int,
+        simulations: int,
+        root: PlayRoot = PLAY_ROOT,
+    ) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
         self.title = f"{self.name}, {simulations} simulations"
         self._game = game
         self._evaluator = evaluator
         self._version = version
-        self._settings = SearchSettings.for_analysis(game.spec(), simulations)
+        self._settings = SearchSettings.for_analysis(game.spec(), simulations, root=root)
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:

@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from games.core import Game
 from zerofleet.errors import RunDirectoryError
+from zerofleet.search import PLAY_ROOT, PlayRoot
 from zerofleet.storage.journal import Journal
 from zerofleet.strength.ladders.evidence import evidence
 from zerofleet.strength.ladders.plan import Match
 from zerofleet.strength.ladders.rungs import ANCHOR
-from zerofleet.strength.matches import GameResult, Scoreboard
+from zerofleet.strength.matches import GameResult, Scoreboard, SearchTerms
 from zerofleet.strength.ratings import Placement, Rating, Tally, rate
 
 __all__ = ["FILE", "LadderBook"]
@@ -48,6 +49,7 @@ class _Arranged(_Line):
     simulations: int
     opening_plies: int
     seed: int
+    root: PlayRoot = SearchTerms().root
 
 
 class _Ended(_Line):
@@ -115,9 +117,10 @@ class LadderBook:
         self._known[match].append(result)
         self._boards[match].record(result)
 
-    def matches(self, *, simulations: int, opening_plies: int) -> list[Match]:
-        """Return the matches that can be rated together: those with equal simulations and opening length."""
-        return [m for m in self._known if m.opening_plies == opening_plies and m.simulations in {0, simulations}]
+    def matches(self, *, simulations: int, opening_plies: int, root: PlayRoot = PLAY_ROOT) -> list[Match]:
+        """Return the matches that can be rated together: those with equal searches and opening length."""
+        searches = {(0, SearchTerms().root), (simulations, root)}
+        return [m for m in self._known if m.opening_plies == opening_plies and (m.simulations, m.root) in searches]
 
     def ratings(self, matches: Iterable[Match]) -> list[Rating]:
         """Return the ratings from all games of the matches, strongest first, the anchor at 0."""

@@ -21,7 +21,8 @@ from typing import TypeVar
 import numpy as np
 
 from games.core import Game
-from zerofleet.strength.matches import MatchTerms, Player
+from zerofleet.search import PLAY_ROOT, PlayRoot
+from zerofleet.strength.matches import MatchTerms, Player, SearchTerms
 
 __all__ = ["LadderPlan", "Match", "spaced"]
 
@@ -38,11 +39,14 @@ class Match:
     """Simulations per move of a model; 0 also in a match without models."""
     opening_plies: int
     seed: int
+    root: PlayRoot = SearchTerms().root
+    """Root of the searches of a model; the default also in a match without searches."""
 
     @property
     def match_id(self) -> str:
         """Identifier of the match in results."""
-        return f"ladder/{self.first}/{self.second}/{self.simulations}/{self.opening_plies}/{self.seed}"
+        same = f"ladder/{self.first}/{self.second}/{self.simulations}/{self.opening_plies}/{self.seed}"
+        return same if self.root == SearchTerms().root else f"{same}/{self.root}"
 
     def terms(self, game: Game, groups: int) -> MatchTerms:
         """Return the terms of the first `groups` groups of games."""
@@ -54,6 +58,7 @@ class Match:
             seed=int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0]) >> 1,
             opening_plies=self.opening_plies,
             max_groups=groups,
+            search=SearchTerms(root=self.root),
         )
 
 
@@ -71,6 +76,8 @@ class LadderPlan:
     simulations: int
     opening_plies: int
     seed: int
+    root: PlayRoot = PLAY_ROOT
+    """Root of the searches of the champions."""
 
     @property
     def groups(self) -> int:
@@ -108,7 +115,9 @@ class LadderPlan:
 
     def _match(self, first: str, second: str) -> Match:
         with_model = any(Player.named(name).version is not None for name in (first, second))
-        return Match(first, second, self.simulations if with_model else 0, self.opening_plies, self.seed)
+        simulations = self.simulations if with_model else 0
+        root = self.root if simulations else SearchTerms().root
+        return Match(first, second, simulations, self.opening_plies, self.seed, root)
 
 
 def spaced(entries: Sequence[Entry], every: int) -> list[Entry]:

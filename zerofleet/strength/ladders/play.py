@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
 from itertools import chain, islice
 
 from zerofleet.agents import AgentMaker
@@ -29,11 +30,12 @@ async def climb(
     make_agent: AgentMaker,
     note: Callable[[GameResult], None],
 ) -> None:
-    """Play every game of the plan missing from the book; `note` is called with each result.
+    """Play every game of the plan missing from the book, with the plan's root; `note` is called with each result.
 
     Propagates errors of `lend`, the evaluator and the agents; the book keeps the finished games.
     Cancellation: likewise.
     """
+    settings = replace(settings, root=plan.root)
     for versions, matches in plan.rounds(VERSIONS_AT_ONCE):
         by_id = {match.match_id: match for match in matches if missing_games(book, match, plan.groups)}
         if not by_id:

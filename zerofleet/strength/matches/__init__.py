@@ -9,7 +9,7 @@ from zerofleet.strength.matches.play import Agent, AgentMaker, MatchSettings, pl
 from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard, SeatTally, Standing
 from zerofleet.strength.matches.stopping import Decision, FixedGames, SequentialTest, ShareOfPoints, StoppingRule
 from zerofleet.strength.matches.summary import MatchSummary, PlayerEffort, SeatSummary, summarise
-from zerofleet.strength.matches.terms import MatchTerms, Pairing, Player, points, seatings
+from zerofleet.strength.matches.terms import MatchTerms, Pairing, Player, SearchTerms, points, seatings
 
 __all__ = [
     "Agent",
@@ -29,6 +29,7 @@ __all__ = [
     "Player",
     "PlayerEffort",
     "Scoreboard",
+    "SearchTerms",
     "SeatSummary",
     "SeatTally",
     "SequentialTest",

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.search import PLAY_ROOT, PlayRoot
 from zerofleet.strength.matches.match import MatchOutcome, play_match
 from zerofleet.strength.matches.openings import Opening
 from zerofleet.strength.matches.play import MatchSettings, usable_cores
 from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard
 from zerofleet.strength.matches.stopping import FixedGames, StoppingRule
 from zerofleet.strength.matches.summary import MatchSummary, summarise
-from zerofleet.strength.matches.terms import MatchTerms, Player, seatings
+from zerofleet.strength.matches.terms import MatchTerms, Player, SearchTerms, seatings
 
 __all__ = ["Met", "meet", "terms_of_games"]
 
@@ -49,6 +50,7 @@ def terms_of_games(
     seed: int,
     opening_plies: int,
     openings: tuple[Opening, ...] | None = None,
+    root: PlayRoot = PLAY_ROOT,
 ) -> MatchTerms:
     """Return the terms of a match of at least `games` games, in whole groups. Raises `InvalidRequest`."""
     return MatchTerms(
@@ -59,6 +61,7 @@ def terms_of_games(
         opening_plies=opening_plies,
         max_groups=math.ceil(games / len(seatings(game.spec().num_players))),
         given_openings=openings,
+        search=SearchTerms(root=root),
     )
 
 
@@ -78,7 +81,10 @@ async def meet(
     board = Scoreboard(terms)
     most = terms.max_groups * terms.games_per_group
     slots = AGENT_SLOTS * usable_cores() if address is None else SLOTS
-    settings = MatchSettings(simulations=simulations, slots=min(slots, most))
+    search = terms.search
+    settings = MatchSettings(
+        simulations=simulations, leaves_per_game=search.leaves_per_game, root=search.root, slots=min(slots, most)
+    )
 
     async def record(result: GameResult) -> None:
         board.record(result)

@@ -23,7 +23,7 @@ from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
-from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
+from zerofleet.search import EXTERNAL, PLAY_ROOT, PlayedGame, PlayRoot, SearchBlock, SearchSettings, step, warm_up
 from zerofleet.strength.matches.agent_pool import AgentPool, Question, seen_by_mover
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.scoreboard import GameResult
@@ -46,6 +46,8 @@ class MatchSettings:
     leaves_per_game: int = 1
     """Leaves of one game in a request; more than 1 uses virtual loss, which changes the search (Segal 2010). Games with hidden
     information use 1."""
+    root: PlayRoot = PLAY_ROOT
+    """Root of the searches of models."""
     prove_values: bool = True
     """Whether models prove values (`SearchSettings.prove_values`)."""
     slots: int = 128
@@ -60,7 +62,7 @@ class MatchSettings:
     """Concurrent agents; results do not depend on it."""
 
     def search(self, spec: GameSpec) -> SearchSettings:
-        """Return the search settings: no noise, the most visited move, no resignation.
+        """Return the search settings: no noise, no temperature, no resignation.
 
         Secret moves without a search are sampled from the policy: the likeliest one would be predictable.
         """
@@ -69,7 +71,7 @@ class MatchSettings:
             changes["leaves_per_game"] = self.leaves_per_game
         if spec.information == "simultaneous" and self.simulations == 0:
             changes |= {"temperature": 1.0, "temperature_end": 1.0}
-        return SearchSettings.for_match(spec, self.simulations).model_copy(update=changes)
+        return SearchSettings.for_match(spec, self.simulations, root=self.root).model_copy(update=changes)
 
     def terms(self, spec: GameSpec) -> dict[str, object]:
         """Return the settings that influence the moves of a model, as plain values."""

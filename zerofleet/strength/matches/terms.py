@@ -16,9 +16,10 @@ import numpy as np
 
 from games.core import Game
 from zerofleet.errors import InvalidRequest
+from zerofleet.search import PlayRoot
 from zerofleet.strength.matches.openings import Opening, draw_openings, position_key
 
-__all__ = ["MatchTerms", "Pairing", "Player", "points", "seatings"]
+__all__ = ["MatchTerms", "Pairing", "Player", "SearchTerms", "points", "seatings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,22 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchTerms:
+    """Search of the models in a match, besides its simulations. Results with different searches are never pooled.
+
+    The defaults are the search of records that state none.
+    """
+
+    root: PlayRoot = "puct"
+    leaves_per_game: int = 1
+
+    def between(self, *players: str) -> SearchTerms:
+        """Return these terms if one of the players, given by name, is a model; else the defaults, since nobody searches so."""
+        searches = any(Player.named(player).version is not None for player in players)
+        return self if searches else SearchTerms()
+
+
+@dataclass(frozen=True, slots=True)
 class MatchTerms:
     """Conditions of a match. Equal terms and deterministic evaluations give equal games."""
 
@@ -92,6 +109,7 @@ class MatchTerms:
     max_groups: int
     given_openings: tuple[Opening, ...] | None = None
     """Openings to use instead of random ones, in this order."""
+    search: SearchTerms = SearchTerms()
 
     def __post_init__(self) -> None:
         for player in self.players:

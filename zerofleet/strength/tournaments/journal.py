@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +19,7 @@ from pydantic import TypeAdapter
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.journal import Journal
-from zerofleet.strength.matches import GameResult
+from zerofleet.strength.matches import GameResult, SearchTerms
 
 __all__ = ["ResultJournal"]
 
@@ -75,7 +76,7 @@ def _require_same(line: bytes, terms: Mapping[str, object], path: Path) -> None:
     """Raise `RunDirectoryError` unless the journal has these terms."""
     try:
         header: dict[str, Any] = json.loads(line)
-        schema, known = header["journal"], dict(header["terms"])
+        schema, known = header["journal"], asdict(SearchTerms()) | dict(header["terms"])
     except (ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path} is not a tournament journal: {error!r}; choose another --dir") from error
     if schema != SCHEMA:

@@ -10,14 +10,15 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.errors import InvalidRequest
-from zerofleet.strength.matches import MatchTerms, Opening, Player, position_key
+from zerofleet.search import PLAY_ROOT, PlayRoot
+from zerofleet.strength.matches import MatchTerms, Opening, Player, SearchTerms, position_key
 
 __all__ = ["TournamentTerms"]
 
@@ -36,6 +37,8 @@ class TournamentTerms:
     """Simulations per move of a model."""
     given_openings: tuple[Opening, ...] | None = None
     """Openings to use instead of random ones, in this order."""
+    root: PlayRoot = PLAY_ROOT
+    """Root of the searches of models."""
     tables: bool = False
     """Whether each seat of a game has a different player, instead of two players on all seats."""
 
@@ -70,7 +73,13 @@ class TournamentTerms:
             "simulations": self.simulations,
             "openings": None if given is None else [[opening.seed, *opening.moves] for opening in given],
             "tables": self.tables,
+            **asdict(self.search),
         }
+
+    @property
+    def search(self) -> SearchTerms:
+        """Search of the models."""
+        return SearchTerms(root=self.root)
 
     def _meeting(self, players: tuple[Player, ...]) -> MatchTerms:
         names = " / ".join(player.name for player in players)
@@ -85,6 +94,7 @@ class TournamentTerms:
             opening_plies=self.opening_plies,
             max_groups=len(openings),
             given_openings=openings,
+            search=self.search,
         )
 
     @functools.cached_property

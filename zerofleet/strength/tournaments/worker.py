@@ -22,7 +22,7 @@ async def main() -> None:
     setup = SETUP.validate_json(await lines.readline())
     game = setup.made()
     async with evaluating(setup.address, game) as evaluator:
-        worker = LocalWorker(game, evaluator, make_agent=make_agent, simulations=setup.simulations)
+        worker = LocalWorker(game, evaluator, make_agent=make_agent, simulations=setup.simulations, root=setup.root)
         following = asyncio.create_task(lines.readline())
         while line := await following:
             following = asyncio.create_task(lines.readline())

@@ -23,6 +23,7 @@ from games.positions import parameters_text
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.errors import InvalidRequest, Unavailable
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.search import PLAY_ROOT, PlayRoot
 from zerofleet.strength.matches import GameResult, MatchSettings, Pairing, play_games
 
 __all__ = ["PAIRINGS", "REPLY", "SETUP", "LocalWorker", "ProcessWorker", "Remembering", "Reply", "Setup", "Worker"]
@@ -49,13 +50,15 @@ class Setup:
     game: str
     parameters: dict[str, str]
     simulations: int
+    root: PlayRoot
+    """Root of the searches of the models."""
     address: str | None
     """Address of the inference server of the models; None without models."""
 
     @classmethod
-    def of(cls, game: Game, simulations: int, address: str | None) -> Self:
+    def of(cls, game: Game, simulations: int, root: PlayRoot, address: str | None) -> Self:
         """Return the setup for a game."""
-        return cls(game.spec().name, parameters_text(game), simulations, address)
+        return cls(game.spec().name, parameters_text(game), simulations, root, address)
 
     def made(self) -> Game:
         """Return the game."""
@@ -76,17 +79,26 @@ SETUP, PAIRINGS, REPLY = TypeAdapter(Setup), TypeAdapter(list[Pairing]), TypeAda
 class LocalWorker:
     """Worker in this process, on one core beside the event loop."""
 
-    def __init__(self, game: Game, evaluator: Evaluator, *, make_agent: AgentMaker, simulations: int) -> None:
+    def __init__(
+        self,
+        game: Game,
+        evaluator: Evaluator,
+        *,
+        make_agent: AgentMaker,
+        simulations: int,
+        root: PlayRoot = PLAY_ROOT,
+    ) -> None:
         self._game = game
         self._evaluator = evaluator
         self._make_agent = Remembering(make_agent)
         self._simulations = simulations
+        self._root = root
 
     async def play(self, games: Sequence[Pairing]) -> AsyncIterator[GameResult]:
         """See `Worker`. Cancellation: games in progress are lost."""
         asks = any(player.version or player.asks_model for pairing in games for player in pairing.players)
         slots = len(games) if asks else min(len(games), AGENT_GAMES)
-        settings = MatchSettings(simulations=self._simulations, slots=slots, agent_threads=1)
+        settings = MatchSettings(simulations=self._simulations, root=self._root, slots=slots, agent_threads=1)
         played = play_games(self._game, iter(games), self._evaluator, settings=settings, make_agent=self._make_agent)
         async with aclosing(played) as results:
             async for result in results:
