@@ -30,10 +30,10 @@ BATCH = 128  # positions searched together
 VALUE_SCALES = (0.1, 0.3, 1.0)
 
 
-def searches(simulations: int) -> Iterator[tuple[str, SearchSettings]]:
+def searches(simulations: int, scales: Sequence[float]) -> Iterator[tuple[str, SearchSettings]]:
     """Yield the searches of a budget with their names: both roots, the second with several scales of its values."""
     yield "puct", SearchSettings.for_play(GAME.spec(), simulations, root="puct")
-    for scale in VALUE_SCALES if simulations else ():
+    for scale in scales if simulations else ():
         settings = SearchSettings.for_play(GAME.spec(), simulations, root="gumbel")
         yield f"gumbel, scale {scale}", settings.model_copy(update={"gumbel_value_scale": scale})
 
@@ -61,14 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", type=Path)
     parser.add_argument("version", type=int)
     parser.add_argument("--positions", type=int, default=1_000)
+    parser.add_argument("--every", type=int, default=1, help="measure every K-th position alone")
     parser.add_argument("--simulations", type=int, nargs="+", default=[0, 16, 64, 100, 400])
+    parser.add_argument("--scales", type=float, nargs="+", default=VALUE_SCALES, help="scales of the values of a Gumbel root")
     given = parser.parse_args(arguments)
-    positions = stored_positions(kept_positions(cache_folder(), GAME, count=given.positions, seed=JUDGE_SEED))
+    positions = stored_positions(kept_positions(cache_folder(), GAME, count=given.positions, seed=JUDGE_SEED))[:: given.every]
     networks = Networks(DirectoryStore(given.models), model_name(GAME), max_batch=BATCH)
     networks.load(given.version)
     print("| simulations | root | sign | exact |\n| ---: | --- | --- | --- |")  # noqa: T201
     for simulations in given.simulations:
-        for name, settings in searches(simulations):
+        for name, settings in searches(simulations, given.scales):
             print(asyncio.run(_row(networks, given.version, positions, name, settings)), flush=True)  # noqa: T201
 
 

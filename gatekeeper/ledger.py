@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Literal
 
 import structlog
@@ -116,7 +115,7 @@ class Ledger:
 
     def evidence(self, search: SearchTerms) -> list[Tally | Placement]:
         """Return the rated games with a search of the models, of closed matches and of the ladder's open ones."""
-        found = []
+        found: list[Tally | Placement] = []
         for (first, second, used), counted in self._closed.items():
             found += counted if used == search.between(first, second) else ()
         for purpose, board in self._boards.values():
@@ -196,12 +195,12 @@ class Ledger:
                 version=candidate.version, status=candidate.status, reason=candidate.reason, report=candidate.match
             )
         for (first, second, search), counted in self._closed.items():
-            match = partial(dict, first=first, second=second, **asdict(search))
             for one in counted:
                 if isinstance(one, Tally):
-                    yield events.Tallied(**match(points=one.points, games=one.games))
+                    yield events.Tallied(first=first, second=second, points=one.points, games=one.games, **asdict(search))
                 else:
-                    yield events.Placed(**match(players=one.players, places=one.places, games=one.games))
+                    outcome = {"players": one.players, "places": one.places, "games": one.games}
+                    yield events.Placed(first=first, second=second, **outcome, **asdict(search))
         for purpose, board in self._boards.values():
             yield _opened(board.terms, purpose)
             yield from (_ended(result) for result in board.results())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
-from games.compiled import compiled
+from games.compiled import INTERPRETED, compiled, inlined, lean
 
 GAME = """
 from typing import NamedTuple
@@ -229,3 +229,20 @@ print(digest.hexdigest())
 @pytest.mark.slow
 def test_plain_python_gives_the_same_results_without_a_warning(tmp_path: Path) -> None:
     assert run(tmp_path, PLAY, NUMBA_DISABLE_JIT="1") == run(tmp_path, PLAY)
+
+
+@inlined
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+@lean
+def quadrupled(number: int) -> int:
+    return doubled(doubled(number))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="plain Python calls every function")
+def test_an_inlined_function_serves_compiled_code_and_refuses_python() -> None:
+    assert quadrupled(3) == 12
+    with pytest.raises(TypeError, match="doubled is inlined into compiled code"):
+        doubled(3)

@@ -77,7 +77,7 @@ Simulations = Annotated[
 ]
 Root = Annotated[
     Literal["puct", "gumbel"] | None,
-    typer.Option("--root", help="Root of a model's searches.", show_default="the stronger one by measurement"),
+    typer.Option("--root", help="Root of a model's searches.", show_default="puct"),
 ]
 OpeningFile = Annotated[
     Path | None,
