@@ -199,8 +199,7 @@ class Ledger:
                 if isinstance(one, Tally):
                     yield events.Tallied(first=first, second=second, points=one.points, games=one.games, **asdict(search))
                 else:
-                    outcome = {"players": one.players, "places": one.places, "games": one.games}
-                    yield events.Placed(first=first, second=second, **outcome, **asdict(search))
+                    yield _placed(first, second, one, search)
         for purpose, board in self._boards.values():
             yield _opened(board.terms, purpose)
             yield from (_ended(result) for result in board.results())
@@ -218,6 +217,10 @@ def _opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
         max_groups=terms.max_groups,
         **asdict(terms.search),
     )
+
+
+def _placed(first: str, second: str, one: Placement, search: SearchTerms) -> events.Placed:
+    return events.Placed(first=first, second=second, players=one.players, places=one.places, games=one.games, **asdict(search))
 
 
 def _search(event: events.MatchOpened | events.Tallied | events.Placed) -> SearchTerms:
