@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numba
 import numpy as np
@@ -46,6 +46,9 @@ def inlined(function: Function) -> Function:
 
     For code that runs once per simulation. By default the compiler inlines only functions with a single call site, and a
     call copies every field of each array view passed: a second caller cost the search a quarter of its speed.
+
+    Only compiled code can call it: without the entry point for Python, its body is compiled once instead of twice. A call from
+    Python raises `TypeError`.
     """
     return _compile(function, counts_references=False, inline=True)
 
@@ -56,7 +59,20 @@ def _compile(function: Function, *, counts_references: bool, inline: bool = Fals
         return np.errstate(all="ignore")(function)
     # the flag is always explicit: by default numba inherits it from the first caller compiled
     jit: Any = numba.njit  # numba's stubs lack _nrt
-    dispatcher = jit(nogil=True, error_model="numpy", _nrt=counts_references, forceinline=inline)(function)
+    wrappers = {"no_cpython_wrapper": inline, "no_cfunc_wrapper": inline}
+    dispatcher = jit(nogil=True, error_model="numpy", _nrt=counts_references, forceinline=inline, **wrappers)(function)
     with contextlib.suppress(RuntimeError):  # no cache directory: each process compiles its own copy
         dispatcher._cache = CodeCache(function)
+    if inline:
+        _refuse_python(dispatcher)
     return dispatcher  # type: ignore[no-any-return]
+
+
+def _refuse_python(dispatcher: Any) -> None:
+    """Make a dispatcher without wrappers raise `TypeError` when Python calls it; the missing entry point would be jumped to."""
+
+    def refuse(*_arguments: object, **_named: object) -> NoReturn:
+        raise TypeError(f"{dispatcher.py_func.__qualname__} is inlined into compiled code; call one of its compiled callers")
+
+    dispatcher._insert = lambda *_arguments, **_named: None  # numba's table of entry points stays empty,
+    dispatcher._compile_for_args = refuse  # so that every call from Python comes here

@@ -15,7 +15,7 @@ from zerofleet.search.gumbel import gumbel_select, improved_policy, policy_value
 from zerofleet.search.proof import is_proven, may_play, moves_left
 from zerofleet.search.puct import prune_forced, settled_mean
 from zerofleet.search.simulate import prepare_root, tree_of
-from zerofleet.search.tree import ROOT
+from zerofleet.search.tree import ROOT, wide
 
 __all__ = ["best_edge", "choose_move", "chosen_edge", "note_search", "root_value", "temperature_at"]
 
@@ -67,7 +67,7 @@ def best_edge(nodes: Any, edges: Any) -> int:
     Without visits it is the edge with the largest prior.
     """
     root = nodes[ROOT]
-    player = root.to_move
+    player = wide(root.to_move)
     best = -1
     for e in range(root.edge_start, root.edge_start + root.edge_count):
         if not may_play(nodes, edges, e):
@@ -87,7 +87,7 @@ def best_edge(nodes: Any, edges: Any) -> int:
 def chosen_edge(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledSettings) -> int:
     """Return the root edge to play without a temperature; `noise` as in `gumbel_select`."""
     if settings.gumbel:
-        return gumbel_select(nodes, edges, noise, settings, -1)
+        return gumbel_select(nodes, edges, noise, settings, wide(-1))
     return best_edge(nodes, edges)
 
 
@@ -128,7 +128,7 @@ def _share_by_priors(nodes: Any, edges: Any, weights: np.ndarray) -> None:
         visits += weights[i]
         if may_play(nodes, edges, root.edge_start + i):
             mass += edges[root.edge_start + i].prior
-    if visits > 0.0 and not is_proven(nodes, ROOT):
+    if visits > 0.0 and not is_proven(nodes, wide(ROOT)):
         return
     for i in range(root.edge_count):
         if may_play(nodes, edges, root.edge_start + i):
@@ -168,8 +168,8 @@ def choose_move(arena: Arena, g: int, settings: CompiledSettings) -> int:
 def _is_exact(nodes: Any, edges: Any) -> bool:
     """Return whether proofs alone decide the move: one move is left, or the best value is proven and is no loss."""
     root = nodes[ROOT]
-    player = root.to_move
-    return (is_proven(nodes, ROOT) and root.lower[player] > -1.0) or moves_left(nodes, edges) == 1
+    player = wide(root.to_move)
+    return (is_proven(nodes, wide(ROOT)) and root.lower[player] > -1.0) or moves_left(nodes, edges) == 1
 
 
 @lean
@@ -214,10 +214,10 @@ def _is_lost(nodes: Any, edges: Any, value: np.ndarray, settings: CompiledSettin
     The value is the mean of all visits, or the value under the improved policy of a Gumbel root. The mean of the best move
     guards against one that was found late, and is not needed where the loss is proven.
     """
-    mover = nodes[ROOT].to_move
+    mover = wide(nodes[ROOT].to_move)
     if value[mover] > settings.resign_threshold:
         return False
-    if is_proven(nodes, ROOT):
+    if is_proven(nodes, wide(ROOT)):
         return True
     best = best_edge(nodes, edges)
     return edges[best].visits > 0 and settled_mean(edges[best], mover) <= settings.resign_threshold

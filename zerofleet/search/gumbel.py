@@ -15,7 +15,7 @@ from games.compiled import lean
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.proof import is_proven, may_play
 from zerofleet.search.puct import settled_mean
-from zerofleet.search.tree import ROOT
+from zerofleet.search.tree import ROOT, wide
 
 __all__ = ["considered_visits", "gumbel_select", "improved_policy", "policy_value"]
 
@@ -82,7 +82,7 @@ def _mixed_value(nodes: Any, edges: Any, player: int) -> float:
 @lean
 def _completed(nodes: Any, edges: Any, e: int, player: int, mixed: float) -> float:
     """Return the completed value of a root action for the mover: its mean, `mixed` if unvisited, what is proven if that is."""
-    if is_proven(nodes, ROOT):
+    if is_proven(nodes, wide(ROOT)):
         return nodes[ROOT].lower[player]  # type: ignore[no-any-return]
     return settled_mean(edges[e], player) if edges[e].visits > 0 else mixed
 
@@ -95,7 +95,7 @@ def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledS
     edges: the action to play. An edge that may not be played is never selected.
     """
     root = nodes[ROOT]
-    player = root.to_move
+    player = wide(root.to_move)
     first, count = int(root.edge_start), int(root.edge_count)
     most = _best_visits(nodes, edges)
     mixed = _mixed_value(nodes, edges, player)
@@ -120,7 +120,7 @@ def improved_policy(nodes: Any, edges: Any, settings: CompiledSettings, weights:
     An edge that may not be played has none; with a proven root, the others thus share in proportion to their priors.
     """
     root = nodes[ROOT]
-    player = root.to_move
+    player = wide(root.to_move)
     first, count = root.edge_start, root.edge_count
     most = _best_visits(nodes, edges)
     mixed = _mixed_value(nodes, edges, player)

@@ -19,7 +19,7 @@ from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, CompiledSettings
 from zerofleet.search.decide import choose_move, note_search
-from zerofleet.search.look_ahead import claim_win, look_ahead
+from zerofleet.search.look_ahead import Ahead, claim_win, look_ahead
 from zerofleet.search.proof import is_proven, moves_left, prove_above
 from zerofleet.search.repetition import cut_repetition, remember
 from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
@@ -31,7 +31,6 @@ from zerofleet.search.tree import (
     PROVEN,
     ROOT,
     UNEXPANDED,
-    Tree,
     add_node,
     backup,
     copy,
@@ -137,31 +136,10 @@ def _end_if_decided(nodes: Any, edges: Any, slot: Any) -> None:
 
     As with a single legal move, a held slot searches the one move left to its budget.
     """
-    if is_proven(nodes, ROOT):
+    if is_proven(nodes, wide(ROOT)):
         slot.budget = 0
     elif not slot.hold and moves_left(nodes, edges) == 1:
         slot.budget = min(slot.budget, 1)
-
-
-@lean
-def _look_ahead(game: Any, tree: Tree, slot: Any) -> None:
-    """Look for wins and losses from the evaluated root, once a move."""
-    slot.looked = 1
-    look_ahead(game, tree)
-    _end_if_decided(tree.nodes, tree.edges, slot)
-
-
-@inlined
-def _value_by_rules(game: Any, settings: CompiledSettings, tree: Tree, slot: Any, index: int) -> None:
-    """Make a new leaf final if its position recurs, or if its mover wins at once; back up what a final leaf proves."""
-    node = tree.nodes[index]
-    if node.kind == UNEXPANDED:
-        if settings.repetition:
-            cut_repetition(game, tree, slot, settings, index)
-        if settings.proofs == LOOK_AT_LEAVES and node.kind == UNEXPANDED and core.may_end(game, tree.states[index], 1):
-            claim_win(game, tree, index)
-    if settings.proofs and node.kind != UNEXPANDED and prove_above(tree.nodes, tree.edges, index):
-        _end_if_decided(tree.nodes, tree.edges, slot)
 
 
 @inlined
@@ -169,11 +147,14 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
     """Run simulations of slot g until it waits for the network or its search is complete; return the rows used."""
     slot = arena.slots[g]
     tree = tree_of(arena, g)
+    ahead = Ahead(arena.ahead, arena.replies, arena.outcome)
     root = tree.nodes[ROOT]
     simulations, hits = 0, 0
     while True:
         if settings.proofs and not slot.looked and root.kind == EXPANDED and slot.budget > 0:
-            _look_ahead(game, tree, slot)
+            look_ahead(game, tree.nodes, tree.edges, tree.states[ROOT], ahead)
+            slot.looked = 1
+            _end_if_decided(tree.nodes, tree.edges, slot)
         if slot.pending >= settings.leaves_per_game or root.visits - 1 + root.flight >= slot.budget:
             break
         index = descend(game, tree, slot, settings, arena.schedule)
@@ -182,7 +163,13 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
             break  # selection reached a pending leaf
         simulations += 1
         if node.visits == 0 and index != ROOT:
-            _value_by_rules(game, settings, tree, slot, index)
+            if settings.repetition and node.kind == UNEXPANDED:
+                cut_repetition(game, tree, slot, settings, index)
+            looks = settings.proofs == LOOK_AT_LEAVES and node.kind == UNEXPANDED
+            if looks and core.may_end(game, tree.states[index], wide(1)):
+                claim_win(game, (tree.nodes, tree.edges), slot, tree.states[index], ahead, index)
+            if settings.proofs and node.kind != UNEXPANDED and prove_above(tree.nodes, tree.edges, index):
+                _end_if_decided(tree.nodes, tree.edges, slot)
         if node.kind >= OVER:
             backup(tree.nodes, tree.edges, index, node.value)
             continue
@@ -204,8 +191,8 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
             used = _collect(game, settings, arena, g, batch, used)
             if slot.pending == 0:
                 settle(game, arena, history, g, settings)
-            elif all_answered(tree_of(arena, g), slot):
-                expand_pending(tree_of(arena, g), slot)
+            elif all_answered(arena, g):
+                expand_pending(arena, g)
     return used
 
 
@@ -220,9 +207,8 @@ def absorb(arena: Arena, batch: tuple[Rows, Cache], used: int, policy: np.ndarra
         slot = arena.slots[g]
         if slot.pending == 0:
             continue
-        tree = tree_of(arena, g)
         for i in range(slot.pending):
-            row = tree.pending_rows[i]
+            row = arena.pending_rows[g, i]
             if row != ANSWERED:
-                evaluate(tree, tree.pending_nodes[i], policy[row], value[row])
-        expand_pending(tree, slot)
+                evaluate(arena.nodes[g], arena.edges[g], wide(arena.pending_nodes[g, i]), policy[row], value[row])
+        expand_pending(arena, g)

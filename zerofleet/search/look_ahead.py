@@ -9,97 +9,116 @@ move, no visit might show them (`tests/search/test_proofs.py`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from games import core
 from games.compiled import inlined, lean
 from zerofleet.search.proof import LOSES, WINS, bound_root, is_proven, settle_node
-from zerofleet.search.tree import NO_NODE, OVER, PROVEN, ROOT, WON, Tree, copy, wide
+from zerofleet.search.tree import NO_NODE, OVER, ROOT, WON, copy, wide
 
-__all__ = ["claim_win", "look_ahead"]
+__all__ = ["Ahead", "claim_win", "look_ahead"]
+
+
+class Ahead(NamedTuple):
+    """Scratch space of the look-ahead, not part of a `Tree`: an argument of a call costs a copy of all its fields."""
+
+    states: np.ndarray  # spec.state_dtype [2, S], positions one and two plies below a node
+    replies: np.ndarray  # int16 [L], legal actions one ply below a node
+    outcome: np.ndarray  # float32 [P], scores of one of the positions
 
 
 @inlined
-def _outcome_after(game: Any, tree: Tree, before: Any, action: int, after: Any) -> bool:
-    """Play an action from one state into another; if the game ends, write its scores to `tree.outcome` and return true."""
+def _ends(game: Any, before: Any, action: int, after: Any, outcome: Any) -> bool:
+    """Play an action from one state into another; if the game ends, write its scores to `outcome` and return true."""
     copy(before, after)
     core.play(game, after, wide(action))
     if not core.is_over(game, after):
         return False
-    core.scores(game, after, tree.outcome)
+    core.scores(game, after, outcome)
     return True
 
 
 @lean
-def claim_win(game: Any, tree: Tree, index: int) -> None:
-    """Make a new leaf WON if its mover wins at once. The first winning move gives the outcome for more than two players."""
-    node, state = tree.nodes[index], tree.states[index]
-    player = node.to_move
+def claim_win(game: Any, tree: tuple[Any, Any], slot: Any, state: Any, ahead: Ahead, index: int) -> None:
+    """Make a new leaf WON if its mover wins at once. The first winning move gives the outcome for more than two players.
+
+    `tree`: nodes and edges. A leaf that is WON gives its edges back: no search follows them.
+    """
+    nodes, edges = tree
+    node = nodes[index]
+    player = wide(node.to_move)
     for e in range(node.edge_start, node.edge_start + node.edge_count):
-        ends = _outcome_after(game, tree, state, tree.edges[e].action, tree.ahead[0])
-        if ends and tree.outcome[player] >= 1.0:
+        if _ends(game, state, edges[e].action, ahead.states[0], ahead.outcome) and ahead.outcome[player] >= 1.0:
             node.kind = WON
-            copy(tree.outcome, node.value)
-            _bound(node, player, tree.outcome)
+            copy(ahead.outcome, node.value)
+            _bound(node, player)
+            if node.edge_start + node.edge_count == slot.edges:
+                slot.edges = node.edge_start
+                node.edge_count = 0
             return
 
 
 @lean
-def _bound(node: Any, player: int, outcome: Any) -> None:
-    """Set the bounds of a node whose mover certainly reaches `outcome`; with two players it bounds the other too."""
-    for seat in range(outcome.shape[0]):
-        if seat == player or outcome.shape[0] == 2:
-            node.lower[seat] = outcome[seat]
-            node.upper[seat] = outcome[seat]
+def _bound(node: Any, player: int) -> None:
+    """Set the bounds of a node to its value, which its mover certainly reaches; for more than two players only the mover's."""
+    for seat in range(node.value.shape[0]):
+        if seat == player or node.value.shape[0] == 2:
+            node.lower[seat] = node.value[seat]
+            node.upper[seat] = node.value[seat]
 
 
 @lean
-def look_ahead(game: Any, tree: Tree) -> None:
-    """Prove the root's moves that win at once and, with two players, those that lose at once or to one reply."""
-    root, state, after = tree.nodes[ROOT], tree.states[ROOT], tree.ahead[0]
-    if is_proven(tree.nodes, ROOT) or not core.may_end(game, state, 2):
+def look_ahead(game: Any, nodes: Any, edges: Any, state: Any, ahead: Ahead) -> None:
+    """Prove the root's moves that win at once and, with two players, those that lose at once or to one reply.
+
+    `state` is the root's position.
+    """
+    root = nodes[ROOT]
+    if is_proven(nodes, wide(ROOT)) or not core.may_end(game, state, wide(2)):
         return
-    player = root.to_move
+    player = wide(root.to_move)
     two = root.value.shape[0] == 2
     won = False
     for e in range(root.edge_start, root.edge_start + root.edge_count):
-        edge = tree.edges[e]
-        if edge.child != NO_NODE and tree.nodes[edge.child].kind >= OVER:
+        edge = edges[e]
+        if edge.child != NO_NODE and nodes[edge.child].kind >= OVER:
             continue
-        if _outcome_after(game, tree, state, edge.action, after):
-            if tree.outcome[player] >= 1.0:
+        if _ends(game, state, edge.action, ahead.states[0], ahead.outcome):
+            if ahead.outcome[player] >= 1.0:
                 edge.proof = WINS
                 if not won:
-                    copy(tree.outcome, root.value)
+                    copy(ahead.outcome, root.value)
                 won = True
-            elif two and tree.outcome[player] <= -1.0:
+            elif two and ahead.outcome[player] <= -1.0:
                 edge.proof = LOSES
-        elif two and not won and _allows_win(game, tree, player):
-            _prove_lost(tree, e, player)
-    bound_root(tree.nodes, tree.edges)
+        elif two and not won and _allows_win(game, ahead, player):
+            _prove_lost(nodes, edges, e, player)
+    bound_root(nodes, edges)
 
 
 @lean
-def _allows_win(game: Any, tree: Tree, player: int) -> bool:
-    """Return whether the opponent of `player` is to move in `tree.ahead[0]` and wins at once."""
-    state = tree.ahead[0]
-    if core.to_move(game, state) == player or not core.may_end(game, state, 1):
+def _allows_win(game: Any, ahead: Ahead, player: int) -> bool:
+    """Return whether the opponent of `player` is to move in `ahead.states[0]` and wins at once."""
+    state = ahead.states[0]
+    if core.to_move(game, state) == player or not core.may_end(game, state, wide(1)):
         return False
-    for i in range(core.legal_actions(game, state, tree.replies)):
-        if _outcome_after(game, tree, state, tree.replies[i], tree.ahead[1]) and tree.outcome[player] <= -1.0:
+    for i in range(core.legal_actions(game, state, ahead.replies)):
+        if _ends(game, state, ahead.replies[i], ahead.states[1], ahead.outcome) and ahead.outcome[player] <= -1.0:
             return True
     return False
 
 
 @lean
-def _prove_lost(tree: Tree, e: int, player: int) -> None:
+def _prove_lost(nodes: Any, edges: Any, e: int, player: int) -> None:
     """Prove that a root edge loses for `player`, one of two: on the edge, or on its child if that has a node."""
-    child = tree.edges[e].child
+    child = wide(edges[e].child)
     if child == NO_NODE:
-        tree.edges[e].proof = LOSES
+        edges[e].proof = LOSES
         return
-    node = tree.nodes[child]
+    node = nodes[child]
     node.value[player] = -1.0
     node.value[1 - player] = 1.0
-    _bound(node, wide(1 - player), node.value)
-    settle_node(tree.nodes, tree.edges, wide(child), PROVEN)
+    _bound(node, 1 - player)
+    settle_node(nodes, edges, child)

@@ -34,7 +34,7 @@ from __future__ import annotations
 from typing import Any
 
 from games.compiled import lean
-from zerofleet.search.tree import EXPANDED, NO_NODE, OPEN, OVER, PROVEN, ROOT, copy
+from zerofleet.search.tree import EXPANDED, NO_NODE, OPEN, OVER, PROVEN, ROOT, copy, wide
 
 __all__ = [
     "DOMINATED",
@@ -83,8 +83,8 @@ def is_proven(nodes: Any, index: int) -> bool:
 @lean
 def may_play(nodes: Any, edges: Any, e: int) -> bool:
     """Return whether a root edge may be played: among the best if the root is proven, else not dominated."""
-    player = nodes[ROOT].to_move
-    if is_proven(nodes, ROOT):
+    player = wide(nodes[ROOT].to_move)
+    if is_proven(nodes, wide(ROOT)):
         return lower_of(nodes, edges, e, player) >= nodes[ROOT].lower[player]  # type: ignore[no-any-return]
     return edges[e].proof == OPEN  # type: ignore[no-any-return]
 
@@ -103,8 +103,8 @@ def moves_left(nodes: Any, edges: Any) -> int:
 def prove_above(nodes: Any, edges: Any, index: int) -> bool:
     """Update the ancestors of a node whose bounds changed, as far as theirs change; return whether the root was reached."""
     while index != ROOT:
-        changed_edge = nodes[index].parent_edge
-        index = nodes[index].parent
+        changed_edge = wide(nodes[index].parent_edge)
+        index = wide(nodes[index].parent)
         if not _tighten(nodes, edges, index, changed_edge):
             return index == ROOT
     return True
@@ -118,7 +118,7 @@ def _tighten(nodes: Any, edges: Any, index: int, changed_edge: int) -> bool:
     edge reaches it: most updates read no other child.
     """
     node = nodes[index]
-    player = node.to_move
+    player = wide(node.to_move)
     lower = max(node.lower[player], lower_of(nodes, edges, changed_edge, player))
     upper = node.upper[player]
     if upper_of(nodes, edges, changed_edge, player) < upper and not _reaches(nodes, edges, index, upper):
@@ -129,13 +129,15 @@ def _tighten(nodes: Any, edges: Any, index: int, changed_edge: int) -> bool:
 @lean
 def bound_root(nodes: Any, edges: Any) -> None:
     """Compute the root's bounds for its mover, and the proofs of its edges, from those of all children."""
-    root = nodes[ROOT]
+    index = wide(ROOT)
+    root = nodes[index]
+    player = wide(root.to_move)
     lower = -1.0
     for e in range(root.edge_start, root.edge_start + root.edge_count):
-        lower = max(lower, lower_of(nodes, edges, e, root.to_move))
-    upper = _largest_upper(nodes, edges, ROOT)
-    _narrow(nodes, edges, ROOT, root.edge_start, lower, upper)
-    _mark_all(nodes, edges, ROOT, lower, upper)
+        lower = max(lower, lower_of(nodes, edges, e, player))
+    upper = _largest_upper(nodes, edges, index)
+    _narrow(nodes, edges, index, wide(root.edge_start), lower, upper)
+    _mark_all(nodes, edges, index, lower, upper)
 
 
 @lean
@@ -152,10 +154,11 @@ def _has_unknown(nodes: Any, edges: Any, index: int) -> bool:
 def _reaches(nodes: Any, edges: Any, index: int, limit: float) -> bool:
     """Return whether the upper bound of an edge of a node reaches `limit` for the mover."""
     node = nodes[index]
+    player = wide(node.to_move)
     found = _has_unknown(nodes, edges, index)
     e = node.edge_start
     while not found and e < node.edge_start + node.edge_count:
-        found = upper_of(nodes, edges, e, node.to_move) >= limit
+        found = upper_of(nodes, edges, e, player) >= limit
         e += 1
     return found
 
@@ -164,9 +167,10 @@ def _reaches(nodes: Any, edges: Any, index: int, limit: float) -> bool:
 def _largest_upper(nodes: Any, edges: Any, index: int) -> float:
     """Return the largest upper bound of a node's edges for its mover."""
     node = nodes[index]
+    player = wide(node.to_move)
     upper = -1.0
     for e in range(node.edge_start, node.edge_start + node.edge_count):
-        upper = max(upper, upper_of(nodes, edges, e, node.to_move))
+        upper = max(upper, upper_of(nodes, edges, e, player))
     return upper
 
 
@@ -174,7 +178,7 @@ def _largest_upper(nodes: Any, edges: Any, index: int) -> float:
 def _narrow(nodes: Any, edges: Any, index: int, changed_edge: int, lower: float, upper: float) -> bool:
     """Set the mover's bounds of a node, and what follows from them; return whether anything above may change."""
     node = nodes[index]
-    player = node.to_move
+    player = wide(node.to_move)
     changed = lower > node.lower[player] or upper < node.upper[player]
     if lower > node.lower[player] or lower >= upper:
         _mark_all(nodes, edges, index, lower, upper)
@@ -199,8 +203,9 @@ def _narrow(nodes: Any, edges: Any, index: int, changed_edge: int, lower: float,
 def _mark_all(nodes: Any, edges: Any, index: int, lower: float, upper: float) -> None:
     """Set the proofs of all edges of a node, given the mover's bounds."""
     node = nodes[index]
+    player = wide(node.to_move)
     for e in range(node.edge_start, node.edge_start + node.edge_count):
-        _mark(nodes, edges, e, node.to_move, lower, upper)
+        _mark(nodes, edges, e, player, lower, upper)
 
 
 @lean
@@ -224,7 +229,7 @@ def _bound_other(nodes: Any, edges: Any, index: int, other: int) -> bool:
     if _has_unknown(nodes, edges, index):
         return False  # the mover may choose that edge
     node = nodes[index]
-    player = node.to_move
+    player = wide(node.to_move)
     lower, upper = 1.0, -1.0
     for e in range(node.edge_start, node.edge_start + node.edge_count):
         if upper_of(nodes, edges, e, player) < node.lower[player]:
@@ -242,25 +247,25 @@ def _bound_other(nodes: Any, edges: Any, index: int, other: int) -> bool:
 def _settle_expanded(nodes: Any, edges: Any, index: int) -> bool:
     """Settle a node whose mover's value is proven, if an optimal move has an outcome; return whether it is settled."""
     node = nodes[index]
-    player = node.to_move
+    player = wide(node.to_move)
     if node.value.shape[0] == 2:
         copy(node.lower, node.value)
-        settle_node(nodes, edges, index, PROVEN)
+        settle_node(nodes, edges, index)
         return True
     for e in range(node.edge_start, node.edge_start + node.edge_count):
         child = edges[e].child
         if child != NO_NODE and nodes[child].kind >= OVER and nodes[child].lower[player] >= node.lower[player]:
             copy(nodes[child].value, node.value)
-            settle_node(nodes, edges, index, PROVEN)
+            settle_node(nodes, edges, index)
             return True
     return False
 
 
 @lean
-def settle_node(nodes: Any, edges: Any, index: int, kind: int) -> None:
-    """Give a node below the root its final kind; its outcome, in `value`, replaces all that was backed up through it."""
+def settle_node(nodes: Any, edges: Any, index: int) -> None:
+    """Make a node below the root PROVEN; its outcome, in `value`, replaces all that was backed up through it."""
     node = nodes[index]
-    node.kind = kind
+    node.kind = PROVEN
     edge = edges[node.parent_edge]
     for player in range(node.value.shape[0]):
         correction = edge.visits * node.value[player] - edge.value[player]

@@ -14,7 +14,7 @@ import numpy as np
 from games.compiled import inlined, lean
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.proof import may_play
-from zerofleet.search.tree import OPEN, ROOT
+from zerofleet.search.tree import OPEN, ROOT, wide
 
 __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
 
@@ -100,7 +100,7 @@ def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, weights: np
     the most visited one; edges left with a single visit are dropped (Wu 2019, 3.2). An edge that may not be played has none.
     """
     root = nodes[ROOT]
-    player = root.to_move
+    player = wide(root.to_move)
     first, count = root.edge_start, root.edge_count
     best, most = first, 0
     for i in range(count):

@@ -45,9 +45,9 @@ __all__ = [
 ANSWERED = -1  # row of a pending leaf that is already evaluated
 
 
-@lean
+@inlined
 def tree_of(arena: Arena, g: int) -> Tree:
-    """Return slot g's tree: views, created once and passed down, since each view costs two atomic reference counts."""
+    """Return slot g's tree as views; inlined, so that a caller creates only those that it uses."""
     return Tree(
         arena.nodes[g],
         arena.edges[g],
@@ -60,16 +60,13 @@ def tree_of(arena: Arena, g: int) -> Tree:
         arena.legal,
         arena.moved,
         arena.weights,
-        arena.ahead,
-        arena.replies,
-        arena.outcome,
     )
 
 
 @inlined
-def evaluate(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> None:
+def evaluate(nodes: Any, edges: Any, index: int, policy: np.ndarray, value: np.ndarray) -> None:
     """Write the evaluation of a node: policy float32 [L] over its edges, value float32 [P], mover first."""
-    node = tree.nodes[index]
+    node = nodes[index]
     players = value.shape[0]
     for i in range(players):
         node.value[(node.to_move + i) % players] = value[i]
@@ -77,34 +74,35 @@ def evaluate(tree: Tree, index: int, policy: np.ndarray, value: np.ndarray) -> N
     for i in range(node.edge_count):
         total += policy[i]
     for i in range(node.edge_count):
-        edge = tree.edges[node.edge_start + i]
+        edge = edges[node.edge_start + i]
         edge.prior = policy[i] / total if total > 0.0 else 1.0 / node.edge_count
 
 
 @inlined
-def expand(tree: Tree, index: int) -> None:
+def expand(nodes: Any, edges: Any, index: int) -> None:
     """Mark an evaluated node as expanded and back up its value."""
-    node = tree.nodes[index]
+    node = nodes[index]
     node.kind = EXPANDED
-    backup(tree.nodes, tree.edges, index, node.value)
+    backup(nodes, edges, index, node.value)
 
 
-@lean
-def expand_pending(tree: Tree, slot: Any) -> None:
-    """Expand all pending leaves, in the order of selection; all must be evaluated."""
+@inlined
+def expand_pending(arena: Arena, g: int) -> None:
+    """Expand all pending leaves of slot g, in the order of selection; all must be evaluated."""
+    slot, nodes, edges = arena.slots[g], arena.nodes[g], arena.edges[g]
     for i in range(slot.pending):
-        index = tree.pending_nodes[i]
-        release_flight(tree.nodes, tree.edges, index)
-        expand(tree, index)
+        index = wide(arena.pending_nodes[g, i])
+        release_flight(nodes, edges, index)
+        expand(nodes, edges, index)
     slot.pending = 0
 
 
-@lean
-def all_answered(tree: Tree, slot: Any) -> bool:
-    """Return whether the cache answered every pending leaf."""
+@inlined
+def all_answered(arena: Arena, g: int) -> bool:
+    """Return whether the cache answered every pending leaf of slot g."""
     asked = 0
-    for i in range(slot.pending):
-        asked += tree.pending_rows[i] != ANSWERED
+    for i in range(arena.slots[g].pending):
+        asked += arena.pending_rows[g, i] != ANSWERED
     return asked == 0
 
 
@@ -140,7 +138,7 @@ def root_edge(tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.nd
         prepare_root(tree, slot, settings)
     if settings.gumbel:
         root = tree.nodes[ROOT]
-        wanted = schedule[slot.full, slot.considered, root.visits - 1 + root.flight]
+        wanted = wide(schedule[slot.full, slot.considered, root.visits - 1 + root.flight])
         return gumbel_select(tree.nodes, tree.edges, tree.noise, settings, wanted)
     force = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0
     return select_edge(tree.nodes, tree.edges, wide(ROOT), settings, force)
@@ -184,13 +182,13 @@ def request(game: Any, tree: Tree, slot: Any, index: int, batch: tuple[Rows, Cac
         entry, known = positions.find(cache, key, slot.version)
         if known:
             if cache.row[entry] == positions.FILLED:
-                evaluate(tree, index, cache.policy[entry], cache.value[entry])
+                evaluate(tree.nodes, tree.edges, index, cache.policy[entry], cache.value[entry])
                 if tree.pending_nodes.shape[0] == 1:
-                    expand(tree, index)
+                    expand(tree.nodes, tree.edges, index)
                 else:
-                    _wait(tree, slot, index, ANSWERED)
+                    _wait(tree, slot, index, wide(ANSWERED))
             else:
-                _wait(tree, slot, index, cache.row[entry])
+                _wait(tree, slot, index, wide(cache.row[entry]))
             return used_rows
         if cache.row[entry] >= 0:
             entry = -1  # the entry is reserved for another position; this one is not cached

@@ -63,13 +63,10 @@ OPEN = 0  # proof of an edge that a search may follow; the other codes are in `z
 
 
 def node_dtype(players: int) -> np.dtype[Any]:
-    """Return the record of a node for a number of players."""
+    """Return the record of a node for a number of players. The fields that every simulation reads come first."""
     return np.dtype(
         [
             ("value", np.float32, (players,)),  # network value, or the outcome when OVER, WON or PROVEN; seat order
-            ("lower", np.float32, (players,)),  # bounds of the value under optimal play, seat order
-            ("upper", np.float32, (players,)),
-            ("key", np.uint64),  # repetition key, where repetition matters
             ("visits", np.int32),  # backups through or from here
             ("parent", np.int32),
             ("parent_edge", np.int32),
@@ -78,6 +75,9 @@ def node_dtype(players: int) -> np.dtype[Any]:
             ("flight", np.int16),  # pending leaves at or below
             ("to_move", np.int8),
             ("kind", np.uint8),
+            ("lower", np.float32, (players,)),  # bounds of the value under optimal play, seat order
+            ("upper", np.float32, (players,)),
+            ("key", np.uint64),  # repetition key, where repetition matters
         ],
         align=True,
     )
@@ -113,9 +113,6 @@ class Tree(NamedTuple):
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch: new indices of nodes when a subtree is kept
     weights: np.ndarray  # float64 [L], scratch
-    ahead: np.ndarray  # spec.state_dtype [2, S], scratch: positions one and two plies below a node
-    replies: np.ndarray  # int16 [L], scratch: legal actions one ply below a node
-    outcome: np.ndarray  # float32 [P], scratch: scores of a position in `ahead`
 
 
 @inlined

@@ -150,7 +150,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
             if _follow(game, settings, arena, g, batch, row):
                 return True
         else:
-            expand(tree, wide(tree.pending_nodes[0]))
+            expand(tree.nodes, tree.edges, wide(tree.pending_nodes[0]))
     while root.visits - 1 < slot.budget:
         arena.counters[0] += 1
         if root.kind != EXPANDED:
@@ -190,7 +190,7 @@ def absorb(arena: Arena, batch: tuple[Rows, Worlds], used: int, policy: np.ndarr
             continue  # an abandoned game may still have `pending` set
         row, index = arena.pending_rows[g, 0], wide(arena.pending_nodes[g, 0])
         if index != OPPONENT:
-            evaluate(tree_of(arena, g), index, policy[row], value[row])
+            evaluate(arena.nodes[g], arena.edges[g], index, policy[row], value[row])
             continue
         count = 0
         while count < rows.legal.shape[1] and rows.legal[row, count] >= 0:

@@ -71,7 +71,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
         likelihood = worlds.likelihood[tree.pending_rows[0]]
         state = worlds.states[g] if leaf == ROOT else tree.states[leaf]
         core.foresee(game, state, viewer, likelihood, worlds.plays[g, leaf])
-        expand(tree, leaf)
+        expand(tree.nodes, tree.edges, leaf)
     while root.visits - 1 < slot.budget:
         arena.counters[0] += 1
         if root.kind != EXPANDED:
@@ -114,4 +114,4 @@ def absorb(arena: Arena, batch: tuple[Rows, Worlds], used: int, policy: np.ndarr
     for g in range(arena.slots.shape[0]):
         if arena.slots[g].status == SEARCHING and arena.slots[g].pending:
             row, index = arena.pending_rows[g, 0], wide(arena.pending_nodes[g, 0])
-            evaluate(tree_of(arena, g), index, policy[row], value[row])
+            evaluate(arena.nodes[g], arena.edges[g], index, policy[row], value[row])
