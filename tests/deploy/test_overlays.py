@@ -169,8 +169,8 @@ def test_the_arguments_of_torchrun_exist(multi_node) -> None:
     assert parsed.training_script == "trainer"
 
 
-def test_a_bucket_is_no_setting_for_workers(multi_node) -> None:
+def test_workers_ask_the_inference_server_and_open_no_bucket(multi_node) -> None:
     from selfplay_worker.settings import WorkerSettings  # noqa: PLC0415
 
     settings, _ = read_settings(WorkerSettings, [], environment(multi_node, "selfplay-worker"))
-    assert not hasattr(settings, "model_store")
+    assert settings.selfplay.mode == "search" or settings.afterstates.evaluation == "server"
