@@ -77,7 +77,7 @@ def put_empty_cells(game: Any, state: State, fits_bitboard: bool, out: np.ndarra
 def put_threats(game: Any, state: State, viewer: int, fits_bitboard: bool, out: np.ndarray) -> None:
     """Set planes 3 and 4: the threats of the viewer and of the other player."""
     for seat in range(2):
-        player = viewer if seat == 0 else 1 - viewer
+        player = int((np.int64(viewer) + seat) % 2)  # compiled callers may have an unsigned viewer
         bottom = ((4 + seat) * game.rows - 1) * game.columns
         if fits_bitboard:
             _put_word(game, bitboard.threats(game, state, player), bottom, out)

@@ -279,4 +279,5 @@ def test_the_terms_state_the_search_of_a_match(name, leaves):
         "leaves_per_game": leaves,
         "root_policy": "puct",
         "prove_values": True,
+        "search": "",
     }
