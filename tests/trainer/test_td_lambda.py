@@ -277,6 +277,8 @@ def test_weights_that_diverge_end_the_process():
 def test_the_learner_refuses_what_it_cannot_learn(tmp_path):
     with pytest.raises(ConfigurationError, match="3 players"):
         TdLambda(make("chinese_checkers_star37"), SETTINGS, seed=0)
+    with pytest.raises(ConfigurationError, match="stands for other numbers; omit the parameter encoding"):
+        TdLambda(make("connect_four", encoding="naive"), SETTINGS, seed=0)
     with pytest.raises(ConfigurationError, match="in one process"):
         TdLambda.open(GAME, settings_of(tmp_path), ranks=TwoRanks())
     with pytest.raises(ConfigurationError, match="without torchrun"):

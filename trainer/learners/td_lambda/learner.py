@@ -61,12 +61,20 @@ class TdLambda:
     """TD(lambda) on a perceptron; see `trainer.learners.contract.Learning` for the members."""
 
     def __init__(self, game: Game, settings: TdLambdaSettings, *, seed: int, first: int = 0) -> None:
-        """Make first weights. Raises `ConfigurationError` for a game without two players and perfect information."""
+        """Make first weights.
+
+        Raises `ConfigurationError` for a game without two players and perfect information, or whose encoding is read as numbers.
+        """
         spec = game.spec()
         if spec.num_players != 2 or spec.information != "perfect":
             raise ConfigurationError(
                 "train.learner=td_lambda learns the chance of winning of two players with perfect information; "
                 f"{spec.name} has {spec.num_players} players and {spec.information} information"
+            )
+        if spec.reading is not None:
+            raise ConfigurationError(
+                f"train.learner=td_lambda reads the bits of an encoding, and this one of {spec.name} stands for other numbers; "
+                "omit the parameter encoding"
             )
         self.game = game
         self.settings = settings
