@@ -168,7 +168,7 @@ async def test_a_service_counts_the_requests_that_its_evaluator_sends_again(addr
             client = await _reach_evaluator(stack, GatekeeperSettings.model_validate(given), MODEL)
             await client.evaluate(batch(2), version=V1)
         else:
-            client = await stack.enter_async_context(_evaluator(WorkerSettings.model_validate(given), MODEL))
+            client = await stack.enter_async_context(_evaluator(WorkerSettings.model_validate(given), TIC_TAC_TOE))
             patient = PatientEvaluator(client, AdoptedModel(), spec=TIC_TAC_TOE.spec(), rng=random.Random(1))
             await patient.evaluate(Leaves(batch(2), np.array([V1, V1])))
     assert counted._value.get() - before == 2

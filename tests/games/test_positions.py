@@ -70,7 +70,7 @@ def test_parameters_as_text_make_the_same_game() -> None:
 
 def test_games_are_found_by_name() -> None:
     assert {"connect_four", "tic_tac_toe"} <= set(games.available())
-    assert games.parameters_of("connect_four") == {"rows": 6, "columns": 7, "connect": 4}
+    assert games.parameters_of("connect_four") == {"rows": 6, "columns": 7, "connect": 4, "encoding": "planes"}
     with pytest.raises(games.UnknownGame, match=r"no game is called 'chess'; available: .*connect_four"):
         games.make("chess")
 

@@ -216,6 +216,7 @@ class ReferenceGame:
                 leaf.value[:] = scores
                 for seat in range(self.players) if self.players == 2 else [leaf.mover]:
                     leaf.lower[seat] = leaf.upper[seat] = float(scores[seat])
+                leaf.edges = []  # no search follows them
                 return
 
     def look_ahead(self) -> None:
