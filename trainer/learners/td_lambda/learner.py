@@ -63,7 +63,7 @@ class TdLambda:
     def __init__(self, game: Game, settings: TdLambdaSettings, *, seed: int, first: int = 0) -> None:
         """Make first weights.
 
-        Raises `ConfigurationError` for a game without two players and perfect information, or whose encoding is read as numbers.
+        Raises `ConfigurationError` for a game without two players or perfect information, or whose encoding is read as numbers.
         """
         spec = game.spec()
         if spec.num_players != 2 or spec.information != "perfect":
