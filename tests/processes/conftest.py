@@ -157,7 +157,9 @@ async def _check_promises(paths: RunPaths, model: str = MODEL) -> int:
         for logged in log.scan():
             validate(decode_record(logged.payload))
     assert max(stored.values()) == 1
-    stream = open_stream(paths.stream_url, name="games")
+    stream = open_stream(
+        f"{paths.stream_url}?idle_s=0.001", name="games"
+    )  # those delivered and not acknowledged count as waiting
     assert isinstance(stream, SqliteStream)
     try:
         assert (await stream.stats()).dead == 0

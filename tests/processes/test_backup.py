@@ -36,7 +36,9 @@ async def games_in(paths: RunPaths) -> set[str]:
     """Return the games that a run has stored or has waiting in its stream."""
     with GameLog.open(paths.replay, writer=False) as log:
         stored = set(log.uids())
-    stream = open_stream(paths.stream_url, name="games")
+    stream = open_stream(
+        f"{paths.stream_url}?idle_s=0.001", name="games"
+    )  # those delivered and not acknowledged count as waiting
     try:
         return stored | {delivery.uid for delivery in await stream.consume(consumer="test", limit=100_000, block_s=0)}
     finally:

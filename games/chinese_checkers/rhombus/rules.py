@@ -42,7 +42,7 @@ from games.chinese_checkers.rhombus.moves import can_move, list_moves
 from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove, InvalidParameters
-from games.kit.bits import lowest_bit, set_bit
+from games.kit.bits import count_bits, lowest_bit, set_bit
 from games.kit.randomness import mix64
 from games.parameters import require_choice
 from games.reading import Reading
@@ -349,3 +349,38 @@ def move_value(game: ChineseCheckersRhombus, state: State, action: int) -> float
     start, target = action // board.CELLS, action % board.CELLS
     climbed = target // board.SIDE + target % board.SIDE - start // board.SIDE - start % board.SIDE
     return float(climbed)
+
+
+@rule(ChineseCheckersRhombus)
+def may_end(game: ChineseCheckersRhombus, state: State, plies: int) -> bool:
+    """Test for goals with as few holes as moves, the ply cap, and players who could run out of steps.
+
+    A full home gains a hole and loses it again only if its owner moves out first. A move fills one cell, and takes one piece
+    away from its up to 6 neighbours: of 9 empty cells beside the mover's pieces one is left after two moves. With
+    `repetitions` any move may end the game.
+    """
+    if game.repetitions or int(state[0] & _PLIES) + plies >= game.ply_cap:
+        return True
+    player = int(state[0] & _ONE)
+    taken = (state[1] | state[3], state[2] | state[4])
+    for side in range(2):
+        holes = count_bits(board.HOMES[side, 0] & ~taken[0]) + count_bits(board.HOMES[side, 1] & ~taken[1])
+        if holes <= plies and (holes > 0 or (plies > 1 and side == player)):
+            return True
+    if plies > 1 and _cells_beside(state[1 + 2 * player], state[2 + 2 * player], taken) < 9:
+        return True
+    return _cells_beside(state[3 - 2 * player], state[4 - 2 * player], taken) < 2
+
+
+@compiled
+def _cells_beside(even: np.uint64, odd: np.uint64, taken: tuple[np.uint64, np.uint64]) -> int:
+    """Return the number of empty cells that touch the pieces `even` and `odd`."""
+    even_cells, odd_cells = np.uint64(0), np.uint64(0)
+    for parity in range(2):
+        word = even if parity == 0 else odd
+        while word:
+            cell = 2 * lowest_bit(word) + parity
+            even_cells |= board.STEPS[cell, 0]
+            odd_cells |= board.STEPS[cell, 1]
+            word &= word - _ONE
+    return count_bits(even_cells & ~taken[0]) + count_bits(odd_cells & ~taken[1])

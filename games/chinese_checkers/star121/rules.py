@@ -39,7 +39,7 @@ from games.chinese_checkers.star121.board import CELLS, FIELDS, GOAL, HOME, ROWS
 from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove, InvalidParameters
-from games.kit.bits import lowest_bit, set_bit
+from games.kit.bits import count_bits, lowest_bit, set_bit
 from games.kit.randomness import mix64
 from games.positions import legal
 
@@ -392,3 +392,23 @@ def estimate(game: ChineseCheckers, state: State, out: np.ndarray) -> None:
             gained = _rows_gained(game, state, player)
             lead = (gained - (total - gained) / (others - finished)) / _FULL_ADVANCE
             out[player] = np.float32(-finished / others + (others - finished) / others * _NEARLY * lead)
+
+
+@rule(ChineseCheckers)
+def may_end(game: ChineseCheckers, state: State, plies: int) -> bool:
+    """Test for the last round, and for players who lack no more pieces in their goal than they have moves.
+
+    A goal counts as full with up to `spoilers` pieces of others. For one ply only the mover matters.
+    """
+    if (state[0] >> _PLIES) + np.uint64(plies) >= np.uint64(game.rounds * game.players):
+        return True
+    mover = _player(state)
+    for player in range(game.players):
+        if (plies > 1 or player == mover) and not _place_of(state, player):
+            corner = _corner(game, player)
+            missing = count_bits(_GOALS[corner, 0] & ~state[1 + 2 * player]) + count_bits(
+                _GOALS[corner, 1] & ~state[2 + 2 * player]
+            )
+            if missing <= game.spoilers + plies:
+                return True
+    return False

@@ -37,7 +37,7 @@ from games.chinese_checkers.star37 import board, drawing
 from games.chinese_checkers.star37.moves import list_moves, seen_by
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
-from games.kit.bits import lowest_bit, set_bit, set_range
+from games.kit.bits import count_bits, lowest_bit, set_bit, set_range
 from games.kit.randomness import mix64
 from games.parameters import require_choice
 from games.reading import counted_reading
@@ -324,3 +324,17 @@ def _lead(state: State, player: int) -> float:
             ahead += _rows_to_go(state, other) - _rows_to_go(state, player)
             others += 1
     return ahead / (others * _WHOLE_WAY)
+
+
+@rule(ChineseCheckersStar37)
+def may_end(game: ChineseCheckersStar37, state: State, plies: int) -> bool:
+    """Test for the last moves, and for a second player: an end zone with as few holes as moves, once there can be a first."""
+    if _plies(state) + plies >= 3 * game.moves_cap:
+        return True
+    first = _first(state)
+    can_be_first = first > 0
+    can_be_second = False
+    for player in range(3):
+        can_be_first |= count_bits(board.END_FIELDS & ~_own(state, player)) <= plies
+        can_be_second |= first != player + 1 and count_bits(board.END_SPOTS[player] & ~state[0]) <= plies
+    return can_be_first and can_be_second
