@@ -6,7 +6,6 @@ of different rules never mix. The lock is the kernel's (flock): it ends with its
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import stat
@@ -17,9 +16,11 @@ from types import TracebackType
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from games.core import make
 from games.positions import changed_parameters
+from zerofleet.contracts.plain_files import open_plain, read_plain
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.storage.files import atomic_publish, try_lock
 from zerofleet.storage.run_paths import RunPaths
@@ -29,6 +30,7 @@ __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", 
 RUN_SCHEMA = 1
 SEED_END = 1 << 63  # limit of every service and of experiment files
 _PRIVATE = 0o700
+_MAX_HEADER_BYTES = 1 << 20
 _OF_NO_RUN = {"lock", "lost+found"}  # allowed in an empty directory; the second is the file system's, on a new volume
 
 
@@ -125,7 +127,7 @@ def read_header(root: Path) -> RunHeader:
     """
     path = RunPaths(root).header
     try:
-        content = json.loads(path.read_bytes())
+        content = from_json(read_plain(path, max_bytes=_MAX_HEADER_BYTES))
     except FileNotFoundError:
         raise RunDirectoryError(f"{root} is not a run directory: it has no run.json; name the directory of a run") from None
     except (OSError, ValueError) as error:
@@ -213,7 +215,7 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _take_lock(paths: RunPaths) -> int:
-    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_plain(paths.lock, os.O_RDWR | os.O_CREAT, 0o644)
     if not try_lock(descriptor):
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
         os.close(descriptor)
