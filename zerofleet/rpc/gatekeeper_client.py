@@ -22,6 +22,7 @@ from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.channels import open_channel
 from zerofleet.rpc.errors import error_from
+from zerofleet.rpc.requests import build_request
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["CHANNEL_OPTIONS", "GatekeeperClient"]
@@ -70,7 +71,7 @@ class GatekeeperClient(ChannelClient):
         Raises `InvalidRequest`, `ModelNotFound`, `Unavailable`.
         Cancellation: it may or may not have been submitted; submit again.
         """
-        request = wire.SubmitCandidateRequest(game=model, version=version, manifest_sha256=manifest_sha256)
+        request = build_request(wire.SubmitCandidateRequest, game=model, version=version, manifest_sha256=manifest_sha256)
         return Candidate.from_wire(
             await self._call(lambda: self._stub.SubmitCandidate(request, timeout=self._timeout_s, metadata=self._metadata))
         )
@@ -108,7 +109,9 @@ class GatekeeperClient(ChannelClient):
         Raises `ModelNotFound`, `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
         Cancellation: it may or may not have been promoted; check with `champion`.
         """
-        request = wire.PromoteRequest(game=model, version=version, reason=reason, without_self_test=without_self_test)
+        request = build_request(
+            wire.PromoteRequest, game=model, version=version, reason=reason, without_self_test=without_self_test
+        )
         return champion_from_wire(
             await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s, metadata=self._metadata))
         )
@@ -119,7 +122,7 @@ class GatekeeperClient(ChannelClient):
         Raises `ModelNotFound` (no previous champion), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
         Cancellation: it may or may not have been restored; check with `champion`.
         """
-        request = wire.RollbackRequest(game=model, reason=reason)
+        request = build_request(wire.RollbackRequest, game=model, reason=reason)
         return champion_from_wire(
             await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s, metadata=self._metadata))
         )

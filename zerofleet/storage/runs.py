@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +72,7 @@ class RunDirectory:
         """
         if seed is not None:
             check_seed(seed)
+        _require_text(root)
         paths = RunPaths(root)
         is_new = not paths.header.exists()
         if is_new:
@@ -125,6 +127,7 @@ def read_header(root: Path) -> RunHeader:
 
     Raises `RunDirectoryError` when it is absent, unreadable or of another schema.
     """
+    _require_text(root)
     path = RunPaths(root).header
     try:
         content = from_json(read_plain(path, max_bytes=_MAX_HEADER_BYTES))
@@ -151,6 +154,7 @@ def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset:
     For services started separately, each with its own volume. Raises `RunDirectoryError` when the directory holds a run of
     another game or version, `Unavailable` on a disk error.
     """
+    _require_text(root)
     paths = RunPaths(root)
     wanted = _new_header(game, parameters, preset, None)
     if paths.header.exists():
@@ -161,6 +165,18 @@ def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset:
     except OSError as error:
         raise Unavailable(f"cannot write {paths.header}: {error}") from error
     return wanted
+
+
+def _require_text(root: Path) -> None:
+    """Raise `RunDirectoryError` unless the path is text: addresses, settings and JSON hold no other bytes."""
+    try:
+        str(root.absolute()).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(root.absolute()).decode(errors="backslashreplace")
+        raise RunDirectoryError(
+            f"the path {shown} is not text in this locale ({sys.getfilesystemencoding()}); rename the directory, or set"
+            " PYTHONUTF8=1 if its name is UTF-8"
+        ) from None
 
 
 def _publish(paths: RunPaths, header: RunHeader) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import psutil
 
@@ -46,8 +48,13 @@ class Observer:
         say: Callable[[str], None],
         *,
         warm_start_games: int = 0,
+        directory: Path | None = None,
     ) -> None:
-        """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start."""
+        """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start.
+
+        `directory` is that of the run, for the free space of its disk.
+        """
+        self._directory = directory
         self._children = children
         self._gatekeeper = gatekeeper
         self._model = model
@@ -156,7 +163,14 @@ class Observer:
             ladder=tuple(self._ladder),
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(_service(child, now_s) for child in self._children),
+            disk_free_bytes=self._disk_free_bytes(),
         )
+
+    def _disk_free_bytes(self) -> int | None:
+        try:
+            return None if self._directory is None else shutil.disk_usage(self._directory).free
+        except OSError:
+            return None
 
     def _shown(self) -> list[Candidate]:
         """Return the candidates without those passed over, except the champion and the one that is being measured."""

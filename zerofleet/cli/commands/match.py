@@ -182,4 +182,6 @@ def _test_json(test: Sprt | None, outcome: MatchOutcome) -> dict[str, object] | 
         return None
     ratio = outcome.log_likelihood_ratio
     bounds = {"lower": test.lower, "upper": test.upper}
-    return {**asdict(test), **bounds, "log_likelihood_ratio": ratio, "verdict": test.verdict(ratio).value}
+    verdict = test.verdict(ratio)
+    words = {"verdict": verdict.value, "conclusion": test.conclusion(verdict)}
+    return {**asdict(test), **bounds, "log_likelihood_ratio": ratio, **words}
