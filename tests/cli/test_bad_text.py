@@ -20,16 +20,16 @@ def refusal(outcome) -> str:
     return first
 
 
+NO_TOKENS = [b"first-half-of-it\nsecond-half", "sch\u00f6nes-token-mit-umlaut".encode(), b"x" * 600]
+
+
 @pytest.mark.parametrize(
-    "token", [b"\xff\xfe\0", b"first-half-of-it\nsecond-half", "sch\u00f6nes-token-mit-umlaut".encode(), b"x" * 600]
+    ("source", "token"), [("file", b"\xff\xfe\0"), *((source, token) for source in ("file", "variable") for token in NO_TOKENS)]
 )
-@pytest.mark.parametrize("source", ["file", "variable"])
 def test_what_is_not_a_token_is_refused_without_showing_it(zerofleet, monkeypatch, tmp_path, token, source):
     if source == "file":
         (tmp_path / "token").write_bytes(token)
         monkeypatch.setenv("ZEROFLEET_TOKEN_FILE", str(tmp_path / "token"))
-    elif b"\0" in token:
-        pytest.skip("a variable of the environment holds no such byte")
     else:
         monkeypatch.setenv("ZEROFLEET_TOKEN", os.fsdecode(token))
     said = refusal(zerofleet("models", "list", "tic_tac_toe", "--address", NOWHERE))
