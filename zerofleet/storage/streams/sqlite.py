@@ -327,7 +327,7 @@ def _creation(path: Path) -> Iterator[None]:
 
     A process with the deleted file open shares `-shm` by its name: a new file must begin with a new one.
     """
-    if path.exists():
+    if path.exists() or not path.parent.is_dir():
         yield
         return
     lock = open_plain(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT)
