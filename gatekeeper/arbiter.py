@@ -56,7 +56,7 @@ AT_ONCE = "promoted at once"
 """Prefix of the reason of a version that is measured after its promotion."""
 
 # Transient failures and those an operator can repair; none is a fault of the candidate.
-PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound, ConfigurationError, OSError)
+PASSING = (Unavailable, Overloaded, PermissionRefused, ModelNotFound, ConfigurationError, OSError, MemoryError)
 
 log = structlog.get_logger()
 

@@ -16,10 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pydantic_core import from_json
+
+from zerofleet.contracts.plain_files import open_plain, read_plain
 from zerofleet.errors import StaleEpoch, Unavailable
 from zerofleet.storage.files import atomic_publish, try_lock
 
 __all__ = ["Lease"]
+
+_MAX_BYTES = 64 << 10
 
 
 class Lease:
@@ -38,7 +43,7 @@ class Lease:
         """
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "gatekeeper_lease.json"
-        lock = os.open(directory / ".gatekeeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = open_plain(directory / ".gatekeeper.lock", os.O_RDWR | os.O_CREAT, 0o644)
         if not try_lock(lock):
             os.close(lock)
             holder = _read(path)[0] or "another process"
@@ -85,7 +90,7 @@ class Lease:
 def _read(path: Path) -> tuple[str, int]:
     """Return holder and epoch; an empty name and 0 when the file is absent or unreadable."""
     try:
-        says = json.loads(path.read_bytes())
+        says = from_json(read_plain(path, max_bytes=_MAX_BYTES))
         return str(says["holder"]), int(says["epoch"])
     except (OSError, ValueError, KeyError, TypeError):
         return "", 0

@@ -7,6 +7,9 @@ games of closed matches are dropped.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Literal
@@ -27,6 +30,7 @@ from zerofleet.strength.ratings import Placement, Tally
 __all__ = ["Ledger", "Purpose"]
 
 Purpose = Literal["gate", "ladder"]
+_CHANGE = re.compile(r"[0-9]{1,18}")
 
 log = structlog.get_logger()
 
@@ -40,6 +44,10 @@ class Ledger:
         self._journal = journal
         self._disk = disk
         self._candidates: dict[int, Candidate] = {}
+        self._changes: dict[int, int] = {}
+        """Number of the last change of each candidate, by version; in the order of the changes."""
+        self._newest_change = 0
+        self._session = secrets.token_hex(4)
         self._hashes: dict[int, str] = {}
         self._boards: dict[str, tuple[Purpose, Scoreboard]] = {}
         self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
@@ -59,6 +67,24 @@ class Ledger:
     def candidates(self) -> list[Candidate]:
         """Return every candidate, settled or not, by version."""
         return [self._candidates[version] for version in sorted(self._candidates)]
+
+    def changes(self, cursor: str, limit: int) -> tuple[list[Candidate], str, bool]:
+        """Return at most `limit` candidates changed after a cursor, oldest change first, the next cursor and if more follow.
+
+        A cursor that is not of this process begins with the first candidate.
+        """
+        session, _, text = cursor.partition(":")
+        seen = int(text) if session == self._session and _CHANGE.fullmatch(text) else 0
+        fresh = list(itertools.takewhile(lambda version: self._changes[version] > seen, reversed(self._changes)))[::-1]
+        page = fresh[:limit]
+        last = self._changes[page[-1]] if page else seen
+        return [self._candidates[version] for version in page], f"{self._session}:{last}", len(fresh) > limit
+
+    def _note_change(self, candidate: Candidate) -> None:
+        self._candidates[candidate.version] = candidate
+        self._newest_change += 1
+        self._changes.pop(candidate.version, None)
+        self._changes[candidate.version] = self._newest_change
 
     def candidate(self, version: int) -> Candidate | None:
         """Return a candidate, None for an unknown version."""
@@ -142,10 +168,11 @@ class Ledger:
         match event:
             case events.Submitted(version=version):
                 self._hashes[version] = event.manifest_sha256
-                self._candidates.setdefault(version, Candidate(self.model, version, CandidateStatus.QUEUED))
+                if version not in self._candidates:
+                    self._note_change(Candidate(self.model, version, CandidateStatus.QUEUED))
             case events.StatusChanged(version=version):
                 known = self._candidates.get(version) or Candidate(self.model, version, event.status)
-                self._candidates[version] = replace(known, status=event.status, match=event.report, reason=event.reason)
+                self._note_change(replace(known, status=event.status, match=event.report, reason=event.reason))
             case events.MatchOpened(match_id=match_id):
                 self._boards[match_id] = (event.purpose, Scoreboard(self._terms(event)))
             case events.GameEnded(match_id=match_id):

@@ -87,7 +87,8 @@ class Pruner:
 
     def _superfluous(self, needed: set[int]) -> list[int]:
         model = self._ledger.model
-        champions = {champion.version for champion in self._store.history(model)}  # from the store, not from memory
+        # From the store, not from memory; nothing is deleted while a line is unreadable that may name a champion.
+        champions = {champion.version for champion in self._store.history(model, whole=True)}
         return superfluous(self._store.versions(model), needed | champions, self._settings)
 
     def _needed(self) -> set[int]:

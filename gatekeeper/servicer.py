@@ -17,6 +17,7 @@ from zerofleet.errors import InvalidRequest, ModelNotFound
 
 __all__ = ["GatekeeperServicer"]
 
+LARGEST_PAGE = 1_000  # candidates
 LONGEST_REASON = 500  # characters; reasons are read by people
 
 
@@ -48,13 +49,17 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
             yield champion_to_wire(champion)
 
     async def ListModels(self, request: wire.ListModelsRequest, context: Any) -> wire.ListModelsReply:
-        """List candidates by version. Cancellation: no effect."""
+        """List candidates: all by version, or a page of those changed since the cursor. Cancellation: no effect."""
         self._require_own(request.game)
         champion = self._pointer.champion
-        return wire.ListModelsReply(
-            models=[candidate.to_wire() for candidate in self._ledger.candidates()],
-            champion=champion_to_wire(champion) if champion else None,
-        )
+        reply = wire.ListModelsReply(champion=champion_to_wire(champion) if champion else None)
+        if request.page_size:
+            limit = min(request.page_size, LARGEST_PAGE)
+            listed, reply.cursor, reply.has_more = self._ledger.changes(request.cursor, limit)
+        else:
+            listed = self._ledger.candidates()
+        reply.models.extend(candidate.to_wire() for candidate in listed)
+        return reply
 
     async def Promote(self, request: wire.PromoteRequest, context: Any) -> wire.Champion:
         """Promote a version by hand. Cancellation: complete and announced, or no effect."""

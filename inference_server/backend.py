@@ -35,7 +35,7 @@ from inference_server.network import NetworkOutput
 from inference_server.settings import Precision
 from inference_server.tensors import Contract
 from zerofleet.contracts.manifests import Manifest, check_golden
-from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, VersionSkew
 from zerofleet.service.allocator import keep_freed_memory
 
 __all__ = ["TorchBackend", "TorchNetwork"]
@@ -44,6 +44,9 @@ log = structlog.get_logger()
 
 _NUMPY_TYPES = {"FP16": np.float16, "FP32": np.float32}
 _NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum supported version for reading is \d+")
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|not enough memory|(can't|cannot|failed to|unable to) allocate|bad_alloc|ALLOC_FAILED", re.IGNORECASE
+)
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor specialises during the first two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
@@ -88,8 +91,20 @@ class TorchBackend:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
         Loading TorchScript executes code. Each step holds the GIL for up to 15 ms; a pause of `pause_s` before each lets
-        calls proceed. A version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`.
+        calls proceed. A version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`;
+        `Unavailable` when memory or the disk fails, which is no fault of the version.
         """
+        try:
+            return self._load_warm(path, manifest, max_batch=max_batch, pause_s=pause_s)
+        except (RuntimeError, MemoryError, OSError) as error:
+            if isinstance(error, RuntimeError) and not _OUT_OF_MEMORY.search(str(error)):
+                raise
+            text = str(error).strip().split("\n")[0] or type(error).__name__
+            raise Unavailable(
+                f"model {manifest.model} version {manifest.version} cannot be loaded now ({text}); free memory on {self.device}"
+            ) from error
+
+    def _load_warm(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float) -> TorchNetwork:
         network = self._load_checked(path, manifest, pause_s)
         states, legal, _, _ = manifest.golden.arrays()
         rows = 1
@@ -138,7 +153,9 @@ class TorchBackend:
             time.sleep(pause_s)
             network = TorchNetwork(script, self.device)
             return network, network.evaluate([states], [legal])
-        except (RuntimeError, ValueError, TypeError, AttributeError, OSError) as error:
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            if _OUT_OF_MEMORY.search(str(error)):
+                raise
             text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
             if newer := _NEWER_FILE.search(str(error)):
                 raise VersionSkew(

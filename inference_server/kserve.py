@@ -5,13 +5,13 @@ The messages are tritonclient's: protobuf allows one copy of the package `infere
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 import grpc
 import numpy as np
+from pydantic_core import from_json
 from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc import service_pb2 as messages
 
@@ -183,15 +183,18 @@ def _versions_wanted(parameters: Any) -> Sequence[int]:
         raise InvalidRequest(f"unknown load parameter {unknown[0][:40]!r}; want config")
     if "config" not in parameters:
         return ()
-    text = parameters["config"].string_param
     try:
-        config = json.loads(text)
+        config = from_json(parameters["config"].string_param)
         policy = config.get("versionPolicy", config.get("version_policy")) or {}
+        if others := sorted(set(policy) - {"specific"}):
+            raise ValueError(f"version policy {others[0][:40]!r} is not supported")
         versions = policy.get("specific", {}).get("versions", [])
+        if policy and not versions:
+            raise ValueError("version policy specific names no versions")
         return [parse_version(str(version)) for version in versions]
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidRequest(
-            f"parameter config is not a model configuration ({error});"
+            f"parameter config is not a model configuration ({str(error)[:200]});"
             ' want JSON such as {"versionPolicy": {"specific": {"versions": [7]}}}'
         ) from error
 

@@ -27,7 +27,7 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import require_model_name
 from zerofleet.contracts.promotions import recent_versions
-from zerofleet.errors import InvalidRequest, ModelNotFound, VersionSkew, ZerofleetError
+from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable, VersionSkew, ZerofleetError
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.telemetry import metrics, tracing
 
@@ -192,9 +192,11 @@ class Registry:
         try:
             with tracing.child("model.load", model=model, version=version):
                 served = await asyncio.get_running_loop().run_in_executor(self._executor, self._load_now, model, version)
-        except ZerofleetError as error:
+        except (ZerofleetError, MemoryError) as error:
             metrics.MODEL_LOADS.labels(model=model, outcome="refused").inc()
             log.error("model.refused", model=model, version=version, error=str(error))
+            if isinstance(error, MemoryError):
+                raise Unavailable(f"no memory is left to verify {model} version {version}; free some") from error
             raise
         metrics.MODEL_LOADS.labels(model=model, outcome="loaded").inc()
         log.info("model.loaded", model=model, version=version)

@@ -9,6 +9,7 @@ What the files hold is the learner's (`Learning.pack`); this module writes them 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TypeVar
 
 from safetensors import SafetensorError
 
+from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, sync_directory
@@ -25,6 +27,7 @@ __all__ = ["COUNTS", "TENSORS", "load_latest", "save"]
 TENSORS = "state.safetensors"
 COUNTS = "checkpoint.json"
 _KEPT = 2
+_NUMBER = re.compile(r"[0-9]{8,18}")
 
 Content = TypeVar("Content")
 
@@ -65,7 +68,7 @@ def load_latest(directory: Path, unpack: Callable[..., Content]) -> Content | No
     latest = directory / f"{numbers[-1]:08d}"
     advice = f"remove {latest} to resume from {'the previous one' if len(numbers) > 1 else 'the newest stored model'}"
     try:
-        return unpack((latest / COUNTS).read_bytes(), (latest / TENSORS).read_bytes(), where=str(latest))
+        return unpack(read_plain(latest / COUNTS), read_plain(latest / TENSORS), where=str(latest))
     except VersionSkew:
         raise
     except (CorruptModel, OSError, SafetensorError) as error:
@@ -75,7 +78,7 @@ def load_latest(directory: Path, unpack: Callable[..., Content]) -> Content | No
 def _numbers(directory: Path) -> list[int]:
     if not directory.is_dir():
         return []
-    return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit() and entry.is_dir())
+    return sorted(int(entry.name) for entry in directory.iterdir() if _NUMBER.fullmatch(entry.name) and entry.is_dir())
 
 
 def _sweep(directory: Path) -> None:

@@ -39,10 +39,10 @@ def place_in(environment: Mapping[str, str]) -> Place:
     """Return the place in torchrun's variables; without them, `ALONE`. Raises `ConfigurationError` for invalid ones."""
     if environment.get("WORLD_SIZE", "1") == "1":
         return ALONE
-    missing = [name for name in ("RANK", "LOCAL_RANK") if not environment.get(name, "").isdigit()]
+    missing = [name for name in ("RANK", "LOCAL_RANK") if not environment.get(name, "").isdecimal()]
     missing += [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environment.get(name)]
     size = environment["WORLD_SIZE"]
-    if missing or not size.isdigit() or int(environment["RANK"]) >= int(size):
+    if missing or not size.isdecimal() or int(environment["RANK"]) >= int(size):
         raise ConfigurationError(
             f"WORLD_SIZE is {size!r}, but {', '.join(missing) or 'RANK'} is missing or does not fit; start the ranks with "
             "torchrun, or remove WORLD_SIZE from the environment to train with one process"

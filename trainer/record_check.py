@@ -112,8 +112,10 @@ class RecordCheck:
         record = decode_record(delivery.payload)
         if record.uid != delivery.uid:
             raise RecordRejected("uid", f"the stream entry has uid {delivery.uid}, the record {record.uid[:64]!r}")
-        played = validate(record)
         wanted = self._warm_start_game if _has_agents_only(record) else self._game
+        if record.game != (name := wanted.spec().name):  # before the validation, which would compile that game's rules
+            raise RecordRejected("other_game", f"a game of {record.game[:64]!r}, this trainer expects {name}")
+        played = validate(record)
         if played.game != wanted or type(played.game) is not type(wanted):
             raise RecordRejected("other_game", f"a game of {played.game}, this trainer expects {wanted}")
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])

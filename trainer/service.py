@@ -28,7 +28,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable
 from zerofleet.presets.warm_start import game_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
@@ -194,8 +194,8 @@ class Conductor:
     async def _publish(self) -> None:
         try:
             version = await self._in_thread(self._training.publish_candidate)
-        except Unavailable as error:
-            log.error("candidate.not_published", error=str(error), advice="free space; the trainer retries")
+        except (Unavailable, CorruptModel) as error:  # the disk is full, or a file of the store is not what it should be
+            log.error("candidate.not_published", error=str(error), advice="the trainer retries")
             await self._pause(RETRY_S)
             return
         crash_point("trainer_after_checkpoint_before_submit")

@@ -132,13 +132,15 @@ def test_a_sequential_test_stops_the_match_when_it_decides(zerofleet, tmp_path, 
     words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--sprt", "0,100")
     said = zerofleet(*words, "--json").json()
     test = said["sprt"]
-    assert (test["elo0"], test["elo1"], test["verdict"]) == (0.0, 100.0, "stronger")
+    assert (test["elo0"], test["elo1"], test["verdict"], test["conclusion"]) == (0.0, 100.0, "stronger", "stronger")
     assert test["log_likelihood_ratio"] >= test["upper"] > test["lower"]
     assert said["games"] < 200
     assert sum(seat["games"] for seat in said["by_seat"]) == said["games"]
     shown = zerofleet(*words).out
     assert "Sequential test: stronger:" in shown
     assert "log-likelihood ratio" in shown
+    lenient = zerofleet(*words[:-2], "--sprt=-50,50", "--json").json()["sprt"]
+    assert (lenient["verdict"], lenient["conclusion"]) == ("not weaker", "not weaker than -50 Elo")
     undecided = zerofleet(*words, "--games", "4", "--json").json()
     assert undecided["sprt"]["verdict"] == "continue"
     assert "is not ELO0,ELO1" in zerofleet(*words[:-1], "100").err

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from gatekeeper.pruning import superfluous
-from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.presets import ModelSettings
 from zerofleet.storage.crash_points import VARIABLE
 from zerofleet.storage.model_store import DirectoryStore
@@ -169,3 +169,18 @@ def test_a_gatekeeper_killed_between_two_deletions_finishes_them_after_a_restart
         assert models.store.versions(MODEL) == left
         for version in left:
             models.store.verify(MODEL, version)
+
+
+async def test_an_unreadable_line_of_the_history_stops_the_pruning_alone(models, open_gate):
+    publish(models, 5)
+    for epoch, version in enumerate((1, 2, 3), start=1):
+        models.store.write_champion(MODEL, version, epoch=epoch, reason="promoted")
+    path = models.store.root / MODEL / "champion_history.jsonl"
+    first, _, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + b'{"version": \xff\n' + third)
+    async with open_gate(mode="off") as gate:
+        assert (await gate.client.champion(MODEL)).version == 3
+        with pytest.raises(CorruptModel, match=r"champion_history\.jsonl line 2"):
+            await keep(gate, 1).prune()
+        assert models.store.versions(MODEL) == [1, 2, 3, 4, 5]
+        assert (await gate.client.rollback(MODEL, reason="worse")).version == 1

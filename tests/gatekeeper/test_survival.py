@@ -1,6 +1,7 @@
 """One bad candidate is broken with its reason, and the gatekeeper goes on; what is no fault of it is tried again."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -53,17 +54,22 @@ async def test_a_candidate_with_a_bad_manifest_is_broken_and_the_next_one_is_dec
         assert [champion.version for champion in gate.pointer.history] == [1, 3]
 
 
+def refuse_opening(monkeypatch, *parts):
+    """Deny access to the files whose path ends so; permissions do not stop root."""
+    opened = os.open
+
+    def refuse(path, *arguments, **options):
+        if Path(path).parts[-2:] == parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
 async def test_a_candidate_without_read_permission_is_broken(open_gate, monkeypatch):
-    opened = Path.open
-
-    def refuse(self, *arguments, **options):
-        if self.parts[-2:] == ("2", "model.pt"):
-            raise PermissionError(13, "Permission denied", str(self))
-        return opened(self, *arguments, **options)
-
     async with open_gate(mode="off") as gate:
         await gate.offer()
-        monkeypatch.setattr(Path, "open", refuse)
+        refuse_opening(monkeypatch, "2", "model.pt")
         broken = await gate.offer()
         assert broken.status is BROKEN
         assert "Permission denied" in broken.reason
@@ -73,16 +79,9 @@ async def test_a_candidate_without_read_permission_is_broken(open_gate, monkeypa
 
 
 async def test_a_manifest_without_read_permission_is_refused_on_submission(open_gate, monkeypatch):
-    read = Path.read_bytes
-
-    def refuse(self):
-        if self.parts[-2:] == ("1", "manifest.json"):
-            raise PermissionError(13, "Permission denied", str(self))
-        return read(self)
-
     async with open_gate(mode="off") as gate:
         version, sha256 = gate.models.publish()
-        monkeypatch.setattr(Path, "read_bytes", refuse)
+        refuse_opening(monkeypatch, "1", "manifest.json")
         with pytest.raises(CorruptModel, match="Permission denied"):
             await gate.client.submit(MODEL, version, sha256)
         assert (await gate.offer()).version == 2

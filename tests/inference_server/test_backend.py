@@ -20,7 +20,7 @@ from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.contracts.manifests import Golden
-from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, VersionSkew
 from zerofleet.presets import NetworkSettings
 
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
@@ -218,6 +218,38 @@ def test_a_truncated_file_is_refused(backend, exported, tmp_path, keep):
     (tmp_path / "cut.pt").write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
     with pytest.raises(CorruptModel, match="cannot be run"):
         backend.load(tmp_path / "cut.pt", manifest, max_batch=1)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("CUDA error: out of memory"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"),
+        RuntimeError("std::bad_alloc"),
+        MemoryError(),
+        OSError(5, "Input/output error"),
+    ],
+)
+@pytest.mark.parametrize("place", ["load", "warm up"])
+def test_a_version_is_not_corrupt_because_memory_or_disk_fail(backend, exported, monkeypatch, failure, place):
+    path, manifest = exported
+    calls = iter(range(100))
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    if place == "load":
+        monkeypatch.setattr(torch.jit, "load", fail)
+    else:
+        evaluate = inference_server.backend.TorchNetwork.evaluate
+        monkeypatch.setattr(
+            inference_server.backend.TorchNetwork,
+            "evaluate",
+            lambda *given: evaluate(*given) if next(calls) < 2 else fail(),
+        )
+    with pytest.raises(Unavailable, match=f"version {manifest.version} cannot be loaded now"):
+        backend.load(path, manifest, max_batch=1)
 
 
 def test_a_file_of_a_newer_torch_is_a_version_skew_that_names_both(backend, exported, tmp_path):

@@ -71,6 +71,17 @@ async def test_an_invalid_question_is_refused(client, name, moves, settings, err
         await client.evaluate(name, moves, **settings)
 
 
+@pytest.mark.parametrize("character", ["x", "\x01", "\u00e4", "\U0001f600"])
+@pytest.mark.parametrize("length", [300, 20_000, 60_000])
+async def test_long_text_in_a_question_is_refused_with_its_beginning(client, character, length):
+    with pytest.raises(InvalidRequest):
+        await client.evaluate(MODEL, [character * length])
+    with pytest.raises(InvalidRequest):
+        await client.evaluate(character * length, [])
+    with pytest.raises(InvalidRequest):
+        await client.evaluate(MODEL, [], parameters={"size": character * length})
+
+
 async def test_a_search_survives_the_retirement_of_its_version(client, wire, publish, loader):
     publish()
     loader.gate.clear()

@@ -29,14 +29,6 @@ def test_the_configuration_of_a_model_lies_beside_its_versions_at_the_location_o
     assert store.location == place.location
 
 
-def test_a_lost_or_damaged_counter_does_not_take_numbers_back(store, place, files, manifest):
-    store.publish(MODEL, files(1.0), manifest)
-    place.write(".last_version", b"rubbish")
-    assert store.publish(MODEL, files(2.0), manifest) == 2
-    place.remove(".last_version")
-    assert store.publish(MODEL, files(3.0), manifest) == 3
-
-
 @directory_only
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
 def test_a_failing_disk_changes_nothing_and_the_call_can_be_retried(store, files, manifest, monkeypatch, code):

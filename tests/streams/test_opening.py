@@ -163,3 +163,10 @@ async def test_a_full_disk_is_reported_and_the_stream_recovers(tmp_path: Path) -
     await stream.publish("game-1", bytes(500_000))
     assert await uids(stream) == ["game-1"]
     await stream.aclose()
+
+
+@pytest.mark.parametrize("url", ["redis://:secret@[::1", "redis://:secret@[::g]:1/0", "redis://:secret@host:99999"])
+def test_an_address_that_is_not_a_url_is_refused_without_its_password(url):
+    with pytest.raises(ConfigurationError, match="stream address") as refused:
+        open_stream(url, name="games")
+    assert "secret" not in str(refused.value)

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.errors import Unavailable
+from zerofleet.rpc.gatekeeper_client import ModelChanges
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.lines import progress_line
 from zerofleet.supervisor.observer import Observer
@@ -29,9 +31,11 @@ class Gatekeeper:
     def __init__(self) -> None:
         self.candidates = [CONFIRMED]
 
-    async def models(self, model: str) -> tuple[list[Candidate], Champion]:
-        last = self.candidates[-1].version
-        return list(self.candidates), Champion(model, last, last, "ab", 0, "promoted at once")
+    async def changes(self, model: str, cursor: str = "") -> ModelChanges:
+        seen, last = int(cursor or 0), self.candidates[-1].version
+        page = tuple(self.candidates[seen : seen + 2])
+        champion = Champion(model, last, last, "ab", 0, "promoted at once")
+        return ModelChanges(page, champion, str(seen + len(page)), has_more=seen + 2 < len(self.candidates))
 
     async def ladder(self, model: str) -> list[Rung]:
         return [Rung("model:3", 900.0, 850.0, 950.0, 40), Rung("model:2", 950.0, 850.0, 980.0, 40), Rung("random", 0, 0, 0, 40)]
@@ -57,3 +61,35 @@ async def test_the_rating_of_the_newest_rated_version_is_shown_until_the_champio
     assert "champion 3 (+900 Elo)" in progress_line(await observer.look(None))
     gatekeeper.candidates.append(PLAYING)
     assert "champion 7 (version 3: +900 Elo)" in progress_line(await observer.look(None))
+
+
+async def test_only_what_changed_is_requested(gatekeeper) -> None:
+    observer = Observer([READY], gatekeeper, MODEL, lambda _line: None)
+    await observer.look(None)
+    requested: list[str] = []
+    changes = gatekeeper.changes
+
+    async def counted(model: str, cursor: str = "") -> ModelChanges:
+        requested.append(cursor)
+        return await changes(model, cursor)
+
+    gatekeeper.changes = counted
+    gatekeeper.candidates.append(UNDECIDED)
+    assert [candidate.version for candidate in (await observer.look(None)).candidates] == [3, 5]
+    await observer.look(None)
+    assert requested == ["1", "2"]
+
+
+async def test_a_list_that_stays_out_of_date_is_reported_once(gatekeeper) -> None:
+    said: list[str] = []
+    observer = Observer([READY], gatekeeper, MODEL, said.append)
+    await observer.look(None)
+
+    async def fail(model: str, cursor: str = "") -> ModelChanges:
+        raise Unavailable("too large")
+
+    gatekeeper.changes = fail
+    for _ in range(30):
+        await observer.look(None)
+    assert said[-1:] == ["the gatekeeper's list of candidates is out of date: too large"]
+    assert len(said) == 2  # with the verdict of the first look

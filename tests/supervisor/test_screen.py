@@ -1,5 +1,6 @@
 """The page, the lines, the history and the summary: made of readings alone."""
 
+import dataclasses
 import io
 import json
 import math
@@ -116,6 +117,19 @@ def test_the_page_shows_the_figures_of_every_panel() -> None:
 def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:
     services = (ServiceReading("trainer", ChildState.RESTARTING, 3.0, 2, 0),)
     assert any("trainer restarting 2 restarts" in line for line in drawn(Readings(services=services), 110, 38))
+
+
+@pytest.mark.parametrize(("free", "told"), [(0, "disk: 0 MiB free"), (199 << 20, "disk: 199 MiB free")])
+def test_page_and_lines_warn_of_a_full_disk(free: int, told: str) -> None:
+    now = dataclasses.replace(BUSY, disk_free_bytes=free)
+    assert told in "\n".join(drawn(now, 110, 38))
+    assert told in progress_line(now)
+
+
+@pytest.mark.parametrize("free", [None, 200 << 20, 1 << 40])
+def test_a_disk_with_space_is_not_mentioned(free: int | None) -> None:
+    now = dataclasses.replace(BUSY, disk_free_bytes=free)
+    assert "disk:" not in progress_line(now) + "\n".join(drawn(now, 110, 38))
 
 
 def test_the_page_shows_refused_games() -> None:

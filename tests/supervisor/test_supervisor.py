@@ -136,10 +136,13 @@ def test_a_run_of_another_game_or_in_use_is_refused_before_anything_starts(direc
         run(RunRequest("connect_four", root, preset="tiny"))
 
 
-def test_a_full_disk_is_refused_before_anything_starts(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("free", [0, 3])
+def test_a_full_disk_is_refused_before_anything_starts(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
     directory.close()
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=3 << 20))
-    with pytest.raises(ConfigurationError, match=r"3 MiB are free on the disk of .*, a run needs at least 200 MiB; free some"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=free << 20))
+    with pytest.raises(ConfigurationError, match=rf"^the disk of .* has {free} MiB free, a run needs at least 200 MiB"):
         module.run(RunRequest("tic_tac_toe", directory.paths.root, preset="tiny"))
 
 

@@ -111,6 +111,19 @@ def test_the_newest_of_several_checkpoints_is_loaded_and_two_are_kept(game, smal
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["00000003", "00000004"]
 
 
+@pytest.mark.parametrize("name", ["²", "٣", "1" * 200, "notes"])
+def test_a_directory_that_is_not_a_checkpoint_is_ignored(tmp_path, name):
+    (tmp_path / name).mkdir()
+    assert load_latest(tmp_path, unpack) is None
+
+
+def test_a_pipe_in_place_of_a_checkpoint_is_an_error_and_not_waited_for(tmp_path):
+    (tmp_path / "00000001").mkdir()
+    os.mkfifo(tmp_path / "00000001" / "checkpoint.json")
+    with pytest.raises(CorruptModel, match="Not a regular file"):
+        load_latest(tmp_path, unpack)
+
+
 def test_a_new_directory_has_no_checkpoint(tmp_path):
     assert load_latest(tmp_path, unpack) is None
     assert load_latest(tmp_path / "absent", unpack) is None

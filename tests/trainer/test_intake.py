@@ -128,6 +128,13 @@ async def test_a_forged_delivery_is_refused(intake, reason, uid, payload):
     assert [refusal.reason for refusal in checked.refused] == [reason]
 
 
+async def test_a_record_of_another_game_does_not_load_the_rules_of_that_game(intake, bad_records, monkeypatch):
+    monkeypatch.setattr("trainer.record_check.validate", lambda record: pytest.fail("would compile the other game's rules"))
+    uid, payload = bad_records["other_game"]
+    (refused,) = intake._check.check([Delivery("1", uid, payload, 1)]).refused
+    assert (refused.reason, "this trainer expects tic_tac_toe" in refused.text) == ("other_game", True)
+
+
 async def test_games_stay_unacknowledged_while_the_disk_is_full(intake, stream, replay, record, monkeypatch):
     keep, refusals = replay.keep, iter(range(2))
 

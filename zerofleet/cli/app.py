@@ -6,6 +6,7 @@ Any other exception is a defect and keeps its traceback; `--debug` keeps every t
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -271,6 +272,9 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit the process with its code."""
+    for stream in (sys.stdout, sys.stderr):  # names of files may hold bytes that the terminal's encoding lacks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [item for item in given if item != "--debug"]

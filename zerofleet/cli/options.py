@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zerofleet.storage.runs import RunPaths
 
 __all__ = [
+    "LAST_SEED",
     "PRESETS",
     "GameName",
     "InProcess",
@@ -63,7 +64,8 @@ Preset = Annotated[
     str,
     typer.Option("--preset", metavar="|".join(PRESETS), help="Sizes of network, search and batches.", callback=check_preset),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random choice.")]
+LAST_SEED = (1 << 63) - 1  # that of every service
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=LAST_SEED, help="Seed of every random choice.")]
 Simulations = Annotated[
     int | None,
     typer.Option(

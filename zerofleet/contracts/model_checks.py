@@ -7,6 +7,7 @@ code. A version is therefore checked as plain bytes before anything loads it.
 from __future__ import annotations
 
 import hashlib
+import os
 import pickletools
 import re
 import stat
@@ -21,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from zerofleet.contracts.manifests import Manifest, StoredFile, require_golden
+from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import CorruptModel
 
 __all__ = [
@@ -64,8 +66,8 @@ _STORAGES = {
 
 
 def describe_file(path: Path) -> StoredFile:
-    """Return hash and size of a file, read in chunks."""
-    with path.open("rb") as file:
+    """Return hash and size of a regular file, read in chunks. Raises `OSError`."""
+    with os.fdopen(open_plain(path), "rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return StoredFile(digest.hexdigest(), file.tell())
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Sequence
 
 from zerofleet.errors import Unavailable
+from zerofleet.rpc.security.tls import require_address
 
 __all__ = ["may_have_replicas", "resolve"]
 
@@ -21,10 +22,13 @@ _NAMED = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]
 
 
 async def resolve(target: str) -> Sequence[str]:
-    """Return the addresses behind `target`, each itself a target, sorted; raises `Unavailable` if the name has none.
+    """Return the addresses behind `target`, each itself a target, sorted.
+
+    Raises `Unavailable` if the name has none, `ConfigurationError` for an invalid address.
 
     Cancellation: no effect.
     """
+    require_address(target)
     if listed := _LISTED.fullmatch(target):
         return sorted(set(listed["addresses"].split(",")))
     named = _NAMED.fullmatch(target)
@@ -33,7 +37,7 @@ async def resolve(target: str) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(named["host"], int(named["port"]), type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the second for a text that is not a host name
         raise Unavailable(f"{target} cannot be resolved: {error}; is any replica up?") from error
     return sorted({_join(str(place[0]), int(place[1])) for *_, place in found})
 

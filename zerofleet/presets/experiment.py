@@ -94,7 +94,7 @@ def read_experiment(path: Path) -> Experiment:
         tree = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}; --config takes an experiment file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}; `zerofleet run --save-config` writes a template") from error
     try:
         return _experiment(tree)

@@ -9,11 +9,12 @@ One parser serves `--set`, the environment and the command lines of the services
 
 from __future__ import annotations
 
-import json
 import re
 import types
 import typing
 from typing import Any
+
+from pydantic_core import from_json
 
 __all__ = ["is_list", "parse_list"]
 
@@ -34,7 +35,7 @@ def parse_list(text: str) -> list[Any]:
     """
     if text.lstrip().startswith("["):
         try:
-            return list(json.loads(text))
+            return list(from_json(text))
         except ValueError as error:
             raise ValueError(f"{text!r} is not a JSON list: {error}; write {_FORMS}") from error
     items: list[str] = []

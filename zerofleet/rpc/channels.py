@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import grpc
 
-from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix
+from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix, require_address
 
 __all__ = ["RenewingChannel", "open_channel"]
 
@@ -26,8 +26,9 @@ Opener = Callable[[Material], grpc.aio.Channel]
 def open_channel(target: str, options: Options, tls: Tls = PLAIN) -> grpc.aio.Channel:
     """Return a channel to `host:port`, `dns:///name:port` or `unix:/path`; it connects on first use.
 
-    Raises `ConfigurationError` when the files of `tls` cannot be used.
+    Raises `ConfigurationError` for an invalid address, or when the files of `tls` cannot be used.
     """
+    require_address(target)
     if is_unix(target) or not tls:
         return grpc.aio.insecure_channel(target, options=options)
 

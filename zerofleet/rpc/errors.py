@@ -32,6 +32,8 @@ __all__ = ["ErrorInterceptor", "code_of", "error_from"]
 
 log = structlog.get_logger()
 
+LONGEST_STATUS_BYTES = 2_000  # percent-encoded up to three times as many, of the 8 KiB of all metadata
+
 # Most specific first: the first matching class gives the code.
 _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT),
@@ -142,6 +144,14 @@ def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]], read: Callable[[
     return call
 
 
+def _status_text(text: str) -> str:
+    """Return a text that fits into grpc's trailing metadata; a longer one, which may quote a request, would end the stream."""
+    encoded = text.encode(errors="backslashreplace")
+    if len(encoded) <= LONGEST_STATUS_BYTES:
+        return encoded.decode()
+    return encoded[:LONGEST_STATUS_BYTES].decode(errors="ignore") + "…"
+
+
 async def _abort(context: Any, error: Exception) -> NoReturn:
     """Abort the call with the status of `error`."""
     code = code_of(error)
@@ -149,5 +159,5 @@ async def _abort(context: Any, error: Exception) -> NoReturn:
         incident = secrets.token_hex(6)
         log.error("rpc.failed", incident=incident, exc_info=error)
         await context.abort(grpc.StatusCode.INTERNAL, f"internal error {incident}; the server's log has the details")
-    await context.abort(code, str(error))
+    await context.abort(code, _status_text(str(error)))
     raise AssertionError("abort returned")  # pragma: no cover

@@ -18,6 +18,7 @@ from zerofleet.contracts.wire import evaluation_pb2 as wire
 from zerofleet.contracts.wire import evaluation_pb2_grpc as stubs
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.inference_channels import call_error, open_inference_channel
+from zerofleet.rpc.requests import build_request
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["EvaluationClient", "MoveOpinion", "Opinion"]
@@ -88,7 +89,8 @@ class EvaluationClient(ChannelClient):
         Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Overloaded`, `Unavailable`.
         Cancellation: the server drops the search.
         """
-        request = wire.EvaluateRequest(
+        request = build_request(
+            wire.EvaluateRequest,
             game=game,
             parameters=parameters or {},
             moves=moves,

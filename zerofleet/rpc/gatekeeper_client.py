@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
@@ -22,9 +23,10 @@ from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.channels import open_channel
 from zerofleet.rpc.errors import error_from
+from zerofleet.rpc.requests import build_request
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
-__all__ = ["CHANNEL_OPTIONS", "GatekeeperClient"]
+__all__ = ["CHANNEL_OPTIONS", "GatekeeperClient", "ModelChanges"]
 
 log = structlog.get_logger()
 
@@ -32,10 +34,12 @@ Reply = TypeVar("Reply")
 
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 5.0
+PAGE_SIZE = 500  # candidates, below 4 MiB with the longest reasons
 TELL_AFTER_S = 10.0  # without a connection
 
 # A watch may be idle for hours; pings detect a dead connection. The server permits this rate.
 CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", 16 << 20),  # a gatekeeper without pages sends the whole list
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -45,6 +49,17 @@ CHANNEL_OPTIONS = (
     # Do not share connections between clients: after a server restart, none may inherit another's back-off state.
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChanges:
+    """Page of the candidates that changed since a cursor."""
+
+    candidates: tuple[Candidate, ...]
+    champion: Champion | None
+    cursor: str
+    """Place after these candidates; empty from a gatekeeper without pages, which always sends every candidate."""
+    has_more: bool
 
 
 class GatekeeperClient(ChannelClient):
@@ -70,7 +85,7 @@ class GatekeeperClient(ChannelClient):
         Raises `InvalidRequest`, `ModelNotFound`, `Unavailable`.
         Cancellation: it may or may not have been submitted; submit again.
         """
-        request = wire.SubmitCandidateRequest(game=model, version=version, manifest_sha256=manifest_sha256)
+        request = build_request(wire.SubmitCandidateRequest, game=model, version=version, manifest_sha256=manifest_sha256)
         return Candidate.from_wire(
             await self._call(lambda: self._stub.SubmitCandidate(request, timeout=self._timeout_s, metadata=self._metadata))
         )
@@ -90,15 +105,29 @@ class GatekeeperClient(ChannelClient):
             return None
 
     async def models(self, model: str) -> tuple[list[Candidate], Champion | None]:
-        """Return every version registered with the gatekeeper, oldest first, and the champion.
+        """Return every version registered with the gatekeeper, oldest first, and the champion; fetched in pages.
 
         Raises `InvalidRequest`, `Unavailable`.
         Cancellation: no effect.
         """
-        request = wire.ListModelsRequest(game=model)
+        known: dict[int, Candidate] = {}
+        changes = ModelChanges((), None, "", has_more=True)
+        while changes.has_more:
+            changes = await self.changes(model, changes.cursor)
+            known |= {candidate.version: candidate for candidate in changes.candidates}
+        return [known[version] for version in sorted(known)], changes.champion
+
+    async def changes(self, model: str, cursor: str = "") -> ModelChanges:
+        """Return the next page of the candidates that changed since `cursor`; without one, of all candidates.
+
+        Raises `InvalidRequest`, `Unavailable`.
+        Cancellation: no effect.
+        """
+        request = wire.ListModelsRequest(game=model, page_size=PAGE_SIZE, cursor=cursor)
         reply = await self._call(lambda: self._stub.ListModels(request, timeout=self._timeout_s, metadata=self._metadata))
         champion = champion_from_wire(reply.champion) if reply.HasField("champion") else None
-        return [Candidate.from_wire(message) for message in reply.models], champion
+        listed = tuple(Candidate.from_wire(message) for message in reply.models)
+        return ModelChanges(listed, champion, reply.cursor, has_more=reply.has_more)
 
     async def promote(self, model: str, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
         """Promote a version regardless of its results, once its files are verified and an inference server has loaded it.
@@ -108,7 +137,9 @@ class GatekeeperClient(ChannelClient):
         Raises `ModelNotFound`, `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
         Cancellation: it may or may not have been promoted; check with `champion`.
         """
-        request = wire.PromoteRequest(game=model, version=version, reason=reason, without_self_test=without_self_test)
+        request = build_request(
+            wire.PromoteRequest, game=model, version=version, reason=reason, without_self_test=without_self_test
+        )
         return champion_from_wire(
             await self._call(lambda: self._stub.Promote(request, timeout=self._timeout_s, metadata=self._metadata))
         )
@@ -119,7 +150,7 @@ class GatekeeperClient(ChannelClient):
         Raises `ModelNotFound` (no previous champion), `CorruptModel`, `InvalidRequest`, `StaleEpoch`, `Unavailable`.
         Cancellation: it may or may not have been restored; check with `champion`.
         """
-        request = wire.RollbackRequest(game=model, reason=reason)
+        request = build_request(wire.RollbackRequest, game=model, reason=reason)
         return champion_from_wire(
             await self._call(lambda: self._stub.Rollback(request, timeout=self._timeout_s, metadata=self._metadata))
         )

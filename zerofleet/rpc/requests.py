@@ -13,15 +13,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import structlog
 
+from zerofleet.errors import InvalidRequest
 from zerofleet.rpc.handlers import around
 from zerofleet.telemetry import request_ids, tracing
 
-__all__ = ["REQUEST_ID", "RequestInterceptor", "outgoing", "request_id_of"]
+__all__ = ["REQUEST_ID", "RequestInterceptor", "build_request", "outgoing", "request_id_of"]
 
 REQUEST_ID = "x-request-id"
 LINES_A_SECOND = 5
@@ -31,7 +32,16 @@ LONGEST_TEXT = 500
 _ID = re.compile(r"[A-Za-z0-9._:/@-]{1,64}")
 log = structlog.get_logger()
 
+Request = TypeVar("Request")
 Metadata = Sequence[tuple[str, str | bytes]]
+
+
+def build_request(message: type[Request], /, **fields: Any) -> Request:
+    """Return a message with these fields; raises `InvalidRequest` for a number or text that it cannot hold."""
+    try:
+        return message(**fields)
+    except ValueError as error:  # also of text that is not Unicode
+        raise InvalidRequest(f"the request cannot be sent: {error}") from error
 
 
 def outgoing(own: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

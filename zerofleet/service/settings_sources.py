@@ -50,9 +50,11 @@ def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[
         path = variables.get(variable + _FILE_SUFFIX)
         if path:
             try:
-                found[variable] = Path(path).read_text().strip()
+                found[variable] = Path(path).read_text(encoding="utf-8").strip()
             except OSError as error:
                 raise ConfigurationError(f"{variable}{_FILE_SUFFIX}={path} cannot be read: {error.strerror}") from error
+            except UnicodeDecodeError as error:  # its text would show the secret
+                raise ConfigurationError(f"{variable}{_FILE_SUFFIX}={path} is not a text file: {error.reason}") from None
     return found
 
 

@@ -13,6 +13,7 @@ from typing import IO, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.files import atomic_publish, sync_directory, try_lock, whole_lines
 
@@ -61,7 +62,7 @@ class Journal(Generic[Line]):
         Raises `RunDirectoryError` with the text `in_use` when another process has locked it; `OSError` on a disk error.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._locked = self.path.open("ab")
+        self._locked = os.fdopen(self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
         try:
             if not try_lock(self._locked):
                 raise RunDirectoryError(in_use)
@@ -77,10 +78,11 @@ class Journal(Generic[Line]):
     def read(self) -> list[Line]:
         """Return the lines below the header, oldest first; none for a missing file.
 
-        Raises `RunDirectoryError` for a damaged line, and the errors of `check_header`.
+        Raises `RunDirectoryError` for a damaged line or anything but a regular file, and the errors of `check_header`.
         """
         try:
-            content = self.path.read_bytes()
+            with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
+                content = file.read()
         except FileNotFoundError:
             content = b""
         whole = whole_lines(content)
@@ -98,7 +100,7 @@ class Journal(Generic[Line]):
             self.read()
         size_bytes = self._size_bytes or 0
         content = self._dump(lines, header=not size_bytes)
-        with self.path.open("r+b") as file:
+        with os.fdopen(self._open(os.O_RDWR), "r+b") as file:
             file.truncate(size_bytes)
             file.seek(size_bytes)
             file.write(content)
@@ -127,6 +129,15 @@ class Journal(Generic[Line]):
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]["msg"]
             raise RunDirectoryError(f"{self.path} line {number} cannot be read ({fault}); {self._remedy}") from error
+
+    def _open(self, flags: int) -> int:
+        """Return a descriptor of the file. Raises `RunDirectoryError` for anything but a regular file, `OSError`."""
+        try:
+            return open_plain(self.path, flags)
+        except OSError as error:
+            if error.errno in NOT_A_STORED_FILE:
+                raise RunDirectoryError(f"{self.path} cannot be opened ({error.strerror}); {self._remedy}") from error
+            raise
 
     def _dump(self, lines: Iterable[Line], *, header: bool) -> bytes:
         texts = [self._header] if header else []

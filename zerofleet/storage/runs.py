@@ -6,10 +6,10 @@ of different rules never mix. The lock is the kernel's (flock): it ends with its
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,11 @@ from types import TracebackType
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from games.core import make
 from games.positions import changed_parameters
+from zerofleet.contracts.plain_files import open_plain, read_plain
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.storage.files import atomic_publish, try_lock
 from zerofleet.storage.run_paths import RunPaths
@@ -29,6 +31,7 @@ __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", 
 RUN_SCHEMA = 1
 SEED_END = 1 << 63  # limit of every service and of experiment files
 _PRIVATE = 0o700
+_MAX_HEADER_BYTES = 1 << 20
 _OF_NO_RUN = {"lock", "lost+found"}  # allowed in an empty directory; the second is the file system's, on a new volume
 
 
@@ -69,6 +72,7 @@ class RunDirectory:
         """
         if seed is not None:
             check_seed(seed)
+        _require_text(root)
         paths = RunPaths(root)
         is_new = not paths.header.exists()
         if is_new:
@@ -123,9 +127,10 @@ def read_header(root: Path) -> RunHeader:
 
     Raises `RunDirectoryError` when it is absent, unreadable or of another schema.
     """
+    _require_text(root)
     path = RunPaths(root).header
     try:
-        content = json.loads(path.read_bytes())
+        content = from_json(read_plain(path, max_bytes=_MAX_HEADER_BYTES))
     except FileNotFoundError:
         raise RunDirectoryError(f"{root} is not a run directory: it has no run.json; name the directory of a run") from None
     except (OSError, ValueError) as error:
@@ -149,6 +154,7 @@ def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset:
     For services started separately, each with its own volume. Raises `RunDirectoryError` when the directory holds a run of
     another game or version, `Unavailable` on a disk error.
     """
+    _require_text(root)
     paths = RunPaths(root)
     wanted = _new_header(game, parameters, preset, None)
     if paths.header.exists():
@@ -159,6 +165,18 @@ def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset:
     except OSError as error:
         raise Unavailable(f"cannot write {paths.header}: {error}") from error
     return wanted
+
+
+def _require_text(root: Path) -> None:
+    """Raise `RunDirectoryError` unless the path is text: addresses, settings and JSON hold no other bytes."""
+    try:
+        str(root.absolute()).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(root.absolute()).decode(errors="backslashreplace")
+        raise RunDirectoryError(
+            f"the path {shown} is not text in this locale ({sys.getfilesystemencoding()}); rename the directory, or set"
+            " PYTHONUTF8=1 if its name is UTF-8"
+        ) from None
 
 
 def _publish(paths: RunPaths, header: RunHeader) -> None:
@@ -213,7 +231,7 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _take_lock(paths: RunPaths) -> int:
-    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_plain(paths.lock, os.O_RDWR | os.O_CREAT, 0o644)
     if not try_lock(descriptor):
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
         os.close(descriptor)

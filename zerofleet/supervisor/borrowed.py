@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
 import signal
@@ -25,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from pydantic_core import from_json
 
 from games.core import Game
 from games.positions import parameters_text
@@ -66,7 +66,7 @@ def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
 def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
     """Return the gRPC address announced by a service of the run, None unless its process is alive."""
     try:
-        says = json.loads(_paths(run).announce(service).read_bytes())
+        says = from_json(_paths(run).announce(service).read_bytes())
         process = psutil.Process(int(says["pid"]))
         alive = process.status() != psutil.STATUS_ZOMBIE
         return _as_reached(str(says["address"])) if alive else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from games.core import Game
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.spelling import Spelling
+from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.opening import evaluating
@@ -116,7 +117,7 @@ def version_of(name: str, run: RunPaths, game: Game) -> int:
     if name == "champion":
         return champion_version(run, game)
     number = name.removeprefix("model:")
-    if not number.isdigit() or int(number) < 1:
+    if not is_version(number):
         raise InvalidRequest(
             f"{name!r} is not a model; write model:N with a version from `zerofleet models list`, or with a search of its own "
             "mcts:SIMULATIONS,model=N,OPTION=VALUE"

@@ -7,9 +7,9 @@ store, must not coexist: the next supervisor waits for the remaining services, a
 from __future__ import annotations
 
 import contextlib
-import json
 
 import psutil
+from pydantic_core import from_json
 
 from zerofleet.storage.run_paths import RunPaths
 
@@ -24,7 +24,7 @@ def end_leftovers(paths: RunPaths) -> list[int]:
     found = []
     for announce in sorted(paths.services.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
-            process = psutil.Process(int(json.loads(announce.read_bytes())["pid"]))
+            process = psutil.Process(int(from_json(announce.read_bytes())["pid"]))
             if str(announce.absolute()) in process.cmdline():  # not an unrelated process with a reused id
                 process.terminate()
                 found.append(process)

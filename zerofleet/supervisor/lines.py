@@ -31,6 +31,8 @@ def _producing(now: Readings) -> Iterator[str]:
         yield f"stream lag {count(now.lag)}"
     if now.rejected:
         yield f"{now.rejected} refused"
+    if now.disk_warning:
+        yield now.disk_warning
 
 
 def _learning(now: Readings) -> Iterator[str]:

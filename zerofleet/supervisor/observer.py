@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import psutil
 
@@ -23,6 +25,7 @@ __all__ = ["Observer"]
 
 TREND_EVERY_S = 5.0
 TREND_POINTS = 60
+TELL_AFTER_REFUSALS = 10  # looks in succession
 
 _GAMES = "zerofleet_games_finished_total"
 _MOVES = "zerofleet_selfplay_moves_total"
@@ -46,8 +49,13 @@ class Observer:
         say: Callable[[str], None],
         *,
         warm_start_games: int = 0,
+        directory: Path | None = None,
     ) -> None:
-        """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start."""
+        """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start.
+
+        `directory` is that of the run, for the free space of its disk.
+        """
+        self._directory = directory
         self._children = children
         self._gatekeeper = gatekeeper
         self._model = model
@@ -60,6 +68,10 @@ class Observer:
         self._pages: dict[str, MetricsPage] = {}
         self._trend: deque[float] = deque(maxlen=TREND_POINTS)
         self._trend_at_s = 0.0
+        self._known: dict[int, Candidate] = {}
+        self._unread: dict[int, Candidate] = {}  # changed, and not announced yet
+        self._cursor = ""
+        self._refusals = 0
         self._candidates: list[Candidate] = []
         self._champion: Champion | None = None
         self._ladder: list[Rung] = []
@@ -89,14 +101,32 @@ class Observer:
         if not any(child.plan.name == "gatekeeper" and child.state is ChildState.READY for child in self._children):
             return
         try:
-            self._candidates, self._champion = await self._gatekeeper.models(self._model)
+            fresh = await self._read_changes()
             self._ladder = await self._gatekeeper.ladder(self._model)
-        except ZerofleetError:
-            return  # it is restarting; the child's state shows it
-        self._announce_decisions()
+        except ZerofleetError as error:  # one failure may be a restart
+            self._refusals += 1
+            if self._refusals == TELL_AFTER_REFUSALS:
+                self._say(f"the gatekeeper's list of candidates is out of date: {error}")
+            return
+        self._refusals = 0
+        self._announce_decisions(fresh)
 
-    def _announce_decisions(self) -> None:
-        decided = {(c.version, c.status): c for c in self._candidates if c.status.settled and not _passed_over(c)}
+    async def _read_changes(self) -> list[Candidate]:
+        """Update candidates and champion; return the candidates that changed. Cancellation: what was read is kept."""
+        has_more = True
+        while has_more:
+            changes = await self._gatekeeper.changes(self._model, self._cursor)
+            changed = [c for c in changes.candidates if self._known.get(c.version) != c]
+            self._known |= {candidate.version: candidate for candidate in changed}
+            self._unread |= {candidate.version: candidate for candidate in changed}
+            self._champion, self._cursor, has_more = changes.champion, changes.cursor, changes.has_more
+        if self._unread:
+            self._candidates = [self._known[version] for version in sorted(self._known)]
+        fresh, self._unread = list(self._unread.values()), {}
+        return fresh
+
+    def _announce_decisions(self, fresh: Sequence[Candidate]) -> None:
+        decided = {(c.version, c.status): c for c in fresh if c.status.settled and not _passed_over(c)}
         if self._announced is None:  # verdicts of earlier sessions are not news
             self._announced = set(decided) if len(decided) > 1 else set()
         for verdict in sorted(decided.keys() - self._announced):
@@ -156,7 +186,14 @@ class Observer:
             ladder=tuple(self._ladder),
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(_service(child, now_s) for child in self._children),
+            disk_free_bytes=self._disk_free_bytes(),
         )
+
+    def _disk_free_bytes(self) -> int | None:
+        try:
+            return None if self._directory is None else shutil.disk_usage(self._directory).free
+        except OSError:
+            return None
 
     def _shown(self) -> list[Candidate]:
         """Return the candidates without those passed over, except the champion and the one that is being measured."""

@@ -13,8 +13,12 @@ from typing import NamedTuple
 from zerofleet.contracts.promotions import Candidate, Champion, Rung
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.diagnostics import Diagnostics
+from zerofleet.supervisor.words import size
 
-__all__ = ["Match", "Readings", "ServiceReading"]
+__all__ = ["LEAST_FREE_BYTES", "Match", "Readings", "ServiceReading"]
+
+LEAST_FREE_BYTES = 200 << 20
+"""Free space below which no run starts, as it would fail before its first promotion, and a running one warns."""
 
 
 class ServiceReading(NamedTuple):
@@ -97,6 +101,16 @@ class Readings:
     """Diagnostics of self-play and gate."""
 
     services: tuple[ServiceReading, ...] = ()
+
+    disk_free_bytes: int | None = None
+    """Free space on the disk of the run; None if unknown."""
+
+    @property
+    def disk_warning(self) -> str:
+        """Warning of a disk that is full or nearly so, without which candidates and games cannot be stored; else empty."""
+        if self.disk_free_bytes is None or self.disk_free_bytes >= LEAST_FREE_BYTES:
+            return ""
+        return f"disk: {size(self.disk_free_bytes)} free, free some: games and networks may not be stored"
 
     @property
     def phase(self) -> str:

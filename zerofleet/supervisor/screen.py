@@ -29,7 +29,7 @@ from zerofleet.supervisor.panels import (
     figures_panel,
     framed,
 )
-from zerofleet.supervisor.readings import Match, Readings, ServiceReading
+from zerofleet.supervisor.readings import Match, Readings
 from zerofleet.supervisor.words import (
     UNKNOWN,
     clock,
@@ -110,7 +110,7 @@ def draw(
     return Group(
         _headline(title, now),
         *panels,
-        _services(now.services, full),
+        _services(now, full),
         _events(events[-(EVENTS_SHOWN if full else 2) :]),
         _footer(title, page if has_keys else None),
     )
@@ -246,9 +246,11 @@ def _player(rung: Rung, is_champion: bool) -> str:
     return f"{name} ★" if is_champion else name
 
 
-def _services(services: Sequence[ServiceReading], full: bool) -> RenderableType:
+def _services(now: Readings, full: bool) -> RenderableType:
     line = Text(" ")
-    for service in services:
+    if now.disk_warning:
+        line.append(f"{now.disk_warning}   ", style=WRONG)
+    for service in now.services:
         style = _STATE_STYLES[service.state]
         line.append("● ", style=style)
         line.append(service.name.replace("_", " "))

@@ -42,19 +42,17 @@ from zerofleet.supervisor.keyboard import Keyboard, terminal_keyboard
 from zerofleet.supervisor.leftovers import end_leftovers
 from zerofleet.supervisor.observer import Observer
 from zerofleet.supervisor.presenter import Presenter, presenter
-from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.readings import LEAST_FREE_BYTES, Readings
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.screen import Title
 from zerofleet.supervisor.summary import summary
-from zerofleet.supervisor.words import memory
+from zerofleet.supervisor.words import size
 
 __all__ = ["Supervisor", "run", "stopped_by_signals", "supervising"]
 
 EXIT_OK, EXIT_FAILED = 0, 1
 LOOK_EVERY_S = 1.0
 HISTORY_EVERY_S = 10.0
-LEAST_FREE_BYTES = 200 << 20
-"""Minimum free space; with less a run would fail before its first promotion."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -159,7 +157,7 @@ class Supervisor:
         model = model_name(self._request.build_game())
         async with GatekeeperClient(paths.gatekeeper_address, token=client_token(), timeout_s=2.0) as gatekeeper:
             wanted = self._request.build_preset().warm_start.games
-            observer = Observer(self._children, gatekeeper, model, self._tell, warm_start_games=wanted)
+            observer = Observer(self._children, gatekeeper, model, self._tell, warm_start_games=wanted, directory=paths.root)
             async with asyncio.TaskGroup() as group:
                 for child in self._children:
                     group.create_task(self._keep(child))
@@ -266,6 +264,6 @@ def _check_disk(directory: RunDirectory) -> None:
     free = shutil.disk_usage(directory.paths.root).free
     if free < LEAST_FREE_BYTES:
         raise ConfigurationError(
-            f"{memory(free)} are free on the disk of {directory.paths.root}, a run needs at least {memory(LEAST_FREE_BYTES)}; "
+            f"the disk of {directory.paths.root} has {size(free)} free, a run needs at least {size(LEAST_FREE_BYTES)}; "
             "free some, or choose another --run-dir"
         )

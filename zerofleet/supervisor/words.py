@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["UNKNOWN", "clock", "compact", "count", "decimals", "duration", "memory", "milliseconds", "share", "sparkline"]
+__all__ = [
+    "UNKNOWN",
+    "clock",
+    "compact",
+    "count",
+    "decimals",
+    "duration",
+    "memory",
+    "milliseconds",
+    "share",
+    "size",
+    "sparkline",
+]
 
 UNKNOWN = "\N{EN DASH}"
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -54,9 +66,12 @@ def duration(seconds: float) -> str:
 
 
 def memory(size_bytes: int) -> str:
-    """Return a size in MiB, or GiB above 1000 MiB."""
-    if not size_bytes:
-        return UNKNOWN
+    """Return a size in MiB, or GiB above 1000 MiB; 0 is unknown."""
+    return size(size_bytes) if size_bytes else UNKNOWN
+
+
+def size(size_bytes: int) -> str:
+    """Return a known size, also 0, in MiB, or GiB above 1000 MiB."""
     mebibytes = size_bytes / (1 << 20)
     return f"{mebibytes:.0f} MiB" if mebibytes < 1000 else f"{mebibytes / 1024:.1f} GiB"
 

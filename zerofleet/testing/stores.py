@@ -134,6 +134,40 @@ class StoreContract:
             store.publish(MODEL, {**sample_files(), name: b""}, MANIFEST)
         assert store.versions(MODEL) == []
 
+    @pytest.mark.parametrize("content", [b"\xff\xfe\0", "²".encode(), "٣".encode(), b"", b"-1", b"1" * 60, b"rubbish"])
+    def test_a_counter_that_is_not_a_number_is_refused_and_names_file_and_remedy(
+        self, published: StorePlace, content: bytes
+    ) -> None:
+        published.write(".last_version", content)
+        with pytest.raises(CorruptModel, match=r"\.last_version holds .* want the highest version number"):
+            published.store.publish(MODEL, sample_files(2.0), MANIFEST)
+        published.write(".last_version", b"7\n")
+        assert published.store.publish(MODEL, sample_files(2.0), MANIFEST) == 8
+
+    def test_a_lost_counter_takes_no_number_back(self, published: StorePlace) -> None:
+        published.remove(".last_version")
+        assert published.store.publish(MODEL, sample_files(2.0), MANIFEST) == 2
+
+    @pytest.mark.parametrize("number", [10**9, 10**18 - 1, 2**63 - 1])
+    def test_numbers_do_not_run_off_after_a_version_that_nobody_published(self, published: StorePlace, number: int) -> None:
+        published.write(f"{number}/model.pt", b"")
+        with pytest.raises(CorruptModel, match=f"{number} was not published by Zerofleet.*move it away"):
+            published.store.publish(MODEL, sample_files(2.0), MANIFEST)
+
+    @pytest.mark.parametrize("number", [10**9, 10**18 - 1, 2**63 - 1])
+    def test_numbers_do_not_run_off_after_a_counter_that_nobody_reached(self, published: StorePlace, number: int) -> None:
+        published.write(".last_version", str(number).encode())
+        with pytest.raises(CorruptModel, match="last_version"):
+            published.store.publish(MODEL, sample_files(2.0), MANIFEST)
+
+    def test_a_configuration_that_is_not_text_is_refused_and_written_anew_by_the_next_version(self, place: StorePlace) -> None:
+        place.store.publish(MODEL, sample_files(), MANIFEST, config="name: 'a'\n")
+        place.write("config.pbtxt", b"\xff\xfe")
+        with pytest.raises(CorruptModel, match=r"config\.pbtxt is not text .*remove it"):
+            place.store.config(MODEL)
+        place.store.publish(MODEL, sample_files(2.0), MANIFEST, config="name: 'a'\n")
+        assert place.store.config(MODEL) == "name: 'a'\n"
+
     # -- the champion --
 
     def test_there_is_no_champion_at_first(self, three: ModelStore) -> None:
@@ -151,6 +185,21 @@ class StoreContract:
         three.write_champion(MODEL, 1, epoch=1, reason="first")
         with pytest.raises(InvalidRequest, match="promote another"):
             three.delete(MODEL, 1)
+
+    @pytest.mark.parametrize("damage", [b"\xff\xfe", b"{", b'{"model": "tic_tac_toe"}', b"[" * 100_000])
+    def test_an_unreadable_line_of_the_history_is_skipped_and_kept(
+        self, three: ModelStore, place: StorePlace, damage: bytes
+    ) -> None:
+        for epoch, version in enumerate((1, 2), start=1):
+            three.write_champion(MODEL, version, epoch=epoch, reason="won")
+        first, second = _read(place, "champion_history.jsonl").splitlines(keepends=True)
+        place.write("champion_history.jsonl", first + damage + b"\n" + second)
+        assert [champion.version for champion in three.history(MODEL)] == [1, 2]
+        with pytest.raises(CorruptModel, match=r"champion_history\.jsonl line 2.*restore the line"):
+            three.history(MODEL, whole=True)
+        three.write_champion(MODEL, 3, epoch=3, reason="won")
+        assert [champion.version for champion in three.history(MODEL)] == [1, 2, 3]
+        assert _read(place, "champion_history.jsonl").splitlines()[1] == damage
 
     @pytest.mark.parametrize("epoch", [1, 4, 5])
     def test_a_stale_epoch_is_refused(self, three: ModelStore, epoch: int) -> None:

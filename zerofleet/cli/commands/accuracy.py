@@ -99,8 +99,6 @@ def accuracy(
     columns and score (Pascal Pons's test sets of Connect Four). A model plays with its search and without. The columns after
     `that matter` leave out positions in which every move keeps the value; `exact` counts moves than which none scores better.
     """
-    if seed < 0:
-        raise typer.BadParameter(f"{seed} is negative", param_hint="--seed")
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game)
     filed = None if positions_file is None else [one.moves for one in read_positions(game, positions_file)]

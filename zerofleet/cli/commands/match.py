@@ -38,7 +38,7 @@ from zerofleet.strength.matches import (
     read_openings,
 )
 from zerofleet.strength.matches.meeting import Met, meet, terms_of_games
-from zerofleet.strength.ratings import Sprt
+from zerofleet.strength.ratings import Sprt, Verdict
 from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, serving
 
 __all__ = ["match"]
@@ -182,4 +182,7 @@ def _test_json(test: Sprt | None, outcome: MatchOutcome) -> dict[str, object] | 
         return None
     ratio = outcome.log_likelihood_ratio
     bounds = {"lower": test.lower, "upper": test.upper}
-    return {**asdict(test), **bounds, "log_likelihood_ratio": ratio, "verdict": test.verdict(ratio).value}
+    verdict = test.verdict(ratio)
+    word = "not weaker" if verdict is Verdict.STRONGER and test.elo0 < 0 else verdict.value
+    words = {"verdict": word, "conclusion": test.conclusion(verdict)}
+    return {**asdict(test), **bounds, "log_likelihood_ratio": ratio, **words}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -128,7 +129,7 @@ def show(
     game, paths = _open(game_name, run_dir, parameters)
     store, model = open_run_store(paths), model_name(game)
     manifest = store.manifest(model, version)
-    row = _row(store, model, manifest, asyncio.run(_ask(paths, game)))
+    row = _row(manifest, asyncio.run(_ask(paths, game)), store.champion(model), _former(store, model))
     about: dict[str, Any] = {"status": row.status, "note": row.note, "elo": row.elo, **asdict(manifest)}
     if json:
         screen.emit_json(about)
@@ -210,13 +211,18 @@ def rollback(
 def list_models(paths: RunPaths, game: Game, said: _Said | None = None) -> list[ModelRow]:
     """Return a row for each stored version, ascending; a version without a readable manifest is corrupt."""
     store, model = open_run_store(paths), model_name(game)
-    rows = []
+    rows, champion, former = [], store.champion(model), _former(store, model)
     for version in store.versions(model):
         try:
-            rows.append(_row(store, model, store.manifest(model, version), said))
+            rows.append(_row(store.manifest(model, version), said, champion, former))
         except CorruptModel as error:
             rows.append(ModelRow(version, "corrupt", 0, 0, 0, "", 0, None, str(error)))
     return rows
+
+
+def _former(store: ModelStore, model: str) -> dict[int, Champion]:
+    """Return the last promotion of every version that was champion."""
+    return {past.version: past for past in store.history(model)}
 
 
 def verify_models(paths: RunPaths, game: Game, versions: list[int]) -> dict[int, str]:
@@ -239,14 +245,13 @@ def _open(game_name: str, run_dir: Path | None, parameters: list[str] | None) ->
     return game, find_run(game, run_dir)
 
 
-def _row(store: ModelStore, model: str, manifest: Manifest, said: _Said | None) -> ModelRow:
+def _row(manifest: Manifest, said: _Said | None, champion: Champion | None, former: Mapping[int, Champion]) -> ModelRow:
     version = manifest.version
     candidate = said.candidates.get(version) if said else None
-    champion = store.champion(model)
     if champion is not None and champion.version == version:
         status, note = "champion", champion.reason
-    elif past := [old for old in store.history(model) if old.version == version]:
-        status, note = "former champion", past[-1].reason
+    elif (past := former.get(version)) is not None:
+        status, note = "former champion", past.reason
     else:
         status, note = ("" if candidate is None else candidate.status.value), ""
     if candidate is not None and candidate.status in _WATCHED:

@@ -16,7 +16,7 @@ import typer
 from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
-from zerofleet.cli.options import GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import LAST_SEED, GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.play.opponents import AgentOpponent, ModelOpponent
 from zerofleet.cli.play.session import Session
 from zerofleet.evaluators.opening import evaluating
@@ -43,7 +43,10 @@ def play(
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Seed of chance events and of the opponent's random choices.")
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", min=0, max=LAST_SEED, help="Seed of chance events and of the opponent's random choices."
+        ),
     ] = None,
 ) -> None:
     """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.

@@ -12,6 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic_core import from_json
+
 from zerofleet.errors import ConfigurationError
 from zerofleet.storage.files import atomic_publish
 
@@ -122,7 +124,7 @@ def _costs(found: Mapping[str, Mapping[str, Any]], source: str) -> Costs:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text())
+        content = from_json(path.read_bytes())
         if content["format"] != FORMAT:
             raise ConfigurationError(f"{path} has format {content['format']}, this version reads {FORMAT}; measure again")
         measured: dict[str, Any] = dict(content["measured"])

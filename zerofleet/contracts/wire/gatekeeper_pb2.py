@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)zerofleet/contracts/wire/gatekeeper.proto\x12\x0czerofleet.v1\"P\n\x16SubmitCandidateRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x17\n\x0fmanifest_sha256\x18\x03 \x01(\t\"\xbd\x01\n\x0bMatchResult\x12\x18\n\x10\x63hampion_version\x18\x01 \x01(\x04\x12\x0c\n\x04wins\x18\x02 \x01(\r\x12\r\n\x05\x64raws\x18\x03 \x01(\r\x12\x0e\n\x06losses\x18\x04 \x01(\r\x12\x13\n\x0bpentanomial\x18\x05 \x03(\r\x12\r\n\x05share\x18\x06 \x01(\x01\x12\x11\n\tshare_low\x18\x07 \x01(\x01\x12\x12\n\nshare_high\x18\x08 \x01(\x01\x12\x1c\n\x14log_likelihood_ratio\x18\t \x01(\x01\"\x93\x01\n\tCandidate\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12-\n\x06status\x18\x03 \x01(\x0e\x32\x1d.zerofleet.v1.CandidateStatus\x12(\n\x05match\x18\x04 \x01(\x0b\x32\x19.zerofleet.v1.MatchResult\x12\x0e\n\x06reason\x18\x05 \x01(\t\"\x91\x01\n\x08\x43hampion\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x17\n\x0fmanifest_sha256\x18\x04 \x01(\t\x12\x16\n\x0epromoted_at_ms\x18\x05 \x01(\x03\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x16\n\x0e\x65xported_at_ms\x18\x07 \x01(\x03\"\"\n\x12GetChampionRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"$\n\x14WatchChampionRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"!\n\x11ListModelsRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"d\n\x0fListModelsReply\x12\'\n\x06models\x18\x01 \x03(\x0b\x32\x17.zerofleet.v1.Candidate\x12(\n\x08\x63hampion\x18\x02 \x01(\x0b\x32\x16.zerofleet.v1.Champion\"Z\n\x0ePromoteRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x19\n\x11without_self_test\x18\x04 \x01(\x08\"/\n\x0fRollbackRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\" \n\x10GetLadderRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"S\n\x04Rung\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65lo\x18\x02 \x01(\x01\x12\x0f\n\x07\x65lo_low\x18\x03 \x01(\x01\x12\x10\n\x08\x65lo_high\x18\x04 \x01(\x01\x12\r\n\x05games\x18\x05 \x01(\r\"9\n\x06Ladder\x12\x0c\n\x04game\x18\x01 \x01(\t\x12!\n\x05rungs\x18\x02 \x03(\x0b\x32\x12.zerofleet.v1.Rung*\xc2\x02\n\x0f\x43\x61ndidateStatus\x12 \n\x1c\x43\x41NDIDATE_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43\x41NDIDATE_STATUS_QUEUED\x10\x01\x12\x1c\n\x18\x43\x41NDIDATE_STATUS_PLAYING\x10\x02\x12\x1d\n\x19\x43\x41NDIDATE_STATUS_PROMOTED\x10\x03\x12\x1d\n\x19\x43\x41NDIDATE_STATUS_REJECTED\x10\x04\x12\x1b\n\x17\x43\x41NDIDATE_STATUS_BROKEN\x10\x05\x12\x1f\n\x1b\x43\x41NDIDATE_STATUS_SUPERSEDED\x10\x06\x12\x1a\n\x16\x43\x41NDIDATE_STATUS_TRIAL\x10\x07\x12\x1d\n\x19\x43\x41NDIDATE_STATUS_UNPROVEN\x10\x08\x12\x1b\n\x17\x43\x41NDIDATE_STATUS_WEAKER\x10\t2\x8b\x04\n\nGatekeeper\x12P\n\x0fSubmitCandidate\x12$.zerofleet.v1.SubmitCandidateRequest\x1a\x17.zerofleet.v1.Candidate\x12G\n\x0bGetChampion\x12 .zerofleet.v1.GetChampionRequest\x1a\x16.zerofleet.v1.Champion\x12M\n\rWatchChampion\x12\".zerofleet.v1.WatchChampionRequest\x1a\x16.zerofleet.v1.Champion0\x01\x12L\n\nListModels\x12\x1f.zerofleet.v1.ListModelsRequest\x1a\x1d.zerofleet.v1.ListModelsReply\x12?\n\x07Promote\x12\x1c.zerofleet.v1.PromoteRequest\x1a\x16.zerofleet.v1.Champion\x12\x41\n\x08Rollback\x12\x1d.zerofleet.v1.RollbackRequest\x1a\x16.zerofleet.v1.Champion\x12\x41\n\tGetLadder\x12\x1e.zerofleet.v1.GetLadderRequest\x1a\x14.zerofleet.v1.Ladderb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)zerofleet/contracts/wire/gatekeeper.proto\x12\x0czerofleet.v1\"P\n\x16SubmitCandidateRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x17\n\x0fmanifest_sha256\x18\x03 \x01(\t\"\xbd\x01\n\x0bMatchResult\x12\x18\n\x10\x63hampion_version\x18\x01 \x01(\x04\x12\x0c\n\x04wins\x18\x02 \x01(\r\x12\r\n\x05\x64raws\x18\x03 \x01(\r\x12\x0e\n\x06losses\x18\x04 \x01(\r\x12\x13\n\x0bpentanomial\x18\x05 \x03(\r\x12\r\n\x05share\x18\x06 \x01(\x01\x12\x11\n\tshare_low\x18\x07 \x01(\x01\x12\x12\n\nshare_high\x18\x08 \x01(\x01\x12\x1c\n\x14log_likelihood_ratio\x18\t \x01(\x01\"\x93\x01\n\tCandidate\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12-\n\x06status\x18\x03 \x01(\x0e\x32\x1d.zerofleet.v1.CandidateStatus\x12(\n\x05match\x18\x04 \x01(\x0b\x32\x19.zerofleet.v1.MatchResult\x12\x0e\n\x06reason\x18\x05 \x01(\t\"\x91\x01\n\x08\x43hampion\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x17\n\x0fmanifest_sha256\x18\x04 \x01(\t\x12\x16\n\x0epromoted_at_ms\x18\x05 \x01(\x03\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x16\n\x0e\x65xported_at_ms\x18\x07 \x01(\x03\"\"\n\x12GetChampionRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"$\n\x14WatchChampionRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"D\n\x11ListModelsRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\"\x86\x01\n\x0fListModelsReply\x12\'\n\x06models\x18\x01 \x03(\x0b\x32\x17.zerofleet.v1.Candidate\x12(\n\x08\x63hampion\x18\x02 \x01(\x0b\x32\x16.zerofleet.v1.Champion\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12\x10\n\x08has_more\x18\x04 \x01(\x08\"Z\n\x0ePromoteRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x19\n\x11without_self_test\x18\x04 \x01(\x08\"/\n\x0fRollbackRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\" \n\x10GetLadderRequest\x12\x0c\n\x04game\x18\x01 \x01(\t\"S\n\x04Rung\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x65lo\x18\x02 \x01(\x01\x12\x0f\n\x07\x65lo_low\x18\x03 \x01(\x01\x12\x10\n\x08\x65lo_high\x18\x04 \x01(\x01\x12\r\n\x05games\x18\x05 \x01(\r\"9\n\x06Ladder\x12\x0c\n\x04game\x18\x01 \x01(\t\x12!\n\x05rungs\x18\x02 \x03(\x0b\x32\x12.zerofleet.v1.Rung*\xc2\x02\n\x0f\x43\x61ndidateStatus\x12 \n\x1c\x43\x41NDIDATE_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43\x41NDIDATE_STATUS_QUEUED\x10\x01\x12\x1c\n\x18\x43\x41NDIDATE_STATUS_PLAYING\x10\x02\x12\x1d\n\x19\x43\x41NDIDATE_STATUS_PROMOTED\x10\x03\x12\x1d\n\x19\x43\x41NDIDATE_STATUS_REJECTED\x10\x04\x12\x1b\n\x17\x43\x41NDIDATE_STATUS_BROKEN\x10\x05\x12\x1f\n\x1b\x43\x41NDIDATE_STATUS_SUPERSEDED\x10\x06\x12\x1a\n\x16\x43\x41NDIDATE_STATUS_TRIAL\x10\x07\x12\x1d\n\x19\x43\x41NDIDATE_STATUS_UNPROVEN\x10\x08\x12\x1b\n\x17\x43\x41NDIDATE_STATUS_WEAKER\x10\t2\x8b\x04\n\nGatekeeper\x12P\n\x0fSubmitCandidate\x12$.zerofleet.v1.SubmitCandidateRequest\x1a\x17.zerofleet.v1.Candidate\x12G\n\x0bGetChampion\x12 .zerofleet.v1.GetChampionRequest\x1a\x16.zerofleet.v1.Champion\x12M\n\rWatchChampion\x12\".zerofleet.v1.WatchChampionRequest\x1a\x16.zerofleet.v1.Champion0\x01\x12L\n\nListModels\x12\x1f.zerofleet.v1.ListModelsRequest\x1a\x1d.zerofleet.v1.ListModelsReply\x12?\n\x07Promote\x12\x1c.zerofleet.v1.PromoteRequest\x1a\x16.zerofleet.v1.Champion\x12\x41\n\x08Rollback\x12\x1d.zerofleet.v1.RollbackRequest\x1a\x16.zerofleet.v1.Champion\x12\x41\n\tGetLadder\x12\x1e.zerofleet.v1.GetLadderRequest\x1a\x14.zerofleet.v1.Ladderb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'zerofleet.contracts.wire.gatekeeper_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CANDIDATESTATUS']._serialized_start=1162
-  _globals['_CANDIDATESTATUS']._serialized_end=1484
+  _globals['_CANDIDATESTATUS']._serialized_start=1232
+  _globals['_CANDIDATESTATUS']._serialized_end=1554
   _globals['_SUBMITCANDIDATEREQUEST']._serialized_start=59
   _globals['_SUBMITCANDIDATEREQUEST']._serialized_end=139
   _globals['_MATCHRESULT']._serialized_start=142
@@ -46,19 +46,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHCHAMPIONREQUEST']._serialized_start=667
   _globals['_WATCHCHAMPIONREQUEST']._serialized_end=703
   _globals['_LISTMODELSREQUEST']._serialized_start=705
-  _globals['_LISTMODELSREQUEST']._serialized_end=738
-  _globals['_LISTMODELSREPLY']._serialized_start=740
-  _globals['_LISTMODELSREPLY']._serialized_end=840
-  _globals['_PROMOTEREQUEST']._serialized_start=842
-  _globals['_PROMOTEREQUEST']._serialized_end=932
-  _globals['_ROLLBACKREQUEST']._serialized_start=934
-  _globals['_ROLLBACKREQUEST']._serialized_end=981
-  _globals['_GETLADDERREQUEST']._serialized_start=983
-  _globals['_GETLADDERREQUEST']._serialized_end=1015
-  _globals['_RUNG']._serialized_start=1017
-  _globals['_RUNG']._serialized_end=1100
-  _globals['_LADDER']._serialized_start=1102
-  _globals['_LADDER']._serialized_end=1159
-  _globals['_GATEKEEPER']._serialized_start=1487
-  _globals['_GATEKEEPER']._serialized_end=2010
+  _globals['_LISTMODELSREQUEST']._serialized_end=773
+  _globals['_LISTMODELSREPLY']._serialized_start=776
+  _globals['_LISTMODELSREPLY']._serialized_end=910
+  _globals['_PROMOTEREQUEST']._serialized_start=912
+  _globals['_PROMOTEREQUEST']._serialized_end=1002
+  _globals['_ROLLBACKREQUEST']._serialized_start=1004
+  _globals['_ROLLBACKREQUEST']._serialized_end=1051
+  _globals['_GETLADDERREQUEST']._serialized_start=1053
+  _globals['_GETLADDERREQUEST']._serialized_end=1085
+  _globals['_RUNG']._serialized_start=1087
+  _globals['_RUNG']._serialized_end=1170
+  _globals['_LADDER']._serialized_start=1172
+  _globals['_LADDER']._serialized_end=1229
+  _globals['_GATEKEEPER']._serialized_start=1557
+  _globals['_GATEKEEPER']._serialized_end=2080
 # @@protoc_insertion_point(module_scope)

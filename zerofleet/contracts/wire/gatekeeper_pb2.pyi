@@ -107,18 +107,26 @@ class WatchChampionRequest(_message.Message):
     def __init__(self, game: _Optional[str] = ...) -> None: ...
 
 class ListModelsRequest(_message.Message):
-    __slots__ = ("game",)
+    __slots__ = ("game", "page_size", "cursor")
     GAME_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     game: str
-    def __init__(self, game: _Optional[str] = ...) -> None: ...
+    page_size: int
+    cursor: str
+    def __init__(self, game: _Optional[str] = ..., page_size: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class ListModelsReply(_message.Message):
-    __slots__ = ("models", "champion")
+    __slots__ = ("models", "champion", "cursor", "has_more")
     MODELS_FIELD_NUMBER: _ClassVar[int]
     CHAMPION_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
     models: _containers.RepeatedCompositeFieldContainer[Candidate]
     champion: Champion
-    def __init__(self, models: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., champion: _Optional[_Union[Champion, _Mapping]] = ...) -> None: ...
+    cursor: str
+    has_more: bool
+    def __init__(self, models: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., champion: _Optional[_Union[Champion, _Mapping]] = ..., cursor: _Optional[str] = ..., has_more: _Optional[bool] = ...) -> None: ...
 
 class PromoteRequest(_message.Message):
     __slots__ = ("game", "version", "reason", "without_self_test")

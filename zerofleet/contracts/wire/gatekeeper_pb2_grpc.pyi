@@ -40,6 +40,7 @@ class GatekeeperStub:
     was replaced before it could be sent.
     """
     ListModels: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.ListModelsRequest, _gatekeeper_pb2.ListModelsReply]
+    """Returns the candidates, in pages, or those that changed since an earlier reply."""
     Promote: _grpc.UnaryUnaryMultiCallable[_gatekeeper_pb2.PromoteRequest, _gatekeeper_pb2.Champion]
     """Promotes a verified version regardless of its results, once an inference server has loaded it and passed its golden
     positions.
@@ -60,6 +61,7 @@ class GatekeeperAsyncStub(GatekeeperStub):
     was replaced before it could be sent.
     """
     ListModels: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.ListModelsRequest, _gatekeeper_pb2.ListModelsReply]  # type: ignore[assignment]
+    """Returns the candidates, in pages, or those that changed since an earlier reply."""
     Promote: _aio.UnaryUnaryMultiCallable[_gatekeeper_pb2.PromoteRequest, _gatekeeper_pb2.Champion]  # type: ignore[assignment]
     """Promotes a verified version regardless of its results, once an inference server has loaded it and passed its golden
     positions.
@@ -100,7 +102,8 @@ class GatekeeperServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _gatekeeper_pb2.ListModelsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_gatekeeper_pb2.ListModelsReply, _abc.Awaitable[_gatekeeper_pb2.ListModelsReply]]: ...
+    ) -> _typing.Union[_gatekeeper_pb2.ListModelsReply, _abc.Awaitable[_gatekeeper_pb2.ListModelsReply]]:
+        """Returns the candidates, in pages, or those that changed since an earlier reply."""
 
     @_abc_1.abstractmethod
     def Promote(

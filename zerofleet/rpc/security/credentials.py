@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.rpc.security.tls import Tls
-from zerofleet.rpc.security.tokens import TokenTable
+from zerofleet.rpc.security.tokens import TokenTable, require_token
 
 __all__ = [
     "METRICS_TOKEN_VARIABLE",
@@ -58,15 +58,18 @@ def client_token(environment: Mapping[str, str] | None = None, *, variable: str 
 
     `variable` names another secret with the same two variables.
 
-    Raises `ConfigurationError` for a file that cannot be read.
+    Raises `ConfigurationError` for a file that cannot be read, and for what is not a token.
     """
     variables = os.environ if environment is None else environment
     if path := variables.get(f"{variable}_FILE"):
         try:
-            return Path(path).read_text(encoding="utf-8").strip() or None
+            token = Path(path).read_text(encoding="utf-8").strip()
         except OSError as error:
             raise ConfigurationError(f"{variable}_FILE={path} cannot be read: {error.strerror}") from error
-    return variables.get(variable) or None
+        except UnicodeDecodeError as error:  # its text would show the token
+            raise ConfigurationError(f"{variable}_FILE={path} is not a text file: {error.reason}") from None
+        return require_token(token, name=f"the token in {path}") or None
+    return require_token(variables.get(variable, ""), name=variable) or None
 
 
 def client_tls(environment: Mapping[str, str] | None = None) -> Tls:

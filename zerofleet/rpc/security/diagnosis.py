@@ -26,7 +26,7 @@ def host_and_port(target: str) -> tuple[str, int] | None:
     for scheme in ("dns:", "ipv4:", "ipv6:"):
         address = address.removeprefix(scheme)
     host, _, port = address.rpartition(":")
-    return (host.strip("[]"), int(port)) if host and port.isdigit() else None
+    return (host.strip("[]"), int(port)) if host and port.isascii() and port.isdigit() else None
 
 
 async def why_unreachable(target: str, tls: Tls, *, known_as: str | None = None) -> str | None:
@@ -42,7 +42,7 @@ async def why_unreachable(target: str, tls: Tls, *, known_as: str | None = None)
     try:
         async with asyncio.timeout(KNOCK_TIMEOUT_S):
             return await (_why_not_encrypted(*place, name, tls) if tls else _why_not_plain(*place))
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, UnicodeError):  # the last for a text that is not a host name
         return None  # no server, or no reply: not a TLS problem
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix
+from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix, require_address
 
 __all__ = ["bind"]
 
@@ -21,9 +21,10 @@ _ROOT = 0
 def bind(server: grpc.aio.Server, address: str, tls: Tls = PLAIN) -> str:
     """Bind a server to `host:port` or `unix:/path`; return the address for clients, with the actual port.
 
-    Raises `ConfigurationError` when the address is in use, the directory of a socket belongs to another user, or the files
-    of `tls` cannot be used.
+    Raises `ConfigurationError` when the address is invalid or in use, the directory of a socket belongs to another user, or
+    the files of `tls` cannot be used.
     """
+    require_address(address, lowest_port=0)
     if is_unix(address):
         _prepare_socket(Path(address.removeprefix("unix:").removeprefix("//")))
     credentials = None if is_unix(address) or not tls else _credentials(tls)

@@ -19,7 +19,17 @@ from typing import Self
 
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["ADMIN_METHODS", "OPEN_SERVICES", "PERMISSIONS", "TOKEN_HEADERS", "Role", "TokenTable", "roles_of", "token_metadata"]
+__all__ = [
+    "ADMIN_METHODS",
+    "OPEN_SERVICES",
+    "PERMISSIONS",
+    "TOKEN_HEADERS",
+    "Role",
+    "TokenTable",
+    "require_token",
+    "roles_of",
+    "token_metadata",
+]
 
 # Zerofleet servers read the first; Triton, started with --grpc-restricted-protocol=...:x-zerofleet-token=SECRET, the second.
 TOKEN_HEADERS = ("x-zerofleet-token", "triton-grpc-protocol-x-zerofleet-token")
@@ -77,9 +87,22 @@ def roles_of(method: str) -> frozenset[Role] | None:
     return None if method.startswith(OPEN_SERVICES) else PERMISSIONS.get(method, _OPERATOR)
 
 
+def require_token(token: str, *, name: str = "the token") -> str:
+    """Return a client's token. Raises `ConfigurationError`, without the token, unless it can be sent in a header."""
+    if len(token) > LONGEST_TOKEN:
+        raise ConfigurationError(f"{name} has {len(token)} characters, want at most {LONGEST_TOKEN}; is it the right file?")
+    for place, character in enumerate(token, start=1):
+        if not " " <= character <= "~":
+            raise ConfigurationError(
+                f"{name} is not one line of printable ASCII: see character {place} of {len(token)}; make one with"
+                " `openssl rand -hex 24`"
+            )
+    return token
+
+
 def token_metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the metadata with a client's token."""
-    return tuple((header, token) for header in TOKEN_HEADERS) if token else ()
+    """Return the metadata with a client's token; raises as `require_token`."""
+    return tuple((header, require_token(token)) for header in TOKEN_HEADERS) if token else ()
 
 
 class TokenTable:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from zerofleet.contracts.manifests import StoredFile, parse
 from zerofleet.contracts.model_checks import describe_file
+from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import CorruptModel, RunDirectoryError, VersionSkew
 
 __all__ = ["CONTENTS_FILE", "FILES", "SCHEMA", "BackupContents", "list_backups", "read_contents", "verify_backup"]
@@ -52,7 +53,7 @@ def read_contents(backup: Path) -> BackupContents:
     """Read the list of a backup. Raises `RunDirectoryError` if it is missing, damaged or names files outside a run."""
     path = backup / CONTENTS_FILE
     try:
-        contents = parse(BackupContents, path.read_bytes(), where=str(path), schemas=[SCHEMA])
+        contents = parse(BackupContents, read_plain(path), where=str(path), schemas=[SCHEMA])
     except OSError as error:
         raise RunDirectoryError(f"{backup} is not a complete backup ({error}); name one that has a {CONTENTS_FILE}") from error
     except (CorruptModel, VersionSkew) as error:

@@ -21,6 +21,7 @@ from pydantic_core import to_json
 
 from zerofleet.contracts.manifests import StoredFile
 from zerofleet.contracts.model_checks import describe_file
+from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, list_backups
 from zerofleet.storage.backups.order import files_of_run, versions_of_run
@@ -121,7 +122,7 @@ def _copy_one(source: Path, target: Path) -> StoredFile:
 def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> StoredFile:
     """Copy a file up to its current length, or its last whole line; return hash and size of the copy."""
     digest = hashlib.sha256()
-    with source.open("rb") as original, target.open("xb") as copy:
+    with os.fdopen(open_plain(source), "rb") as original, target.open("xb") as copy:
         left = os.fstat(original.fileno()).st_size
         if whole_lines:
             left = _end_of_lines(original.fileno(), left)
@@ -155,7 +156,7 @@ def sync_tree(root: Path) -> None:
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Lock a directory of backups for writing, and remove unfinished backups of killed processes."""
-    with (directory / ".lock").open("ab") as lock:
+    with os.fdopen(open_plain(directory / ".lock", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as lock:
         if not try_lock(lock):
             raise Unavailable(f"another backup is in progress in {directory}; wait for it to finish")
         for left in directory.glob(f".*{TEMPORARY_SUFFIX}"):

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, read_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.files import atomic_publish
 
@@ -133,9 +134,13 @@ class Table:
     def load(cls, path: Path) -> Table | None:
         """Return the table stored at `path`, None if it is absent or damaged."""
         try:
-            data = path.read_bytes()
+            data = read_plain(path)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno in NOT_A_STORED_FILE:
+                return None
+            raise
         if len(data) < INDEX.size:
             return None
         magic, first_index, count, crc = INDEX.unpack_from(data)

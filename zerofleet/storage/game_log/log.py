@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import structlog
 
+from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import sync_directory, try_lock
@@ -249,7 +250,7 @@ class GameLog:
 
 def _take_lock(directory: Path) -> int:
     """Return an open descriptor with the writer's lock; the kernel releases it when the process ends."""
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = open_plain(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not try_lock(descriptor):
         os.close(descriptor)
         raise RunDirectoryError(f"{directory} is being written by another process; stop it first, or read only")

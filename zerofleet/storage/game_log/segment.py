@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import sync_directory
@@ -53,11 +54,15 @@ class Segment:
         without a table.
         """
         try:
-            descriptor = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
+            descriptor = open_plain(path, os.O_RDWR if writable else os.O_RDONLY)
         except FileNotFoundError:
             if table is None:
                 raise RunDirectoryError(f"{path} is missing or its index is damaged; its games cannot be identified") from None
             return cls(path, table.first_index, None, table)
+        except OSError as error:
+            if error.errno in NOT_A_STORED_FILE:
+                raise RunDirectoryError(f"{path} cannot be opened ({error.strerror}); restore it from a backup") from error
+            raise
         header = os.pread(descriptor, layout.HEADER.size, 0)
         try:
             first_index = layout.read_header(path, header) if len(header) == layout.HEADER.size else expected_index

@@ -15,20 +15,27 @@ from typing import Protocol
 from games.core import Game
 from zerofleet.contracts.manifests import Champion, Manifest, parse
 from zerofleet.contracts.model_checks import MANIFEST_FILE
-from zerofleet.errors import InvalidRequest, ModelNotFound, StaleEpoch, VersionSkew
+from zerofleet.contracts.naming import is_version
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, VersionSkew
 
 __all__ = [
     "MAX_FILE_BYTES",
+    "MAX_HISTORY_BYTES",
     "MAX_MANIFEST_BYTES",
+    "MAX_POINTER_BYTES",
     "ModelStore",
+    "next_version",
     "no_such_version",
     "read_manifest",
     "require_file_names",
     "require_leader",
-    "with_present",
 ]
 
 MAX_MANIFEST_BYTES = 8 << 20
+MAX_POINTER_BYTES = 1 << 20  # champion.json, config.pbtxt and .last_version
+MAX_HISTORY_BYTES = 64 << 20
+LAST_VERSION = 10**9  # a version a second for thirty years; a larger number is not a publisher's
+_SHOWN_CHARACTERS = 40
 MAX_FILE_BYTES = 4 << 30  # below the 5 GiB limit of one request to an object store
 
 
@@ -90,8 +97,12 @@ class ModelStore(Protocol):
         """Return the champion, None before the first. Raises `CorruptModel` when the pointer is unreadable."""
         ...
 
-    def history(self, model: str) -> list[Champion]:
-        """Return every champion so far, oldest first; the last is the current one."""
+    def history(self, model: str, *, whole: bool = False) -> list[Champion]:
+        """Return every champion so far, oldest first; the last is the current one.
+
+        A line of the history that cannot be read is skipped and logged; with `whole` it raises `CorruptModel`. Raises as
+        `champion`.
+        """
         ...
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
@@ -135,8 +146,25 @@ def require_leader(model: str, present: Champion | None, *, epoch: int, after: i
         )
 
 
-def with_present(history: list[Champion], present: Champion | None) -> list[Champion]:
-    """Return the history ending in the current champion, whose line is written after the pointer and may be missing."""
-    if present is not None and (not history or history[-1].epoch < present.epoch):
-        return [*history, present]
-    return history
+def next_version(counter: bytes | None, stored: Iterable[int], *, where: str) -> int:
+    """Return the number of a new version, from the content of `.last_version` (None if absent) and the stored versions.
+
+    `where` is the directory of the model. Raises `CorruptModel` for a counter that is not a number, and for numbers that no
+    publisher has given.
+    """
+    text = "" if counter is None else counter.decode(errors="replace").strip()
+    if counter is not None and not is_version(text):
+        raise CorruptModel(
+            f"{where}/.last_version holds {text[:_SHOWN_CHARACTERS]!r}, want the highest version number ever given; write that"
+            " number, or remove the file to continue after the highest stored version"
+        )
+    highest = max(stored, default=0)
+    if highest >= LAST_VERSION:
+        raise CorruptModel(
+            f"{where}/{highest} was not published by Zerofleet, whose numbers end at {LAST_VERSION}; move it away"
+        )
+    if counter is not None and int(text) >= LAST_VERSION:
+        raise CorruptModel(
+            f"{where}/.last_version holds {text}, and numbers end at {LAST_VERSION}; write the highest number ever given"
+        )
+    return max(highest, int(text or 0)) + 1

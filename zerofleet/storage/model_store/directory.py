@@ -30,14 +30,17 @@ from zerofleet.contracts import model_checks
 from zerofleet.contracts.manifests import Champion, Manifest, parse, require_game, to_json
 from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
+from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock, whole_lines
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock
 from zerofleet.storage.model_store import base
+from zerofleet.storage.model_store.history import History
 
 __all__ = ["DirectoryStore"]
 
-_FAULTS_OF_A_VERSION = {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
+_FAULTS_OF_A_VERSION = NOT_A_STORED_FILE | {errno.EACCES, errno.EPERM, errno.ENOENT}
+_CONFIG_REMEDY = "remove it: the next published version writes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,11 @@ class DirectoryStore:
 
     def config(self, model: str) -> str | None:
         """See `ModelStore`."""
-        return _read_text(self._model_directory(model) / "config.pbtxt")
+        path = self._model_directory(model) / "config.pbtxt"
+        try:
+            return None if (content := self._read(path, remedy=_CONFIG_REMEDY)) is None else content.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptModel(f"{path} is not text ({error.reason}); {_CONFIG_REMEDY}") from error
 
     def manifest(self, model: str, version: int) -> Manifest:
         """See `ModelStore`."""
@@ -118,16 +125,15 @@ class DirectoryStore:
     def champion(self, model: str) -> Champion | None:
         """See `ModelStore`."""
         path = self._model_directory(model) / "champion.json"
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        return parse(Champion, text, where=str(path))
+        text = self._read(path, remedy="restore it, or write the last line of champion_history.jsonl into it")
+        return None if text is None else parse(Champion, text, where=str(path))
 
-    def history(self, model: str) -> list[Champion]:
+    def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
-        found = [parse(Champion, line, where="champion_history.jsonl") for line in self._history_lines(model)]
-        return base.with_present(found, self.champion(model))
+        found = self._history(model)
+        if whole and found.fault is not None:
+            raise found.fault
+        return list(found.champions)
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
         """See `ModelStore`."""
@@ -169,7 +175,7 @@ class DirectoryStore:
                 raise CorruptModel(f"{directory} is a link; a version must be a directory of the store itself")
             path = directory / MANIFEST_FILE
             model_checks.require_plain_file(path, max_bytes=base.MAX_MANIFEST_BYTES)
-            text = path.read_bytes()
+            text = read_plain(path, max_bytes=base.MAX_MANIFEST_BYTES)
         manifest = base.read_manifest(text, model, version, where=str(path))
         return manifest, hashlib.sha256(text).hexdigest()
 
@@ -194,7 +200,8 @@ class DirectoryStore:
         home.mkdir(parents=True, exist_ok=True)
         with self._lock(model, "publish"):
             self._sweep(home)
-            version = self._next_version(model)
+            counter = self._read(home / ".last_version", remedy="remove it to continue after the highest stored version")
+            version = base.next_version(counter, self.versions(model), where=str(home))
             atomic_publish(home / ".last_version", f"{version}\n")
             staging = home / f".{version}{TEMPORARY_SUFFIX}"
             staging.mkdir()
@@ -219,18 +226,13 @@ class DirectoryStore:
             _copy(to_json(replace(manifest, files=stored)), out)
         sync_directory(staging)
         home = staging.parent
-        if config is not None and _read_text(home / "config.pbtxt") != config:
+        if config is not None and not _holds(home / "config.pbtxt", config):
             atomic_publish(home / "config.pbtxt", config)
         crash_point("store_after_manifest_before_rename")
         staging.rename(home / str(manifest.version))
         sync_directory(home)
         crash_point("store_after_rename")
         return manifest.version
-
-    def _next_version(self, model: str) -> int:
-        counter = _read_text(self._model_directory(model) / ".last_version") or "0"
-        highest = max([0, *self.versions(model)])
-        return max(highest, int(counter) if counter.strip().isdigit() else 0) + 1
 
     @staticmethod
     def _sweep(home: Path) -> None:
@@ -249,28 +251,43 @@ class DirectoryStore:
     @contextmanager
     def _lock(self, model: str, purpose: str) -> Iterator[None]:
         """Hold an inter-process lock; the kernel releases it if the holder dies."""
-        with (self._model_directory(model) / f".{purpose}.lock").open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def _history_lines(self, model: str) -> list[bytes]:
-        """Return the complete lines of the history; a crash may have left a partial last line."""
+        descriptor = open_plain(self._model_directory(model) / f".{purpose}.lock", os.O_RDWR | os.O_CREAT)
         try:
-            text = (self._model_directory(model) / "champion_history.jsonl").read_bytes()
-        except FileNotFoundError:
-            return []
-        return whole_lines(text).splitlines()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _history(self, model: str) -> History:
+        path = self._model_directory(model) / "champion_history.jsonl"
+        text = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="restore it, or remove it: the champion stays")
+        return History.parse(text or b"", where=str(path)).including(self.champion(model))
 
     def _repair_history(self, model: str) -> None:
         """Rewrite the history if a crash truncated a line or left the pointer ahead of it."""
-        path = self._model_directory(model) / "champion_history.jsonl"
-        wanted = b"".join(to_json(champion, indent=None) for champion in self.history(model))
-        if wanted != (path.read_bytes() if path.exists() else b""):
+        path, wanted = self._model_directory(model) / "champion_history.jsonl", self._history(model).dump()
+        if wanted != (self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="restore it") or b""):
             atomic_publish(path, wanted)
 
     def _append_history(self, model: str, champion: Champion) -> None:
-        with (self._model_directory(model) / "champion_history.jsonl").open("ab") as file:
+        path = self._model_directory(model) / "champion_history.jsonl"
+        with os.fdopen(open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
             _copy(to_json(champion, indent=None), file)
+
+    @staticmethod
+    def _read(path: Path, *, remedy: str, max_bytes: int = base.MAX_POINTER_BYTES) -> bytes | None:
+        """Return the content of a small file of the store, None if absent.
+
+        Raises `CorruptModel`, ending in `remedy`, for anything but a regular file of at most `max_bytes`; else `Unavailable`.
+        """
+        try:
+            return read_plain(path, max_bytes=max_bytes)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in NOT_A_STORED_FILE:
+                raise CorruptModel(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+            raise Unavailable(f"cannot read {path}: {error.strerror}; check the disk and its permissions") from error
 
 
 def _copy(content: bytes | Path, out: IO[bytes]) -> None:
@@ -283,8 +300,9 @@ def _copy(content: bytes | Path, out: IO[bytes]) -> None:
     os.fsync(out.fileno())
 
 
-def _read_text(path: Path) -> str | None:
+def _holds(path: Path, text: str) -> bool:
+    """Return whether a file can be read and holds this text."""
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+        return read_plain(path, max_bytes=base.MAX_POINTER_BYTES) == text.encode()
+    except OSError:
+        return False

@@ -30,10 +30,10 @@ from zerofleet.contracts.naming import is_model_name, is_version, require_model_
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import whole_lines
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.storage.model_store.cache import ModelCache
+from zerofleet.storage.model_store.history import History
 
 __all__ = ["ObjectStore"]
 
@@ -41,8 +41,6 @@ UPLOAD_LIMIT_S = 3_600.0
 """Maximum time between the first file of a version and its manifest; a slower publisher gives up."""
 ABANDONED_S = 86_400.0
 """Age at which files without a manifest are removed, as their publisher must be dead."""
-_MAX_POINTER_BYTES = 1 << 20
-_MAX_HISTORY_BYTES = 64 << 20
 _NUMBER_ATTEMPTS = 50
 _NUMBER_PAUSE_S = 0.1
 
@@ -89,8 +87,14 @@ class ObjectStore:
 
     def config(self, model: str) -> str | None:
         """See `ModelStore`."""
-        found = self._bucket.read(f"{require_model_name(model)}/config.pbtxt", max_bytes=_MAX_POINTER_BYTES)
-        return None if found is None else found.data.decode(errors="replace")
+        found = self._read(f"{require_model_name(model)}/config.pbtxt")
+        try:
+            return None if found is None else found.data.decode()
+        except UnicodeDecodeError as error:
+            where = f"{self.location}/{model}/config.pbtxt"
+            raise CorruptModel(
+                f"{where} is not text ({error.reason}); remove it: the next published version writes it"
+            ) from error
 
     def manifest(self, model: str, version: int) -> Manifest:
         """See `ModelStore`."""
@@ -135,8 +139,10 @@ class ObjectStore:
         for name, content in files.items():
             self._bucket.write(f"{model}/{version}/{name}", content)
             crash_point("store_between_objects")
-        if config is not None and self.config(model) != config:
-            self._bucket.write(f"{model}/config.pbtxt", config.encode())
+        if config is not None:
+            former = self._bucket.read(f"{model}/config.pbtxt", max_bytes=base.MAX_POINTER_BYTES)
+            if former is None or former.data != config.encode():
+                self._bucket.write(f"{model}/config.pbtxt", config.encode())
         crash_point("store_after_files_before_manifest")
         if time.monotonic() - began_s > UPLOAD_LIMIT_S:
             raise Unavailable(f"version {version} of {model} took too long to store in {self.location}; it was not published")
@@ -162,10 +168,13 @@ class ObjectStore:
         """See `ModelStore`."""
         return self._pointer(model)[0]
 
-    def history(self, model: str) -> list[Champion]:
+    def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
         present = self.champion(model)  # read first: every earlier champion has its line
-        return base.with_present(self._history(model)[0], present)
+        found = self._history(model)[0].including(present)
+        if whole and found.fault is not None:
+            raise found.fault
+        return list(found.champions)
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
         """See `ModelStore`. Of two writers that read the same pointer one succeeds; the other raises `StaleEpoch`."""
@@ -174,7 +183,7 @@ class ObjectStore:
         present, former = self._pointer(model)
         base.require_leader(model, present, epoch=epoch, after=after)
         lines, history = self._history(model)
-        if (complete := base.with_present(lines, present)) != lines or (history and whole_lines(history.data) != history.data):
+        if (complete := lines.including(present).dump()) != (history.data if history else b""):
             history = self._write_history(model, complete, history)
         sha256 = self.manifest_sha256(model, version)
         champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason, exported_at_ms)
@@ -187,7 +196,7 @@ class ObjectStore:
             ) from error
         crash_point("store_after_champion_before_history")
         with suppress(StaleEpoch):  # a successor has already added this champion's line before its own
-            self._write_history(model, [*complete, champion], history)
+            self._write_history(model, complete + to_json(champion, indent=None), history)
         return champion
 
     def _objects(self, model: str) -> list[Listed]:
@@ -267,13 +276,12 @@ class ObjectStore:
 
     def _take_number(self, model: str, found: Sequence[Listed]) -> int:
         """Allocate the next version number, to one publisher only."""
-        highest = max((_version(one) for one in found), default=0)
+        stored = [version for one in found if (version := _version(one))]
         key = f"{model}/.last_version"
         backoff = Backoff(_NUMBER_PAUSE_S, _NUMBER_PAUSE_S, rng=self._rng, least_share=0.0)
         for _ in range(_NUMBER_ATTEMPTS):
             counter = self._bucket.read(key, max_bytes=64)
-            text = counter.data.decode(errors="replace").strip() if counter else ""
-            number = max(highest, int(text) if is_version(text) else 0) + 1
+            number = base.next_version(counter.data if counter else None, stored, where=f"{self.location}/{model}")
             try:
                 self._bucket.replace(key, f"{number}\n".encode(), counter)
             except ChangedMeanwhileError:
@@ -282,21 +290,26 @@ class ObjectStore:
             return number
         raise Unavailable(f"too many concurrent publishers of {model} in {self.location}; nothing was changed, try again")
 
+    def _read(self, key: str, *, max_bytes: int = base.MAX_POINTER_BYTES) -> Content | None:
+        """Return an object, None if absent; raises `CorruptModel` when it is larger than `max_bytes`."""
+        found = self._bucket.read(key, max_bytes=max_bytes)
+        if found is not None and len(found.data) > max_bytes:
+            raise CorruptModel(f"{self.location}/{key} has more than {max_bytes} bytes; restore it from a backup")
+        return found
+
     def _pointer(self, model: str) -> tuple[Champion | None, Content | None]:
         key = f"{require_model_name(model)}/champion.json"
-        found = self._bucket.read(key, max_bytes=_MAX_POINTER_BYTES)
+        found = self._read(key)
         return (None if found is None else parse(Champion, found.data, where=f"{self.location}/{key}")), found
 
-    def _history(self, model: str) -> tuple[list[Champion], Content | None]:
+    def _history(self, model: str) -> tuple[History, Content | None]:
         key = f"{require_model_name(model)}/champion_history.jsonl"
-        found = self._bucket.read(key, max_bytes=_MAX_HISTORY_BYTES)
-        lines = whole_lines(found.data).splitlines() if found else []
-        return [parse(Champion, line, where=f"{self.location}/{key}") for line in lines], found
+        found = self._read(key, max_bytes=base.MAX_HISTORY_BYTES)
+        return History.parse(found.data if found else b"", where=f"{self.location}/{key}"), found
 
-    def _write_history(self, model: str, history: Sequence[Champion], former: Content | None) -> Content:
+    def _write_history(self, model: str, text: bytes, former: Content | None) -> Content:
         """Replace the history that was read; raises `StaleEpoch` when another gatekeeper has written it."""
         key = f"{model}/champion_history.jsonl"
-        text = b"".join(to_json(champion, indent=None) for champion in history)
         try:
             etag = self._bucket.replace(key, text, former)
         except ChangedMeanwhileError as error:

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _SQLITE = "sqlite:///"
+_WANTED = "want sqlite:///FILE, redis://HOST:PORT/DB, rediss://... or unix:///SOCKET"
 _REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -51,7 +52,10 @@ def open_stream(url: str, *, name: str) -> GameStream:
     `sqlite:///relative/file.db`, `sqlite:////absolute/file.db`, `redis://`, `rediss://` (TLS) or `unix:///path.sock`
     (Redis on a unix socket; also `?db=1`). Connects lazily. Raises `ConfigurationError`.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # the address may hold a password
+        raise ConfigurationError(f"stream address is not a URL: {error}; {_WANTED}") from None
     if not name or not all(character.isalnum() or character in "._-" for character in name):
         raise ConfigurationError(f"stream name {name!r} must be of letters, digits, '.', '_' and '-'")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -66,7 +70,4 @@ def open_stream(url: str, *, name: str) -> GameStream:
         return SqliteStream(Path(address.removeprefix(_SQLITE)), name=name, settings=settings)
     if parts.scheme in _REDIS_SCHEMES and address != f"{parts.scheme}://":
         return RedisStream(address if database is None else f"{address}?db={database}", name=name, settings=settings)
-    raise ConfigurationError(
-        f"stream address begins with {parts.scheme or url[:10]!r}; want sqlite:///FILE, redis://HOST:PORT/DB, rediss://... or "
-        "unix:///SOCKET"
-    )
+    raise ConfigurationError(f"stream address begins with {parts.scheme or url[:10]!r}; {_WANTED}")

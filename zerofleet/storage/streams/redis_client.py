@@ -77,6 +77,8 @@ class _PasswordFile(CredentialProvider):
 
     def _read(self) -> str:
         try:
-            return self._path.read_text().strip()
+            return self._path.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise ConfigurationError(f"password file {self._path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:  # its text would show the password
+            raise ConfigurationError(f"password file {self._path} is not a text file: {error.reason}") from None

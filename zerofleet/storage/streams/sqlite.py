@@ -3,21 +3,27 @@
 The file uses write-ahead logging, so publishers and consumers do not block each other's reads. Committed games survive a
 kill of any process; a power cut may lose the last moments (`synchronous=NORMAL`): a few games, but never an acknowledged
 one, as those are on the trainer's disk. Every statement runs in one thread owned by the stream.
+
+A file deleted during operation is noticed at the next statement: each process logs it and goes on with the file at the path.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
+from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams.base import (
@@ -130,6 +136,7 @@ class SqliteStream:
         self._handle = secrets.token_hex(8)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stream-sqlite")
         self._connection: sqlite3.Connection | None = None  # made and used in the executor's thread only
+        self._opened: tuple[int, int] | None = None  # identity of its file
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
@@ -197,21 +204,35 @@ class SqliteStream:
     def _guarded(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
-        except sqlite3.OperationalError as error:  # locked, disk full, directory missing: may be transient
+        except (sqlite3.OperationalError, OSError) as error:  # locked, disk full, directory missing: may be transient
             raise Unavailable(f"game stream {self._path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise RunDirectoryError(f"{self._path} is not a game stream or is damaged: {error}") from error
 
     def _database(self) -> sqlite3.Connection:
+        if self._connection is not None and _identity(self._path) != self._opened:
+            # Without this check this process would go on with a file that no other process opens.
+            log.error(
+                "stream.file_replaced",
+                path=str(self._path),
+                effect="games that waited in it are lost; the stream goes on in the file at this path",
+                advice="delete no file of a running fleet",
+            )
+            self._close()
         if self._connection is None:
+            self._connection = self._open()
+            self._opened = _identity(self._path)
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        with _creation(self._path):
             connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
             try:
                 _prepare(connection, self._path)
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
-        return self._connection
+        return connection
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -291,6 +312,35 @@ class _Transaction:
         self._database.execute("COMMIT" if kind is None else "ROLLBACK")
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, None if it is absent."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def _creation(path: Path) -> Iterator[None]:
+    """Exclude other processes while a missing file is created; remove what a deleted one has left beside it.
+
+    A process with the deleted file open shares `-shm` by its name: a new file must begin with a new one.
+    """
+    if path.exists() or not path.parent.is_dir():
+        yield
+        return
+    lock = open_plain(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            for suffix in ("-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(lock)
+
+
 def _log_ahead(connection: sqlite3.Connection) -> None:
     """Switch the file to write-ahead logging. During a concurrent switch SQLite fails at once, despite its timeout."""
     deadline_s = time.monotonic() + BUSY_TIMEOUT_S
@@ -321,4 +371,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             )
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
+        # Ids of a file that was deleted are not given again: a late acknowledgement must not remove another game.
+        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('entries', ?)", (time.time_ns() // 1000,))
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

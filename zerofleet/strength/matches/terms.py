@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from games.core import Game
+from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.openings import Opening, draw_openings, position_key
 
@@ -41,7 +42,7 @@ class Player:
     def named(cls, name: str) -> Player:
         """Return the player with a name: `model:7` is a model version, any other name an agent."""
         kind, _, number = name.partition(":")
-        return cls(name, int(number)) if kind == "model" and number.isdecimal() else cls(name)
+        return cls(name, int(number)) if kind == "model" and is_version(number) else cls(name)
 
     def twin(self) -> Player:
         """Return the same player under another name, for a match between equals."""

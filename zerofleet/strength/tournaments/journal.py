@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
@@ -74,7 +75,7 @@ class ResultJournal:
 def _require_same(line: bytes, terms: Mapping[str, object], path: Path) -> None:
     """Raise `RunDirectoryError` unless the journal has these terms."""
     try:
-        header: dict[str, Any] = json.loads(line)
+        header: dict[str, Any] = from_json(line)
         schema, known = header["journal"], dict(header["terms"])
     except (ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path} is not a tournament journal: {error!r}; choose another --dir") from error

@@ -14,7 +14,7 @@ from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.bench.learn import report
 from zerofleet.cli.bench.learn.trials import TrialResult, run_trials
-from zerofleet.cli.options import GameName, Json, Preset
+from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial, require_effect
 from zerofleet.strength.charts import require_drawable
@@ -48,7 +48,7 @@ def learn(
     ] = None,
     preset: Preset = "laptop",
     seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Number of seeds, one trial each.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="First seed.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=LAST_SEED, help="First seed.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", metavar="J", min=1, help="Trials at a time.")] = 1,
     judge_every: Annotated[
         float | None,

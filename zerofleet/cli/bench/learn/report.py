@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from zerofleet.cli import screen
 from zerofleet.cli.bench.learn.trials import TrialResult
 from zerofleet.errors import InvalidRequest
@@ -53,7 +55,7 @@ def store(path: Path | None, about: Mapping[str, Any], results: Sequence[TrialRe
 def read_result(path: Path) -> dict[str, Any]:
     """Return a stored result; raises `InvalidRequest` for a file without one."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = from_json(path.read_bytes())
         if found["format"] != FORMAT or not found["seeds"]:
             raise InvalidRequest(f"{path} has format {found['format']}, this version reads {FORMAT}; measure it again")
     except (OSError, ValueError, KeyError, TypeError) as error:
