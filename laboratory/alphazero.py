@@ -32,9 +32,7 @@ class _Meetings:
     async def judge(self, evaluator: Evaluator, version: int) -> list[Measure]:
         """Play the meetings; the shares of won games are the measures. Cancellation: nothing is kept."""
         table = replace(self._table, version=version, evaluator=evaluator)
-        self.latest = [
-            tally for meeting in self._stage.meetings for tally in await meet(meeting, table, on_game=lambda: None)
-        ]
+        self.latest = [tally for meeting in self._stage.meetings for tally in await meet(meeting, table, on_game=lambda: None)]
         return []
 
 

@@ -20,9 +20,7 @@ async def run_bench(stage: BenchStage) -> dict[str, Any]:
 
     Cancellation: the command is ended.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _COMMAND, *stage.words, stdout=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _COMMAND, *stage.words, stdout=asyncio.subprocess.PIPE)
     try:
         output, _ = await process.communicate()
     finally:

@@ -41,9 +41,7 @@ class TdTraining:
         """Make first weights, or read the newest checkpoint of the folder. Raises `ConfigurationError`, `CorruptModel`."""
         self._stage = stage
         self._folder = folder
-        self._openings = Openings(
-            game, SelfPlaySettings(opening_plies=stage.opening_plies, decided_openings="redraw")
-        )
+        self._openings = Openings(game, SelfPlaySettings(opening_plies=stage.opening_plies, decided_openings="redraw"))
         found = load_latest(folder, TdLambda.unpack)
         first = 0 if found is None else found[0].learner.samples_trained
         self._learner = TdLambda(game, stage.td, seed=stage.seed, first=first)

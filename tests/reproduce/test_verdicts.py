@@ -11,9 +11,7 @@ from zerofleet.strength.claims.verdicts import Bar, verdict
 
 
 def tally(scores: dict[str, int], *, seed: int = 0, trained: bool = True, at: int = 100) -> Tally:
-    return Tally(
-        meeting="m", subject="a", opponent="b", seat=1, seed=seed, trained=trained, at=at, scores=scores
-    )
+    return Tally(meeting="m", subject="a", opponent="b", seat=1, seed=seed, trained=trained, at=at, scores=scores)
 
 
 def found(value: float, low: float, high: float) -> Estimate:

@@ -100,7 +100,7 @@ def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minute
 
 def _list(theses: Sequence[Thesis], *, json: bool) -> None:
     """Show theses, their experiments, claims and expected costs."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for thesis in theses:
         for experiment in thesis.experiments:
             costs = {}
@@ -135,11 +135,15 @@ def _list(theses: Sequence[Thesis], *, json: bool) -> None:
 
 def _show(report: dict[str, Any]) -> None:
     """Print the verdicts."""
-    table = screen.table("claim", "thesis", ">here", ">95 %", "verdict", title=f"{report['title']}, profile {report['profile']}")
+    table = screen.table(
+        "claim", "thesis", ">here", ">95 %", "verdict", title=f"{report['title']}, profile {report['profile']}"
+    )
     for experiment in report["experiments"]:
         for claim in experiment["claims"]:
             found = claim["estimate"]
-            here, interval = ("", "") if found is None else (f"{found['value']:.1f}", f"{found['low']:.1f} to {found['high']:.1f}")
+            here, interval = (
+                ("", "") if found is None else (f"{found['value']:.1f}", f"{found['low']:.1f} to {found['high']:.1f}")
+            )
             table.add_row(claim["text"], claim["thesis"], here, interval, claim["verdict"])
     screen.out().print(table)
     if report["left_out_for_time"]:

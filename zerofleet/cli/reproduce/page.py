@@ -13,7 +13,8 @@ __all__ = ["html_page"]
 _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;color:#2b2f33;max-width:60rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid #d9dde1;padding-top:1rem}
-table{border-collapse:collapse;margin:.7rem 0;font-size:13px}th,td{text-align:left;padding:.22rem .8rem .22rem 0;vertical-align:top}
+table{border-collapse:collapse;margin:.7rem 0;font-size:13px}
+th,td{text-align:left;padding:.22rem .8rem .22rem 0;vertical-align:top}
 th{border-bottom:1px solid #2b2f33}td{border-bottom:1px solid #eceef0}.n{text-align:right;white-space:nowrap}
 code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;height:auto}
 .v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed{color:#b0431b}.undecided,.not-run{color:#6a727a}
@@ -54,7 +55,9 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
             ours = "" if found is None else f"{found['value']:.1f} ({found['low']:.1f} to {found['high']:.1f})"
             size = "" if found is None else _size(claim)
             kind = claim["verdict"].replace(" ", "-")
-            shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (f"<br/>{escape(claim['reason'])}" * bool(claim["reason"]))
+            shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
+                f"<br/>{escape(claim['reason'])}" * bool(claim["reason"])
+            )
             rows.append([escape(claim["text"]), escape(claim["figure"]), escape(claim["thesis"]), ours, size, shown])
     return _table(["claim", "figure", "thesis", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={3})
 
@@ -82,7 +85,20 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
         body.append(f"<p>Not run: {escape(', '.join(experiment['open_stages']))}.</p>")
     body.append(draw_experiment(dict(experiment), prefix))
     rows = [_row(arm, row) for arm in experiment["arms"] for row in arm["rows"]]
-    names = ["arm", "meeting", "seat", "trained", "games", "won, %", "drawn, %", "lost, %", "net, 95 %", "nodes", "ms", "thesis"]
+    names = [
+        "arm",
+        "meeting",
+        "seat",
+        "trained",
+        "games",
+        "won, %",
+        "drawn, %",
+        "lost, %",
+        "net, 95 %",
+        "nodes",
+        "ms",
+        "thesis",
+    ]
     if rows:
         body.append(_table(names, rows, numbers=set(range(2, 11))))
     if experiment["measures"]:

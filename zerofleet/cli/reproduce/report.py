@@ -58,9 +58,7 @@ def _experiment(
     tallies = {
         arm: [tally for one in complete if one.arm == arm for tally in results.tallies(one.stage)] for arm in experiment.arms
     }
-    measures = {
-        name: value for one in complete for name, value in (results.read(one.stage) or {}).get("measures", {}).items()
-    }
+    measures = {name: value for one in complete for name, value in (results.read(one.stage) or {}).get("measures", {}).items()}
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -114,11 +112,7 @@ def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: dict[str, fl
 
 def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:
     """Return the tallies of a claim: its meeting and seat, at the last judgements of each seed."""
-    fitting = [
-        tally
-        for tally in tallies
-        if tally.meeting == claim.meeting and claim.seat in {0, tally.seat}
-    ]
+    fitting = [tally for tally in tallies if tally.meeting == claim.meeting and claim.seat in {0, tally.seat}]
     places = {
         seed: sorted({tally.at for tally in fitting if tally.seed == seed})[-claim.last :]
         for seed in {tally.seed for tally in fitting}

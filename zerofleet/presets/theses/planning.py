@@ -55,7 +55,9 @@ def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequen
     needed = {name for planned in stages if planned.experiment in chosen for name in planned.needs}
     kept = [planned for planned in stages if planned.experiment in chosen or planned.stage.id in needed]
     if not kept:
-        raise InvalidRequest(f"{thesis.name} has nothing to run in profile {profile}; `zerofleet reproduce --list` shows what it has")
+        raise InvalidRequest(
+            f"{thesis.name} has nothing to run in profile {profile}; `zerofleet reproduce --list` shows what it has"
+        )
     return kept
 
 
@@ -68,16 +70,16 @@ def profile_of(experiment: Experiment, profile: str) -> Profile:
 
 
 def _stages(experiment: Experiment, profile: Profile, seeds: int | None) -> list[Planned]:
-    found = []
-    for name in profile.arms or experiment.arms:
-        arm = experiment.arms[name]
-        for seed in range(seeds or profile.seeds):
-            found.append(
-                Planned(
-                    experiment.name, name, _stage(experiment, profile, name, seed), profile.seconds * arm.seconds_factor
-                )
-            )
-    return found
+    return [
+        Planned(
+            experiment.name,
+            name,
+            _stage(experiment, profile, name, seed),
+            profile.seconds * experiment.arms[name].seconds_factor,
+        )
+        for name in profile.arms or experiment.arms
+        for seed in range(seeds or profile.seeds)
+    ]
 
 
 def _stage(experiment: Experiment, profile: Profile, arm: str, seed: int) -> Stage:
@@ -93,9 +95,7 @@ def _stage(experiment: Experiment, profile: Profile, arm: str, seed: int) -> Sta
 
 def _meeting(fields: dict[str, Any], profile: Profile, seed: int) -> dict[str, Any]:
     """Return a meeting with the profile's number of games, and networks of the same seed."""
-    networks = {
-        name: f"{fields[name]}.{seed}" for name in ("subject_network", "opponent_network") if fields.get(name)
-    }
+    networks = {name: f"{fields[name]}.{seed}" for name in ("subject_network", "opponent_network") if fields.get(name)}
     share = fields.get("share", 1.0)
     kept = {name: value for name, value in fields.items() if name != "share"}
     return {"games": max(1, round(share * profile.judged)), **kept, **networks}

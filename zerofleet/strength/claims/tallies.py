@@ -103,8 +103,8 @@ def estimate(tallies: Sequence[Tally], figure: Figure) -> Estimate | None:
 def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) -> Estimate | None:
     """Return the figure of `first` less that of `second`; None if one is without games.
 
-    With equal training seeds, two or more, the interval is Student's over the differences of pairs. Otherwise it is joined from the
-    two intervals (Newcombe 1998, method 10).
+    With equal training seeds, two or more, the interval is Student's over the differences of pairs. Otherwise it is joined from
+    the two intervals (Newcombe 1998, method 10).
     """
     a, b = estimate(first, figure), estimate(second, figure)
     if a is None or b is None:

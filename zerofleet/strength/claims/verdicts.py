@@ -1,11 +1,11 @@
 """Verdicts: a stated figure against our estimate, by the 95 % interval.
 
-    better = higher          better = lower           better = equal
-    beaten     low > beat    beaten     high < beat   matched   interval within match -+ tolerance
-    missed     high < match  missed     low > match   missed    interval outside of it
-    matched    low >= match, or the interval holds `match` and is narrow: half its width is at most `tolerance`
-    undecided  otherwise: more games or seeds are needed
-    not run    no estimate, or one under other conditions than the claim's
+better = higher          better = lower           better = equal
+beaten     low > beat    beaten     high < beat   matched   interval within match -+ tolerance
+missed     high < match  missed     low > match   missed    interval outside of it
+matched    low >= match, or the interval holds `match` and is narrow: half its width is at most `tolerance`
+undecided  otherwise: more games or seeds are needed
+not run    no estimate, or one under other conditions than the claim's
 """
 
 from __future__ import annotations
