@@ -1,4 +1,7 @@
-"""Evaluator of networks that are in memory: the perceptrons of TD(lambda), without store and requests."""
+"""Evaluator of networks that are in memory: the perceptrons of TD(lambda), without store and requests.
+
+The only module of the laboratory that knows how weights of a learner become values of positions.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +9,39 @@ from typing import Any
 
 import numpy as np
 
+from games.core import GameSpec
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search.afterstates.perceptron import Perceptron, values
 
-__all__ = ["MemoryEvaluator", "for_play", "value_of_mover"]
+__all__ = ["MemoryEvaluator", "ValueNetwork"]
 
 
-def for_play(net: Perceptron) -> Perceptron:
-    """Return the weights in single precision, as play uses them."""
-    return Perceptron(*(np.ascontiguousarray(array, dtype=np.float32) for array in net))
+class ValueNetwork:
+    """Perceptron in single precision, as play uses it."""
 
+    def __init__(self, net: Perceptron, spec: GameSpec, *, sign: float) -> None:
+        """Copy weights of any type. `sign`: -1 if they give the chance of the player who has just moved.
 
-def value_of_mover(net: Perceptron, states: np.ndarray, sign: float) -> np.ndarray:
-    """Return the value of each position (uint8 [B, packed_bytes]) for its player to move and the other, float32 [B, 2].
+        Raises `ValueError` for weights of another number of inputs than the game has.
+        """
+        if net.hidden.shape[0] != int(np.prod(spec.planes)):
+            raise ValueError(f"the network has {net.hidden.shape[0]} inputs, {spec.name} has planes {spec.planes}")
+        self._net = Perceptron(*(np.array(array, dtype=np.float32, order="C") for array in net))
+        self._sign = np.float32(sign)
 
-    `sign`: -1 if the network gives the chance of the player who has just moved.
-    """
-    chances = np.empty(len(states), np.float32)
-    values(net, states, chances)
-    mine = np.float32(sign) * (2.0 * chances - 1.0)
-    return np.stack([mine, -mine], axis=1).astype(np.float32)
+    def __call__(self, states: np.ndarray) -> np.ndarray:
+        """Return the value of positions (uint8 [B, packed_bytes]) for the player to move and the other, float32 [B, 2]."""
+        chances = np.empty(len(states), np.float32)
+        values(self._net, states, chances)
+        mine = self._sign * (2.0 * chances - 1.0)
+        return np.stack([mine, -mine], axis=1).astype(np.float32)
 
 
 class MemoryEvaluator:
     """Evaluator of one network under every version; its policy is uniform. See `zerofleet.evaluators.base.Evaluator`."""
 
-    def __init__(self, net: Perceptron, sign: float) -> None:
-        """`net` in single precision; `sign` as in `value_of_mover`."""
-        self._net = net
-        self._sign = sign
+    def __init__(self, network: ValueNetwork) -> None:
+        self._network = network
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: no effect."""
@@ -44,4 +51,4 @@ class MemoryEvaluator:
         """See `ImmediateEvaluator.evaluate_now`."""
         listed: Any = batch.legal >= 0
         policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
-        return Evaluation(policy.astype(np.float16), value_of_mover(self._net, batch.states, self._sign), version)
+        return Evaluation(policy.astype(np.float16), self._network(batch.states), version)

@@ -21,7 +21,7 @@ from laboratory import alphazero
 from laboratory.benches import run_bench
 from laboratory.evaluation import MemoryEvaluator
 from laboratory.meetings import Side, Table, meet
-from laboratory.td import TdTraining, judgements, stored_weights
+from laboratory.td import TdTraining, judgements, stored_network
 from zerofleet.errors import ModelNotFound
 from zerofleet.presets.theses.stages import AlphaZeroStage, BenchStage, MatchStage, Meeting, Stage, TdStage, read_stage
 from zerofleet.service import logs
@@ -73,7 +73,7 @@ async def _td(stage: TdStage, folder: Path, emit: Emit) -> dict[str, Any]:
         training.train_to(place, on_games=lambda _: emit(training.games / stage.games, f"{training.games:,} games"))
         training_s += time.process_time() - started_s
         if str(place) not in kept:
-            side = Side(game, MemoryEvaluator(training.net, training.sign))
+            side = Side(game, MemoryEvaluator(training.network))
             table = Table(game=game, seed=stage.seed, at=place, trained=True, sides={"subject": side})
             found = await _meet_all(stage.meetings, table, lambda _: None)
             kept[str(place)] = [tally.as_json() for tally in found]
@@ -115,11 +115,11 @@ async def _meet_all(meetings: tuple[Meeting, ...], table: Table, emit: Callable[
 
 
 def _side(game: Game, folder: Path, network: str) -> Side:
-    """Return the side of a network that an earlier stage of TD(lambda) with `td.successor=own` trained."""
-    net = stored_weights(folder / "networks" / network)
-    if net is None:
+    """Return the side of a network that an earlier stage of TD(lambda) trained."""
+    found = stored_network(game, folder / "networks" / network)
+    if found is None:
         raise ModelNotFound(f"stage {network} has no network in {folder}; run it first")
-    return Side(game, MemoryEvaluator(net, -1.0))
+    return Side(game, MemoryEvaluator(found))
 
 
 def _judged_before(home: Path) -> dict[str, list[dict[str, Any]]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from games.core import Game
-from laboratory.evaluation import for_play, value_of_mover
+from laboratory.evaluation import ValueNetwork
 from selfplay_worker.openings import Openings
 from trainer.checkpoint_files import load_latest, save
 from trainer.learners.contract import Accounts
@@ -24,13 +24,13 @@ from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.theses.stages import TdStage
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.search.afterstates.perceptron import Perceptron
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["CHECKPOINT_GAMES", "TdTraining", "judgements", "sign_of", "stored_weights"]
+__all__ = ["CHECKPOINT_GAMES", "TdTraining", "judgements", "stored_network"]
 
 CHECKPOINT_GAMES = 5_000
 _WORKER = "laboratory"
+_SIGNS = {"own": -1.0, "every_ply": 1.0}  # of a network's value for the player to move
 _GAME_STREAM = 20_160_601  # separates the seeds of games from those of weights
 
 
@@ -54,17 +54,12 @@ class TdTraining:
         return int(self._learner.state.step)
 
     @property
-    def net(self) -> Perceptron:
-        """Weights in single precision."""
-        return for_play(self._learner.net)
-
-    @property
-    def sign(self) -> float:
-        """Sign of the network's value for the player to move; see `laboratory.evaluation.value_of_mover`."""
-        return sign_of(self._stage)
+    def network(self) -> ValueNetwork:
+        """Network with the weights at present."""
+        return ValueNetwork(self._learner.net, self._learner.game.spec(), sign=_SIGNS[self._stage.td.successor])
 
     def train_to(self, games: int, *, on_games: Callable[[int], None]) -> None:
-        """Play and learn until `games` games were learned from, and write checkpoints; `on_games` is called after each block."""
+        """Play and learn until `games` games were learned from, with checkpoints; `on_games` is called after each block."""
         while self.games < games:
             before = self.games
             to_checkpoint = CHECKPOINT_GAMES - before % CHECKPOINT_GAMES
@@ -81,10 +76,10 @@ class TdTraining:
         for slot in range(count):
             seed = self._game_seed(first + slot)
             block.begin(slot, seed=seed, versions=[1, 1], opening=self._openings.draft(seed).opening())
-        net, sign = for_play(learner.net), self.sign
+        network = self.network
         while len(block.finished()) < count:
             leaves = block.advance()
-            block.absorb(np.empty(0), value_of_mover(net, leaves.batch.states, sign))
+            block.absorb(np.empty(0), network(leaves.batch.states))
         for slot in range(count):
             record = encode_record(block.take(slot), worker_id=_WORKER, uid=f"{first + slot:032x}")
             learner.window.add(learner.window.read(validate(decode_record(record))))
@@ -102,15 +97,13 @@ class TdTraining:
         return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2
 
 
-def sign_of(stage: TdStage) -> float:
-    """Return the sign of the value of a stage's network for the player to move."""
-    return -1.0 if stage.td.successor == "own" else 1.0
-
-
-def stored_weights(folder: Path) -> Perceptron | None:
-    """Return the newest weights of a folder in single precision, None without a checkpoint; raises `CorruptModel`."""
+def stored_network(game: Game, folder: Path) -> ValueNetwork | None:
+    """Return the network of the newest checkpoint of a folder, None without one; raises `CorruptModel`."""
     found = load_latest(folder, TdLambda.unpack)
-    return None if found is None else for_play(weights_in(found[1]))
+    if found is None:
+        return None
+    checkpoint, tensors = found
+    return ValueNetwork(weights_in(tensors), game.spec(), sign=_SIGNS[str(checkpoint.network["successor"])])
 
 
 def judgements(stage: TdStage) -> Iterator[int]:

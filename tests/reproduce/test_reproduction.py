@@ -9,9 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
