@@ -53,7 +53,7 @@ def _intervals(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: st
         axes.plot([found["value"]], [place], "o", color=LINES[0], markersize=5)
     labels = [f"{arm['label']}: {row['meeting']}, seat {row['seat']}" for arm, row in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=7)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("net score per 100 games, with 95 % interval")
     return _svg(figure, prefix)
 
