@@ -110,6 +110,16 @@ COMMANDS = {
             "zerofleet accuracy alpha_beta:5 --positions 200 --json",
         ),
     ),
+    "reproduce": Command(
+        "zerofleet.cli.reproduce.command:reproduce",
+        "Reproduce the experiments of a thesis as a report",
+        _USE,
+        (
+            "zerofleet reproduce --list",
+            "zerofleet reproduce connect_four_td",
+            "zerofleet reproduce tictactoe_take6_rps --profile full --only tic_tac_toe --seeds 3",
+        ),
+    ),
     "ladder": Command(
         "zerofleet.cli.commands.ladder:ladder",
         "Rate every champion of a run against classical players",

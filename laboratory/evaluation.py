@@ -1,0 +1,54 @@
+"""Evaluator of networks that are in memory: the perceptrons of TD(lambda), without store and requests.
+
+The only module of the laboratory that knows how weights of a learner become values of positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from games.core import GameSpec
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.search.afterstates.perceptron import Perceptron, values
+
+__all__ = ["MemoryEvaluator", "ValueNetwork"]
+
+
+class ValueNetwork:
+    """Perceptron in single precision, as play uses it."""
+
+    def __init__(self, net: Perceptron, spec: GameSpec, *, sign: float) -> None:
+        """Copy weights of any type. `sign`: -1 if they give the chance of the player who has just moved.
+
+        Raises `ValueError` for weights of another number of inputs than the game has.
+        """
+        if net.hidden.shape[0] != int(np.prod(spec.planes)):
+            raise ValueError(f"the network has {net.hidden.shape[0]} inputs, {spec.name} has planes {spec.planes}")
+        self._net = Perceptron(*(np.array(array, dtype=np.float32, order="C") for array in net))
+        self._sign = np.float32(sign)
+
+    def __call__(self, states: np.ndarray) -> np.ndarray:
+        """Return the value of positions (uint8 [B, packed_bytes]) for the player to move and the other, float32 [B, 2]."""
+        chances = np.empty(len(states), np.float32)
+        values(self._net, states, chances)
+        mine = self._sign * (2.0 * chances - 1.0)
+        return np.stack([mine, -mine], axis=1).astype(np.float32)
+
+
+class MemoryEvaluator:
+    """Evaluator of one network under every version; its policy is uniform. See `zerofleet.evaluators.base.Evaluator`."""
+
+    def __init__(self, network: ValueNetwork) -> None:
+        self._network = network
+
+    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        """See `Evaluator.evaluate`. Cancellation: no effect."""
+        return self.evaluate_now(batch, version)
+
+    def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        """See `ImmediateEvaluator.evaluate_now`."""
+        listed: Any = batch.legal >= 0
+        policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
+        return Evaluation(policy.astype(np.float16), self._network(batch.states), version)

@@ -1,0 +1,170 @@
+"""Meetings of a stage: games of a player on each of its seats against another, counted by score.
+
+Each side is an agent, with a network of its own and, if the network reads the game in another encoding, a game of its own.
+Games depend on the seed of the stage, the training so far, the meeting and their number alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+import numpy as np
+
+from games.core import Game, State
+from laboratory.evaluation import MemoryEvaluator
+from zerofleet.agents import Agent, make_agent
+from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.model.search_options import parse_search
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.presets.theses.stages import Meeting
+from zerofleet.strength.claims.tallies import Tally
+from zerofleet.strength.matches import Effort, GameResult, MatchSettings, Opening, Pairing, Player, draw_openings, play_games
+
+__all__ = ["Side", "Table", "meet"]
+
+SLOTS = 64
+_SUBJECT, _OPPONENT = "subject", "opponent"
+_SIDE = "|"  # separates the side from the agent in the name of a player
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Network of a side, and the game as that network reads it."""
+
+    game: Game
+    evaluator: MemoryEvaluator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Conditions of the meetings of a stage."""
+
+    game: Game
+    seed: int
+    at: int = 0
+    """Games of training so far."""
+    trained: bool = False
+    sides: Mapping[str, Side]
+    """Networks of the sides `subject` and `opponent`, as far as they have one in this process."""
+    version: int | None = None
+    """Version in play where the subject is a searched network."""
+    evaluator: Evaluator | None = None
+    """Evaluator of that version."""
+
+
+class _Reader:
+    """Agent that reads every position with a game of its own, such as another encoding."""
+
+    def __init__(self, agent: Agent, game: Game) -> None:
+        self.name = agent.name
+        self._agent = agent
+        self._game = game
+
+    def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
+        """See `zerofleet.agents.Agent`; `game` has the same rules."""
+        del game
+        return self._agent.choose(self._game, state, rng)
+
+
+async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -> list[Tally]:
+    """Play a meeting and return a tally for each seat; `on_game` is called after each game.
+
+    Propagates the errors of agents and evaluators. Cancellation: the games are lost.
+    """
+    version = None if meeting.subject else table.version
+    subject = Player(_SUBJECT, version, None if version else f"{_SUBJECT}{_SIDE}{meeting.subject}")
+    players = subject, Player(_OPPONENT, None, f"{_OPPONENT}{_SIDE}{meeting.opponent}")
+    settings = MatchSettings(
+        simulations=meeting.simulations, options=parse_search(meeting.search), slots=SLOTS, agent_threads=1
+    )
+    scores: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
+    efforts = {seat: (Effort(), Effort()) for seat in meeting.seats}
+    games = play_games(
+        table.game,
+        _pairings(meeting, table, players),
+        _evaluator(table),
+        settings=settings,
+        make_agent=_Maker(table.sides),
+    )
+    async for result in games:
+        seat = result.seating.index(0) + 1
+        scores[seat][_text(result.scores[seat - 1])] += 1
+        efforts[seat] = _added(efforts[seat], result)
+        on_game()
+    return [_tally(meeting, table, seat, scores[seat], efforts[seat]) for seat in meeting.seats]
+
+
+def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], efforts: tuple[Effort, Effort]) -> Tally:
+    own, other = efforts
+    network = f"network, {meeting.simulations} simulations{',' * bool(meeting.search)}{meeting.search}"
+    return Tally(
+        meeting=meeting.name,
+        subject=meeting.subject or network,
+        opponent=meeting.opponent,
+        seat=seat,
+        seed=table.seed,
+        trained=table.trained,
+        at=table.at,
+        scores=dict(sorted(scores.items(), key=lambda item: float(item[0]))),
+        subject_ms=round(own.ms_per_move, 4),
+        subject_nodes=round(own.nodes_per_move, 2),
+        opponent_ms=round(other.ms_per_move, 4),
+        opponent_nodes=round(other.nodes_per_move, 2),
+    )
+
+
+def _pairings(meeting: Meeting, table: Table, players: tuple[Player, Player]) -> Iterator[Pairing]:
+    name = int.from_bytes(hashlib.blake2b(meeting.name.encode(), digest_size=4).digest(), "little")
+    for seat in meeting.seats:
+        seating = tuple(0 if place == seat - 1 else 1 for place in range(table.game.spec().num_players))
+        seated = tuple(players[player] for player in seating)
+        root = np.random.SeedSequence([table.seed, table.at, name, seat])
+        first, *seeds = (int(word) >> 2 for word in root.generate_state(1 + 2 * meeting.games, np.uint64))
+        for index, moves in enumerate(islice(_lines(meeting, table.game, first), meeting.games)):
+            opening = Opening(seeds[2 * index], moves)
+            yield Pairing(meeting.name, index, seating, seated, opening, seeds[2 * index + 1])
+
+
+def _lines(meeting: Meeting, game: Game, seed: int) -> Iterator[tuple[int, ...]]:
+    """Yield the moves of the openings without end; there may be fewer different ones than games."""
+    if not meeting.opening_plies:
+        yield from cycle([()])
+    yield from cycle(opening.moves for opening in draw_openings(game, plies=meeting.opening_plies, seed=seed))
+
+
+def _evaluator(table: Table) -> Evaluator:
+    """Return the evaluator of the network in play, or else that of a side: agents then need no threads to wait in."""
+    if table.evaluator is not None:
+        return table.evaluator
+    for side in table.sides.values():
+        return side.evaluator
+    return UniformEvaluator(table.game.spec().num_players)
+
+
+def _added(before: tuple[Effort, Effort], result: GameResult) -> tuple[Effort, Effort]:
+    return before[0] + result.efforts[0], before[1] + result.efforts[1]
+
+
+def _text(score: float) -> str:
+    return f"{round(float(score), 6) + 0.0:g}"
+
+
+class _Maker:
+    """Factory of the agents of both sides; see `zerofleet.agents.AgentMaker`."""
+
+    def __init__(self, sides: Mapping[str, Side]) -> None:
+        self._sides = sides
+
+    def __call__(self, text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
+        """Return the agent written after its side; raises `InvalidRequest`."""
+        del evaluate  # the network of a side is in this process
+        name, _, written = text.partition(_SIDE)
+        side = self._sides.get(name)
+        if side is None:
+            return make_agent(written, game)
+        return _Reader(make_agent(written, side.game, evaluate=side.evaluator.evaluate_now), side.game)

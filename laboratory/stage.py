@@ -1,0 +1,148 @@
+"""`python -m laboratory.stage FOLDER`: run one stage of a reproduction, read as JSON from standard input.
+
+A line of JSON is written for each event: `progress` with the share done, and at last `result`. Checkpoints of training lie in
+`FOLDER/networks/<stage>`, where later stages find the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import games
+from games.core import Game
+from laboratory import alphazero
+from laboratory.benches import run_bench
+from laboratory.evaluation import MemoryEvaluator
+from laboratory.meetings import Side, Table, meet
+from laboratory.td import TdTraining, judgements, stored_network
+from zerofleet.errors import ModelNotFound
+from zerofleet.presets.theses.stages import AlphaZeroStage, BenchStage, MatchStage, Meeting, Stage, TdStage, read_stage
+from zerofleet.service import logs
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.claims.tallies import Tally
+
+__all__ = ["main", "run_stage"]
+
+_REPORT_EVERY_S = 0.5
+_JUDGED = "judged.json"
+Emit = Callable[[float, str], None]
+
+
+def main() -> int:
+    """Run the stage and return the exit code."""
+    stage = read_stage(sys.stdin.read())
+    logs.configure("warning", "auto", "laboratory")
+    result = asyncio.run(run_stage(stage, Path(sys.argv[1]), emit=_progress))
+    _write({"event": "result", **result})
+    return 0
+
+
+async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]:
+    """Return the result of a stage: tallies, and what its kind adds. Raises the errors of its kind.
+
+    Cancellation: training continues from its last checkpoint when the stage is run again; everything else is repeated.
+    """
+    if isinstance(stage, TdStage):
+        return await _td(stage, folder, emit)
+    if isinstance(stage, AlphaZeroStage):
+        with tempfile.TemporaryDirectory(prefix="zerofleet-reproduce-") as run:
+            return await alphazero.train(stage, Path(run), emit=emit)
+    if isinstance(stage, BenchStage):
+        return await run_bench(stage)
+    return await _match(stage, folder, emit)
+
+
+async def _td(stage: TdStage, folder: Path, emit: Emit) -> dict[str, Any]:
+    """Train, and judge at each place; judgements so far are kept beside the checkpoints."""
+    game = games.make(stage.game, **stage.parameters)
+    home = folder / "networks" / stage.id
+    home.mkdir(parents=True, exist_ok=True)
+    training = TdTraining(stage, game, home)
+    kept = _judged_before(home)
+    began_s = time.process_time()
+    training_s = 0.0
+    for place in judgements(stage):
+        started_s = time.process_time()
+        training.train_to(place, on_games=lambda _: emit(training.games / stage.games, f"{training.games:,} games"))
+        training_s += time.process_time() - started_s
+        if str(place) not in kept:
+            side = Side(game, MemoryEvaluator(training.network))
+            table = Table(game=game, seed=stage.seed, at=place, trained=True, sides={"subject": side})
+            found = await _meet_all(stage.meetings, table, lambda _: None)
+            kept[str(place)] = [tally.as_json() for tally in found]
+            atomic_publish(home / _JUDGED, json.dumps(kept))
+    tallies = [tally for place in judgements(stage) for tally in kept[str(place)]]
+    seconds = {"training": round(training_s, 1), "all": round(time.process_time() - began_s, 1)}
+    return {"tallies": tallies, "totals": {"games": training.games, "cpu_seconds_of_this_call": seconds}}
+
+
+async def _match(stage: MatchStage, folder: Path, emit: Emit) -> dict[str, Any]:
+    game = games.make(stage.game, **stage.parameters)
+    other = stage.parameters if stage.opponent_parameters is None else stage.opponent_parameters
+    tallies: list[Tally] = []
+    for number, meeting in enumerate(stage.meetings):
+        sides = {}
+        if meeting.subject_network:
+            sides["subject"] = _side(game, folder, meeting.subject_network)
+        if meeting.opponent_network:
+            sides["opponent"] = _side(games.make(stage.game, **other), folder, meeting.opponent_network)
+        table = Table(game=game, seed=stage.seed, sides=sides, trained=bool(sides))
+
+        def within(share: float, number: int = number) -> None:
+            emit((number + share) / len(stage.meetings), stage.meetings[number].name)
+
+        tallies += await _meet_all((meeting,), table, within)
+    return {"tallies": [tally.as_json() for tally in tallies]}
+
+
+async def _meet_all(meetings: tuple[Meeting, ...], table: Table, emit: Callable[[float], None]) -> list[Tally]:
+    total = sum(meeting.games * len(meeting.seats) for meeting in meetings)
+    played = 0
+
+    def count() -> None:
+        nonlocal played
+        played += 1
+        emit(played / total)
+
+    return [tally for meeting in meetings for tally in await meet(meeting, table, on_game=count)]
+
+
+def _side(game: Game, folder: Path, network: str) -> Side:
+    """Return the side of a network that an earlier stage of TD(lambda) trained."""
+    found = stored_network(game, folder / "networks" / network)
+    if found is None:
+        raise ModelNotFound(f"stage {network} has no network in {folder}; run it first")
+    return Side(game, MemoryEvaluator(found))
+
+
+def _judged_before(home: Path) -> dict[str, list[dict[str, Any]]]:
+    path = home / _JUDGED
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+_reported_s = -_REPORT_EVERY_S
+
+
+def _progress(share: float, remark: str) -> None:
+    """Write the progress, at most every `_REPORT_EVERY_S`."""
+    global _reported_s  # noqa: PLW0603 - one process runs one stage
+    now_s = time.monotonic()
+    if now_s - _reported_s >= _REPORT_EVERY_S:
+        _reported_s = now_s
+        _write({"event": "progress", "share": share, "remark": remark})
+
+
+def _write(event: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(event, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""A reproduction of tic-tac-toe in seconds: golden counts, interruption, report, page and command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from zerofleet.cli import main
+from zerofleet.cli.reproduce.page import html_page
+from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.cli.reproduce.running import Schedule
+from zerofleet.errors import InvalidRequest
+from zerofleet.presets.theses.catalogue import load_thesis
+from zerofleet.presets.theses.planning import plan
+from zerofleet.storage.crash_points import VARIABLE
+
+pytestmark = pytest.mark.slow
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "reproduction_tic_tac_toe.json"
+PLANNED = plan(load_thesis("self_test"), "tiny")
+LEARNED = next(one for one in PLANNED if one.stage.id == "td.learned.0")
+
+
+def counts(folder: Path) -> dict[str, Any]:
+    """Return the scores of every tally by stage, without times."""
+    results = StageResults(folder)
+    return {one.stage.id: [[t.meeting, t.seat, t.at, dict(t.scores)] for t in results.tallies(one.stage)] for one in PLANNED}
+
+
+def run_in_a_process(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "laboratory.stage", str(folder)],
+        input=LEARNED.stage.model_dump_json(),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+def test_the_counts_of_the_profile_tiny_are_those_of_the_golden_file(tiny):
+    assert counts(tiny) == json.loads(GOLDEN.read_text())
+
+
+def test_a_stage_killed_half_way_ends_with_the_figures_of_one_that_was_not(tiny, tmp_path):
+    killed = run_in_a_process(tmp_path, **{VARIABLE: "trainer_checkpoint_before_rename:2"})
+    assert killed.returncode == -signal.SIGKILL
+    checkpoints = [entry.name for entry in (tmp_path / "networks" / LEARNED.stage.id).iterdir() if entry.name.isdigit()]
+    assert checkpoints == ["00000001"]  # 200 of 600 games
+    resumed = run_in_a_process(tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    *progress, result = (json.loads(line) for line in resumed.stdout.splitlines())
+    assert all(event["share"] > 1 / 3 for event in progress)
+    found = [[t["meeting"], t["seat"], t["at"], t["scores"]] for t in result["tallies"]]
+    assert found == counts(tiny)[LEARNED.stage.id]
+
+
+def test_the_report_has_a_verdict_with_its_evidence_for_every_claim(report):
+    claims = {claim["text"]: claim for one in report["experiments"] for claim in one["claims"]}
+    first = claims["comparison player in the first seat"]
+    assert (first["verdict"], first["seats"], first["estimate"]["games"]) == ("matched", [1], 200)
+    assert first["estimate"]["low"] <= 95.6 <= first["estimate"]["high"]
+    assert claims["comparison player never loses in the second seat"]["verdict"] == "missed"
+    long = claims["a claim about a longer training"]
+    assert (long["verdict"], long["trained_games"]) == ("not run", 600)
+    assert long["reason"] == "the claim is about 1,000,000 games of training, this profile has 600"
+    assert long["estimate"]["games"] == 30
+    assert sum(report["verdicts"].values()) == len(claims)
+    assert report["uncovered"][0]["thesis"] == "42"
+    assert [one["command"] for one in report["experiments"]] == [
+        f"zerofleet reproduce self_test --profile tiny --only {name}" for name in ("rules", "td")
+    ]
+
+
+def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
+    page = html_page(report)
+    root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
+    names = [element.tag.rpartition("}")[2] for element in root.iter()]
+    assert names.count("svg") == 2
+    assert not {"script", "link", "img", "iframe", "object"} & set(names)
+    identifiers = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
+    assert len(identifiers) == len(set(identifiers))
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name.rpartition("}")[2] in {"href", "src"}:
+                assert value.startswith("#")
+                assert value[1:] in identifiers
+    assert not re.search(r"@import|url\((?!#)", page)
+    for claim in (claim for one in report["experiments"] for claim in one["claims"]):
+        assert claim["text"] in page
+
+
+def test_an_incomplete_reproduction_has_claims_that_were_not_run(tiny, tmp_path):
+    from zerofleet.cli.reproduce.report import build_report  # noqa: PLC0415
+
+    shutil.copytree(tiny, tmp_path / "part")
+    (tmp_path / "part" / "results" / "td.still.0.json").unlink()
+    found = build_report(load_thesis("self_test"), "tiny", PLANNED, StageResults(tmp_path / "part"), seeds=None)
+    gain = next(claim for one in found["experiments"] for claim in one["claims"] if claim["text"] == "learning gains")
+    assert (gain["verdict"], gain["estimate"], gain["reason"]) == ("not run", None, "no result in this profile")
+    assert found["experiments"][1]["open_stages"] == ["td.still.0"]
+
+
+def test_results_of_other_settings_are_refused(tiny, tmp_path):
+    shutil.copytree(tiny, tmp_path / "copy")
+    results = StageResults(tmp_path / "copy")
+    changed = LEARNED.stage.model_copy(update={"opening_plies": 1})
+    with pytest.raises(InvalidRequest, match="with other settings"):
+        results.read(changed)
+    results.require_settings([LEARNED.stage])
+    with pytest.raises(InvalidRequest, match=r"holds stage td\.learned\.0 with other settings"):
+        results.require_settings([changed])
+
+
+def test_no_stage_begins_after_the_deadline_nor_before_the_stages_that_it_needs():
+    connect_four = plan(load_thesis("connect_four_td"), "quick", only=["search"])
+    waiting = Schedule(waiting=list(reversed(connect_four)))
+    assert waiting.next() is connect_four[0]
+    assert waiting.next() is None
+    waiting.complete.add(connect_four[0].stage.id)
+    assert waiting.next() is connect_four[1]
+    late = Schedule(waiting=list(connect_four), deadline_s=0.0)
+    assert late.next() is None
+    assert late.left_out == [one.stage.id for one in connect_four]
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", *words])
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def test_a_complete_reproduction_is_reported_again_without_running(tiny, tmp_path, capsys):
+    shutil.copytree(tiny, tmp_path / "done")
+    code, out, err = call(capsys, "self_test", "--profile", "tiny", "--dir", str(tmp_path / "done"), "--json")
+    assert code == 0, err
+    assert json.loads(out) == json.loads((tmp_path / "done" / "report.json").read_text())
+    assert "<svg" in (tmp_path / "done" / "report.html").read_text()
+
+
+def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):
+    words = ("self_test", "--profile", "tiny", "--only", "rules", "--dir", str(tmp_path / "one"))
+    code, out, err = call(capsys, *words)
+    assert code == 0, err
+    assert "comparison player in the first seat" in out
+    assert sorted(path.name for path in (tmp_path / "one" / "results").iterdir()) == ["rules.rules.0.json"]
+
+
+def test_the_list_has_costs_and_claims_without_an_experiment(capsys):
+    code, out, _ = call(capsys, "--list", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert {one["thesis"] for one in listed["experiments"]} == set(listed["uncovered"])
+    assert all(cost["minutes"] > 0 for one in listed["experiments"] for cost in one["costs"].values())
+    assert call(capsys)[1].splitlines()[0].split()[:2] == ["thesis", "experiment"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("conect_four_td",), "no thesis is called 'conect_four_td'; do you mean connect_four_td?"),
+        (("connect_four_td", "--only", "nose"), "connect_four_td has no experiment 'nose'; do you mean noise?"),
+        (("connect_four_td", "--profile", "fast"), "'fast' is not a profile; choose from quick, full, tiny"),
+        (("abalone", "--profile", "tiny"), "abalone has nothing to run in profile tiny"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_with_the_next_step(words, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (2, "")
+    assert message in err.replace("\n", " ")
+    assert not any(tmp_path.iterdir())

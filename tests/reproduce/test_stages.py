@@ -1,0 +1,102 @@
+"""Stages of AlphaZero and of benchmarks, and meetings of networks that read different encodings."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laboratory.benches import rhombus_measures
+from laboratory.stage import run_stage
+from zerofleet.errors import ModelNotFound
+from zerofleet.presets.theses.stages import read_stage
+
+SETTINGS = {
+    "search.simulations": "8",
+    "search.fast_simulations": "4",
+    "network.channels": "8",
+    "selfplay.slots": "32",
+    "train.batch_size": "32",
+    "train.min_samples": "100",
+    "train.samples_per_candidate": "150",
+    "train.candidate_growth": "0",
+}
+BY_SEAT = {"name": "rules", "opponent": "tic_tac_toe_rules", "seats": [1, 2], "games": 10, "simulations": 4}
+
+
+def run(folder: Path, **fields: Any) -> dict[str, Any]:
+    stage = read_stage({"id": "one.arm.0", "seed": 0, "game": "tic_tac_toe", **fields})
+    return asyncio.run(run_stage(stage, folder, emit=lambda *_: None))
+
+
+@pytest.mark.slow
+def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_path):
+    fields = {
+        "kind": "alphazero",
+        "preset": "tiny",
+        "settings": SETTINGS,
+        "samples": 400,
+        "judge_every": 200,
+        "meetings": [BY_SEAT],
+    }
+    first, again = run(tmp_path, **fields), run(tmp_path, **fields)
+    found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
+    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10)] * 2
+    assert 0 < found[0][1] == found[1][1] < found[2][1] == first["totals"]["games"]
+    assert first["totals"]["weights"] == again["totals"]["weights"]
+    assert [tally["scores"] for tally in first["tallies"]] == [tally["scores"] for tally in again["tallies"]]
+    assert [point["games"] for point in first["curve"]] == [found[0][1], found[2][1]]
+    assert all("value" in point["losses"] for point in first["curve"])
+
+
+@pytest.mark.slow
+def test_networks_of_two_encodings_meet_on_one_board(tmp_path):
+    for arm, encoding in (("a", "planes"), ("b", "one_hot")):
+        run(
+            tmp_path,
+            kind="td",
+            id=f"td.{arm}.0",
+            parameters={"encoding": encoding},
+            td={"hidden": 4},
+            games=20,
+            opening_plies=2,
+        )
+    meeting = {
+        "name": "duel",
+        "subject": "network,model=1,by=value,temperature=0.1",
+        "opponent": "alpha_beta:2,model=1",
+        "subject_network": "td.a.0",
+        "opponent_network": "td.b.0",
+        "seats": [1, 2],
+        "games": 6,
+    }
+    duel = {"kind": "match", "meetings": [meeting], "opponent_parameters": {"encoding": "one_hot"}}
+    found = run(tmp_path, **duel)["tallies"]
+    assert [(tally["seat"], sum(tally["scores"].values())) for tally in found] == [(1, 6), (2, 6)]
+    assert all(tally["trained"] and tally["opponent_nodes"] > tally["subject_nodes"] for tally in found)
+    with pytest.raises(ModelNotFound, match=r"stage td\.c\.0 has no network"):
+        run(tmp_path, **(duel | {"meetings": [meeting | {"subject_network": "td.c.0"}]}))
+
+
+def test_measures_of_the_rhombus_compare_rows_of_its_output():
+    def step(name: str, nodes: float, ms: float) -> dict[str, Any]:
+        return {"step": name, "depths": [{"depth": 4, "nodes": nodes, "ms": ms, "same_values": 8}]}
+
+    lists = {"fresh": 0.8, "upward": 1.0, "channels": 0.6, "flood": 0.4}
+    output = {
+        "steps": [step("minimax", 900.0, 12.0), step("floods instead", 30.0, 0.5)],
+        "generators": [{"moves": "full", "generation": name, "us_per_list": us} for name, us in lists.items()],
+        "plain": [{"depth": 2, "plain_ms": 150.0, "search_ms": 0.075}],
+    }
+    assert rhombus_measures(output) == pytest.approx(
+        {
+            "nodes of minimax per node of the agent, 4 plies": 30.0,
+            "time of minimax per time of the agent, 4 plies": 24.0,
+            "time of plain Python per time of the agent, 2 plies": 2000.0,
+            "time saved by upward lists, %": -25.0,
+            "time saved by channels lists, %": 25.0,
+            "time saved by flood lists, %": 50.0,
+        }
+    )

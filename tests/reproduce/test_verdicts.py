@@ -1,0 +1,115 @@
+"""Estimates and verdicts, with intervals computed by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from zerofleet.strength.claims.tallies import Estimate, Tally, difference, estimate
+from zerofleet.strength.claims.verdicts import Bar, verdict
+
+
+def tally(scores: dict[str, int], *, seed: int = 0, trained: bool = True, at: int = 100) -> Tally:
+    return Tally(meeting="m", subject="a", opponent="b", seat=1, seed=seed, trained=trained, at=at, scores=scores)
+
+
+def found(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value, low, high, 100, 1, "games")
+
+
+def test_a_share_of_won_games_has_wilsons_interval():
+    # 8 of 10: centre (.8 + 3.8415/20) / 1.38415 = .71674, half 1.96 sqrt(.016 + .0096037) / 1.38415 = .22657
+    got = estimate([tally({"1": 8, "0": 1, "-1": 1})], "won")
+    assert got is not None
+    assert got.value == pytest.approx(80.0)
+    assert (got.low, got.high) == pytest.approx((49.016, 94.331), abs=2e-3)
+    assert (got.games, got.seeds, got.interval) == (10, 1, "games")
+
+
+def test_net_counts_wins_less_losses_and_points_count_draws_as_half():
+    games = [tally({"1": 6, "0": 2, "-1": 2})]
+    net, points = estimate(games, "net"), estimate(games, "points")
+    assert net is not None
+    assert points is not None
+    assert (net.value, points.value) == pytest.approx((40.0, 70.0))
+    assert (net.low, net.high) == pytest.approx((2 * points.low - 100, 2 * points.high - 100))
+    assert points.low < 70.0 < points.high
+
+
+def test_training_seeds_are_the_observations_and_their_interval_is_students():
+    # 50, 60, 70 %: standard deviation 10, t with 2 degrees 4.303, so 60 -+ 4.303 * 10 / sqrt(3)
+    games = [tally({"1": won, "-1": 10 - won}, seed=won) for won in (5, 6, 7)]
+    got = estimate(games, "won")
+    half = 4.303 * 10 / math.sqrt(3)
+    assert got is not None
+    assert (got.value, got.low, got.high) == pytest.approx((60.0, 60.0 - half, 60.0 + half))
+    assert (got.games, got.seeds, got.interval) == (30, 3, "seeds")
+
+
+def test_games_of_untrained_players_are_pooled_over_seeds():
+    games = [tally({"1": 4, "-1": 1}, seed=0, trained=False), tally({"1": 4, "-1": 1}, seed=1, trained=False)]
+    got, alone = estimate(games, "won"), estimate([tally({"1": 8, "-1": 2}, trained=False)], "won")
+    assert got is not None
+    assert alone is not None
+    assert (got.value, got.low, got.high, got.interval) == (alone.value, alone.low, alone.high, "games")
+
+
+def test_a_difference_over_equal_seeds_is_paired():
+    # differences 10, 20, 30 points: 20 -+ 4.303 * 10 / sqrt(3)
+    first = [tally({"1": won, "-1": 10 - won}, seed=seed) for seed, won in enumerate((6, 8, 10))]
+    second = [tally({"1": won, "-1": 10 - won}, seed=seed) for seed, won in enumerate((5, 6, 7))]
+    got = difference(first, second, "won")
+    half = 4.303 * 10 / math.sqrt(3)
+    assert got is not None
+    assert (got.value, got.low, got.high) == pytest.approx((20.0, 20.0 - half, 20.0 + half))
+
+
+def test_a_difference_of_single_seeds_joins_the_intervals_of_both():
+    first, second = estimate([tally({"1": 8, "-1": 2})], "won"), estimate([tally({"1": 5, "-1": 5})], "won")
+    got = difference([tally({"1": 8, "-1": 2})], [tally({"1": 5, "-1": 5})], "won")
+    assert first is not None
+    assert second is not None
+    assert got is not None
+    assert got.low == pytest.approx(30.0 - math.hypot(80.0 - first.low, second.high - 50.0))
+    assert got.high == pytest.approx(30.0 + math.hypot(first.high - 80.0, 50.0 - second.low))
+
+
+def test_there_is_no_estimate_without_games():
+    assert estimate([], "won") is None
+    assert difference([tally({"1": 1})], [], "won") is None
+    assert verdict(None, Bar(match=1.0)) == "not run"
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "wanted"),
+    [
+        (90.0, 86.0, 93.0, "beaten"),  # all of it above the figure to beat
+        (84.0, 81.0, 86.0, "matched"),  # all of it above the figure to match
+        (80.0, 77.0, 83.0, "matched"),  # holds the figure and is narrow
+        (80.0, 60.0, 92.0, "undecided"),  # holds the figure and is wide
+        (70.0, 65.0, 79.9, "missed"),
+    ],
+)
+def test_a_higher_figure_is_better(value, low, high, wanted):
+    assert verdict(found(value, low, high), Bar(match=80.0, beat=85.0)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [(0.0, 0.4, "beaten"), (0.2, 1.9, "matched"), (2.5, 6.0, "missed"), (0.0, 20.0, "undecided")],
+)
+def test_a_lower_figure_is_better_for_losses(low, high, wanted):
+    assert verdict(found((low + high) / 2, low, high), Bar(better="lower", match=2.0, beat=0.5)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"), [(-1.0, 2.0, "matched"), (-4.0, 2.0, "undecided"), (3.5, 6.0, "missed"), (-9.0, -3.1, "missed")]
+)
+def test_an_equal_figure_must_lie_within_the_tolerance_with_its_interval(low, high, wanted):
+    assert verdict(found((low + high) / 2, low, high), Bar(better="equal", match=0.0, tolerance=3.0)) == wanted
+
+
+def test_without_a_figure_to_beat_the_one_to_match_counts():
+    assert verdict(found(90.0, 86.0, 93.0), Bar(match=85.0)) == "beaten"
+    assert verdict(found(88.0, 84.0, 92.0), Bar(match=85.0)) == "matched"

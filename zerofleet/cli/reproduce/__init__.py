@@ -1,0 +1,1 @@
+"""`zerofleet reproduce`: experiments of theses, their verdicts and the report."""

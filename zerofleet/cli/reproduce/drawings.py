@@ -1,0 +1,83 @@
+"""Figures of a report as inline SVG: curves of learning where there are several judgements, else intervals of the arms."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from zerofleet.strength.charts import FAINT, INK, LINES
+
+__all__ = ["draw_experiment"]
+
+_WIDTH_IN, _ROW_IN, _CURVE_IN = 7.2, 0.3, 3.2
+
+
+def draw_experiment(experiment: dict[str, Any], prefix: str) -> str:
+    """Return an `<svg>` element of the arms' figures, empty text without results.
+
+    `prefix` makes the element's identifiers unique on a page.
+    """
+    rows = [(arm, row) for arm in experiment["arms"] for row in arm["rows"]]
+    if not rows:
+        return ""
+    places = {(arm["name"], row["meeting"], row["seat"]): 0 for arm, row in rows}
+    for arm, row in rows:
+        places[arm["name"], row["meeting"], row["seat"]] += 1
+    return _curves(rows, prefix) if max(places.values()) > 1 else _intervals(rows, prefix)
+
+
+def _curves(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) -> str:
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for arm, row in rows:
+        lines.setdefault(f"{arm['label']}: {row['meeting']}, seat {row['seat']}", []).append(row)
+    figure, axes = _axes(_CURVE_IN + 0.17 * len(lines))
+    for number, (label, points) in enumerate(lines.items()):
+        at = [point["trained_games"] for point in points]
+        found = [point["figures"]["net"] for point in points]
+        colour, style = LINES[number % len(LINES)], ("-", "--", ":", "-.")[number // len(LINES) % 4]
+        axes.plot(at, [one["value"] for one in found], style, marker="o", markersize=3, color=colour, label=label)
+        axes.fill_between(at, [one["low"] for one in found], [one["high"] for one in found], color=colour, alpha=0.12, lw=0)
+    axes.set_xlabel("games of training")
+    axes.set_ylabel("net score per 100 games")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=7, frameon=False)
+    return _svg(figure, prefix)
+
+
+def _intervals(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) -> str:
+    figure, axes = _axes(0.9 + _ROW_IN * len(rows))
+    for place, (_, row) in enumerate(rows):
+        found = row["figures"]["net"]
+        axes.plot([found["low"], found["high"]], [place, place], color=LINES[0], linewidth=2)
+        axes.plot([found["value"]], [place], "o", color=LINES[0], markersize=5)
+    labels = [f"{arm['label']}: {row['meeting']}, seat {row['seat']}" for arm, row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=7)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("net score per 100 games, with 95 % interval")
+    return _svg(figure, prefix)
+
+
+def _axes(height_in: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - with the first figure
+
+    figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(visible=True, color=FAINT, linewidth=0.7)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(colors=INK, labelsize=8)
+    return figure, axes
+
+
+def _svg(figure: Any, prefix: str) -> str:
+    """Return the figure without declaration, metadata and references to other documents, its identifiers prefixed."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": prefix, "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)

@@ -1,0 +1,134 @@
+"""HTML page of a report: one file with its style and figures, without scripts and without references to other documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from zerofleet.cli.reproduce.drawings import draw_experiment
+
+__all__ = ["html_page"]
+
+_STYLE = """
+body{font:15px/1.45 system-ui,sans-serif;color:#2b2f33;max-width:60rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid #d9dde1;padding-top:1rem}
+table{border-collapse:collapse;margin:.7rem 0;font-size:13px}
+th,td{text-align:left;padding:.22rem .8rem .22rem 0;vertical-align:top}
+th{border-bottom:1px solid #2b2f33}td{border-bottom:1px solid #eceef0}.n{text-align:right;white-space:nowrap}
+code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;height:auto}
+.v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed{color:#b0431b}.undecided,.not-run{color:#6a727a}
+"""
+
+
+def html_page(report: Mapping[str, Any]) -> str:
+    """Return the page of a report as `zerofleet.cli.reproduce.report.build_report` returns it."""
+    machine, counts = report["machine"], report["verdicts"]
+    summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "no claims"
+    body = [
+        f"<h1>{escape(report['title'])}</h1>",
+        f"<p>{escape(report['source'])}</p>",
+        f"<p>Profile {escape(report['profile'])}: {escape(summary)}. <code>{escape(report['command'])}</code></p>",
+        f"<p>{escape(str(machine['processor']))}, {machine['cores']} cores, Python {escape(machine['python'])}; "
+        + escape(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
+        + ". Intervals are of 95 %: over training seeds (Student) where there are several, else over games.</p>",
+        "<h2>Headlines</h2>",
+        _headlines(report["experiments"]),
+    ]
+    for number, experiment in enumerate(report["experiments"]):
+        body += _experiment(experiment, f"f{number}")
+    body.append("<h2>Not covered</h2>")
+    rows = [[escape(one["text"]), escape(one["thesis"]), escape(one["why"])] for one in report["uncovered"]]
+    body.append(_table(["claim", "thesis", "reason"], rows) if rows else "<p>Every claim has an experiment.</p>")
+    title = escape(report["title"])
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{title}</title>\n'
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+    )
+
+
+def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
+    rows = []
+    for experiment in experiments:
+        for claim in experiment["claims"]:
+            found = claim["estimate"]
+            ours = "" if found is None else f"{found['value']:.1f} ({found['low']:.1f} to {found['high']:.1f})"
+            size = "" if found is None else _size(claim)
+            kind = claim["verdict"].replace(" ", "-")
+            shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
+                f"<br/>{escape(claim['reason'])}" * bool(claim["reason"])
+            )
+            rows.append([escape(claim["text"]), escape(claim["figure"]), escape(claim["thesis"]), ours, size, shown])
+    return _table(["claim", "figure", "thesis", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={3})
+
+
+def _size(claim: Mapping[str, Any]) -> str:
+    found = claim["estimate"]
+    if found["interval"] == "count":
+        return "a count"
+    seats = ", ".join(str(seat) for seat in claim["seats"])
+    trained = f"; after {claim['trained_games']:,} games" if claim["trained_games"] else ""
+    nodes = f"; {claim['nodes_per_move']:,.0f} positions or simulations a move" if claim["nodes_per_move"] else ""
+    return f"{found['games']:,} games, seat {seats}, {found['seeds']} seed{'s' * (found['seeds'] > 1)}{trained}{nodes}"
+
+
+def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
+    stages = experiment["stages"]
+    body = [
+        f'<h2 id="{escape(experiment["name"])}">{escape(experiment["title"])}</h2>',
+        f"<p>{escape(experiment['about'])} Source: {escape(experiment['source'])}.</p>",
+        f"<p><code>{escape(experiment['command'])}</code> {stages['complete']} of {stages['planned']} stages complete.</p>",
+    ]
+    if experiment["left_out"]:
+        body.append(f"<p>Left out: {escape(experiment['left_out'])}.</p>")
+    if experiment["open_stages"]:
+        body.append(f"<p>Not run: {escape(', '.join(experiment['open_stages']))}.</p>")
+    body.append(draw_experiment(dict(experiment), prefix))
+    rows = [_row(arm, row) for arm in experiment["arms"] for row in arm["rows"]]
+    names = [
+        "arm",
+        "meeting",
+        "seat",
+        "trained",
+        "games",
+        "won, %",
+        "drawn, %",
+        "lost, %",
+        "net, 95 %",
+        "nodes",
+        "ms",
+        "thesis",
+    ]
+    if rows:
+        body.append(_table(names, rows, numbers=set(range(2, 11))))
+    if experiment["measures"]:
+        counts = [[escape(name), f"{value:,.2f}"] for name, value in experiment["measures"].items()]
+        body.append(_table(["count", "value"], counts, numbers={1}))
+    return body
+
+
+def _row(arm: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+    figures = row["figures"]
+    net = figures["net"]
+    nodes, ms = ([f"{number:,.1f}" for number in row[name]] for name in ("nodes_per_move", "ms_per_move"))
+    return [
+        escape(arm["label"]),
+        f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>",
+        str(row["seat"]),
+        f"{row['trained_games']:,}" if row["trained_games"] else "",
+        f"{row['games']:,}",
+        *(f"{figures[name]['value']:.1f}" for name in ("won", "drawn", "lost")),
+        f"{net['value']:+.1f} ({net['low']:.1f} to {net['high']:.1f})",
+        " : ".join(nodes),
+        " : ".join(ms),
+        escape(arm["thesis"]),
+    ]
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: frozenset[int] | set[int] = frozenset()) -> str:
+    def cell(tag: str, place: int, text: str) -> str:
+        return f'<{tag} class="n">{text}</{tag}>' if place in numbers else f"<{tag}>{text}</{tag}>"
+
+    head = "".join(cell("th", place, escape(name)) for place, name in enumerate(names))
+    body = "".join("<tr>" + "".join(cell("td", i, text) for i, text in enumerate(row)) + "</tr>\n" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"

@@ -1,0 +1,164 @@
+"""Report of a reproduction as plain values: verdicts, arms, curves and what is left out. The HTML page shows the same."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
+from zerofleet.presets.theses.planning import Planned, profile_of
+from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate
+from zerofleet.strength.claims.verdicts import VERDICTS, verdict
+
+__all__ = ["build_report", "command_of"]
+
+FORMAT = 1
+_ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
+
+
+def build_report(
+    thesis: Thesis, profile: str, planned: Sequence[Planned], results: StageResults, *, seeds: int | None
+) -> dict[str, Any]:
+    """Return the report on the complete stages of `planned`. Raises the errors of `StageResults.read`."""
+    experiments = [
+        _experiment(thesis, one, profile, [p for p in planned if p.experiment == one.name], results, seeds)
+        for one in thesis.experiments
+    ]
+    claims = [claim for one in experiments for claim in one["claims"]]
+    return {
+        "format": FORMAT,
+        "thesis": thesis.name,
+        "title": thesis.title,
+        "source": thesis.source,
+        "profile": profile,
+        "command": command_of(thesis.name, profile, seeds),
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "versions": {name: version(name) for name in ("zerofleet", "numpy", "numba", "torch")},
+        "verdicts": {name: sum(claim["verdict"] == name for claim in claims) for name in VERDICTS},
+        "experiments": experiments,
+        "uncovered": [one.model_dump() for one in thesis.uncovered],
+    }
+
+
+def command_of(thesis: str, profile: str, seeds: int | None, only: str = "") -> str:
+    """Return the command line of a reproduction."""
+    words = ["zerofleet", "reproduce", thesis, "--profile", profile]
+    words += [] if seeds is None else ["--seeds", str(seeds)]
+    return " ".join(words + (["--only", only] if only else []))
+
+
+def _experiment(
+    thesis: Thesis, experiment: Experiment, profile: str, planned: Sequence[Planned], results: StageResults, seeds: int | None
+) -> dict[str, Any]:
+    complete = [one for one in planned if results.read(one.stage) is not None]
+    tallies = {
+        arm: [tally for one in complete if one.arm == arm for tally in results.tallies(one.stage)] for arm in experiment.arms
+    }
+    measures = {name: value for one in complete for name, value in (results.read(one.stage) or {}).get("measures", {}).items()}
+    has_profile = profile in experiment.profiles
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "about": experiment.about,
+        "source": experiment.source,
+        "command": command_of(thesis.name, profile, seeds, experiment.name),
+        "settings": experiment.stage | (profile_of(experiment, profile).stage if has_profile else {}),
+        "left_out": profile_of(experiment, profile).left_out if has_profile else f"not part of profile {profile}",
+        "stages": {"complete": len(complete), "planned": len(planned)},
+        "open_stages": [one.stage.id for one in planned if one not in complete],
+        "claims": [_claim(claim, tallies, measures) for claim in experiment.claims],
+        "arms": [
+            {"name": name, "label": arm.label, "thesis": arm.thesis, "rows": _rows(tallies[name])}
+            for name, arm in experiment.arms.items()
+            if tallies[name]
+        ],
+        "measures": measures,
+    }
+
+
+def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: dict[str, float]) -> dict[str, Any]:
+    """Return a claim with our figure and the verdict."""
+    reason, chosen = "", _chosen(claim, tallies.get(claim.arm, []))
+    if claim.measure:
+        value = measures.get(claim.measure)
+        found = None if value is None else Estimate(value, value, value, 0, 1, "count")
+    elif claim.minus_arm:
+        found = difference(chosen, _chosen(claim, tallies.get(claim.minus_arm, [])), claim.figure)
+    else:
+        found = estimate(chosen, claim.figure)
+    trained = max((tally.at for tally in chosen), default=0)
+    decided = verdict(found, claim)
+    if found is None:
+        reason = "no result in this profile"
+    elif trained < _ENOUGH * claim.games:
+        decided, reason = "not run", f"the claim is about {claim.games:,} games of training, this profile has {trained:,}"
+    return {
+        "text": claim.text,
+        "thesis": claim.thesis,
+        "figure": claim.measure or FIGURES[claim.figure],
+        "bar": {"better": claim.better, "match": claim.match, "beat": claim.beat, "tolerance": claim.tolerance},
+        "estimate": None if found is None else found.as_json(),
+        "seats": sorted({tally.seat for tally in chosen}),
+        "nodes_per_move": _mean([tally.subject_nodes for tally in chosen]),
+        "trained_games": trained,
+        "verdict": decided,
+        "reason": reason,
+    }
+
+
+def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:
+    """Return the tallies of a claim: its meeting and seat, at the last judgements of each seed."""
+    fitting = [tally for tally in tallies if tally.meeting == claim.meeting and claim.seat in {0, tally.seat}]
+    places = {
+        seed: sorted({tally.at for tally in fitting if tally.seed == seed})[-claim.last :]
+        for seed in {tally.seed for tally in fitting}
+    }
+    return [tally for tally in fitting if tally.at in places[tally.seed]]
+
+
+def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
+    """Return a row for each meeting, seat and place of judgement, all seeds together."""
+    rows = []
+    # places of judgement differ by seed where the budget is in samples: their order of judgement is common
+    ranks = {
+        (seed, meeting): sorted({t.at for t in tallies if t.seed == seed and t.meeting == meeting})
+        for seed in {t.seed for t in tallies}
+        for meeting in {t.meeting for t in tallies}
+    }
+    keyed: dict[tuple[str, int, int], list[Tally]] = {}
+    for tally in tallies:
+        rank = ranks[tally.seed, tally.meeting].index(tally.at)
+        keyed.setdefault((tally.meeting, tally.seat, rank), []).append(tally)
+    for (meeting, seat, _), group in keyed.items():
+        figures = {name: found.as_json() for name in FIGURES if (found := estimate(group, name)) is not None}
+        rows.append(
+            {
+                "meeting": meeting,
+                "subject": group[0].subject,
+                "opponent": group[0].opponent,
+                "seat": seat,
+                "trained_games": round(_mean([tally.at for tally in group])),
+                "games": sum(tally.games for tally in group),
+                "seeds": sorted({tally.seed for tally in group}),
+                "figures": figures,
+                "nodes_per_move": [_mean([t.subject_nodes for t in group]), _mean([t.opponent_nodes for t in group])],
+                "ms_per_move": [_mean([t.subject_ms for t in group]), _mean([t.opponent_ms for t in group])],
+            }
+        )
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 3) if values else 0.0
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - a device file
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.processor())
+    except OSError:
+        return platform.processor()

@@ -1,0 +1,67 @@
+"""Results of stages in a folder: one JSON file each, published when the stage is complete."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from zerofleet.errors import InvalidRequest
+from zerofleet.presets.theses.stages import Stage, fingerprint
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.claims.tallies import Tally
+
+__all__ = ["StageResults"]
+
+_FORMAT = 1
+
+
+class StageResults:
+    """Results of the stages of one reproduction."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open or create the folder."""
+        self.folder = folder
+        self._results = folder / "results"
+        self._results.mkdir(parents=True, exist_ok=True)
+
+    def read(self, stage: Stage) -> dict[str, Any] | None:
+        """Return the result of a stage, None without one.
+
+        Raises `InvalidRequest` if the stored one was found with other settings.
+        """
+        path = self._path(stage)
+        if not path.exists():
+            return None
+        found = dict(json.loads(path.read_text("utf-8")))
+        if (found["format"], found["fingerprint"]) != (_FORMAT, fingerprint(stage)):
+            raise InvalidRequest(
+                f"{path} was found with other settings than this version or command has; give another folder with --dir"
+            )
+        return found
+
+    def tallies(self, stage: Stage) -> list[Tally]:
+        """Return the tallies of a stage; none if it is not complete."""
+        found = self.read(stage)
+        return [] if found is None else [Tally.read(fields) for fields in found["tallies"]]
+
+    def require_settings(self, stages: list[Stage]) -> None:
+        """Raise `InvalidRequest` if a stage has begun with other settings than now; remember those of new stages."""
+        path = self.folder / "settings.json"
+        known: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        for stage in stages:
+            if known.setdefault(stage.id, fingerprint(stage)) != fingerprint(stage):
+                raise InvalidRequest(
+                    f"{self.folder} holds stage {stage.id} with other settings than this version or command has; give another "
+                    "folder with --dir"
+                )
+        atomic_publish(path, json.dumps(known, indent=1))
+
+    def keep(self, stage: Stage, result: dict[str, Any], *, seconds: float) -> None:
+        """Store the result of a completed stage."""
+        about = {"format": _FORMAT, "fingerprint": fingerprint(stage), "seconds": round(seconds, 1)}
+        settings = stage.model_dump(mode="json")
+        atomic_publish(self._path(stage), json.dumps({**about, "stage": settings, **result}, indent=1, allow_nan=False))
+
+    def _path(self, stage: Stage) -> Path:
+        return self._results / f"{stage.id}.json"

@@ -1,0 +1,103 @@
+"""Running of stages: a process each, several at a time, in order, after the stages that they need."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.errors import Unavailable, first_error
+from zerofleet.presets.theses.planning import Planned
+
+__all__ = ["Schedule", "run_stages"]
+
+LAST_LINES = 3
+LINE_BYTES = 1 << 26  # a result is one line
+_POLL_S = 0.2
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Stages of a call and their states."""
+
+    waiting: list[Planned]
+    deadline_s: float | None = None
+    """`time.monotonic` after which no stage begins; None: no limit."""
+    complete: set[str] = field(default_factory=set)
+    left_out: list[str] = field(default_factory=list)
+    """Stages that did not begin for lack of time, or because a stage that they need did not."""
+
+    def next(self) -> Planned | None:
+        """Remove and return the first stage whose needs are complete; None if there is none at present."""
+        if self.deadline_s is not None and time.monotonic() > self.deadline_s:
+            self.left_out += [planned.stage.id for planned in self.waiting]
+            self.waiting.clear()
+        for place, planned in enumerate(self.waiting):
+            if self.complete.issuperset(planned.needs):
+                return self.waiting.pop(place)
+        return None
+
+
+async def run_stages(
+    schedule: Schedule, results: StageResults, *, jobs: int, on_progress: Callable[[Planned, float, str], None]
+) -> None:
+    """Run stages, at most `jobs` at a time, and keep each result when it is complete.
+
+    `on_progress` is called with a stage, the share of it that is done and a remark. Raises `Unavailable` with the last lines of
+    a stage that failed. Cancellation: running stages are ended; their training continues in the next call.
+    """
+
+    async def work() -> None:
+        while schedule.waiting:
+            planned = schedule.next()
+            if planned is None:
+                await asyncio.sleep(_POLL_S)  # another worker runs a stage that is needed
+                continue
+            began_s = time.monotonic()
+            found = await _run(planned, results.folder, on_progress)
+            results.keep(planned.stage, found, seconds=time.monotonic() - began_s)
+            schedule.complete.add(planned.stage.id)
+            on_progress(planned, 1.0, "complete")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(jobs):
+                group.create_task(work())
+    except ExceptionGroup as failures:
+        raise first_error(failures) from None
+
+
+async def _run(planned: Planned, folder: Path, on_progress: Callable[[Planned, float, str], None]) -> dict[str, Any]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "laboratory.stage", str(folder), stdin=pipe, stdout=pipe, stderr=pipe, limit=LINE_BYTES
+    )
+    result: dict[str, Any] | None = None
+    try:
+        assert process.stdin is not None  # noqa: S101 - a pipe
+        assert process.stdout is not None  # noqa: S101
+        assert process.stderr is not None  # noqa: S101
+        process.stdin.write(planned.stage.model_dump_json().encode())
+        process.stdin.close()
+        errors = asyncio.ensure_future(process.stderr.read())
+        async for line in process.stdout:
+            event = json.loads(line)
+            if event.pop("event") == "result":
+                result = event
+            else:
+                on_progress(planned, min(0.99, event["share"]), event["remark"])
+        last = (await errors).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+        code = await process.wait()
+        if code or result is None:
+            raise Unavailable(f"stage {planned.stage.id} exited with code {code}: {' / '.join(last)}")
+        return result
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

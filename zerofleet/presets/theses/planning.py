@@ -1,0 +1,101 @@
+"""Plan of a reproduction: the stages of a thesis in a profile, in the order in which they may run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from zerofleet.errors import ConfigurationError, InvalidRequest
+from zerofleet.presets.tables import deep_merge
+from zerofleet.presets.theses.catalogue import Experiment, Profile, Thesis
+from zerofleet.presets.theses.stages import MatchStage, Stage, read_stage
+
+__all__ = ["Planned", "plan", "profile_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Stage of an experiment."""
+
+    experiment: str
+    arm: str
+    stage: Stage
+    seconds: float
+    """Expected processor seconds."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Identifiers of the stages that must be complete before."""
+        return self.stage.needs if isinstance(self.stage, MatchStage) else ()
+
+
+def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequence[str] = ()) -> list[Planned]:
+    """Return the stages of a thesis, or of the experiments `only` and those whose networks they use.
+
+    Args:
+        thesis: The thesis.
+        profile: Name of the profile; experiments without it are left out.
+        seeds: Number of seeds in place of the profile's.
+        only: Names of experiments; empty: all.
+
+    Raises:
+        InvalidRequest: Unknown experiment, or no experiment has the profile.
+        ConfigurationError: An impossible setting in a file of the catalogue.
+    """
+    chosen = {thesis.experiment(name).name for name in only} or {experiment.name for experiment in thesis.experiments}
+    stages = [
+        planned
+        for experiment in thesis.experiments
+        if profile in experiment.profiles
+        for planned in _stages(experiment, profile_of(experiment, profile), seeds)
+    ]
+    needed = {name for planned in stages if planned.experiment in chosen for name in planned.needs}
+    kept = [planned for planned in stages if planned.experiment in chosen or planned.stage.id in needed]
+    if not kept:
+        raise InvalidRequest(
+            f"{thesis.name} has nothing to run in profile {profile}; `zerofleet reproduce --list` shows what it has"
+        )
+    return kept
+
+
+def profile_of(experiment: Experiment, profile: str) -> Profile:
+    """Return a profile by name; raises `InvalidRequest`."""
+    for name, found in experiment.profiles.items():
+        if name == profile:
+            return found
+    raise InvalidRequest(f"experiment {experiment.name} has no profile {profile}; it has {', '.join(experiment.profiles)}")
+
+
+def _stages(experiment: Experiment, profile: Profile, seeds: int | None) -> list[Planned]:
+    return [
+        Planned(
+            experiment.name,
+            name,
+            _stage(experiment, profile, name, seed),
+            profile.seconds * experiment.arms[name].seconds_factor,
+        )
+        for name in profile.arms or experiment.arms
+        for seed in range(seeds or profile.seeds)
+    ]
+
+
+def _stage(experiment: Experiment, profile: Profile, arm: str, seed: int) -> Stage:
+    identity = {"kind": experiment.kind, "id": f"{experiment.name}.{arm}.{seed}", "seed": seed}
+    fields: dict[str, Any] = deep_merge(experiment.stage, experiment.arms[arm].stage, profile.stage, identity)
+    if "meetings" in fields:
+        fields["meetings"] = [_meeting(meeting, profile, seed) for meeting in fields["meetings"]]
+    try:
+        return read_stage(fields)
+    except ValidationError as error:
+        raise ConfigurationError(f"experiment {experiment.name}, arm {arm}: {error}") from error
+
+
+def _meeting(fields: dict[str, Any], profile: Profile, seed: int) -> dict[str, Any]:
+    """Return a meeting with the profile's number of games, and networks of the same seed."""
+    networks = {name: f"{fields[name]}.{seed}" for name in ("subject_network", "opponent_network") if fields.get(name)}
+    share = fields.get("share", 1.0)
+    kept = {name: value for name, value in fields.items() if name != "share"}
+    return {"games": max(1, round(share * profile.judged)), **kept, **networks}

@@ -1,0 +1,127 @@
+"""Stages: the parts of an experiment that run and are kept one by one.
+
+A stage is complete in itself: it runs as a process that reads it as JSON, and its result depends on it alone, times excepted.
+`fingerprint` names it in results, so that a changed setting is not taken for the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from zerofleet.presets.td_lambda import TdLambdaSettings
+from zerofleet.search.afterstates.settings import AfterstateSettings
+
+__all__ = ["AlphaZeroStage", "BenchStage", "MatchStage", "Meeting", "Stage", "TdStage", "fingerprint", "read_stage"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class Meeting(_Frozen):
+    """Games of one player on each of some seats against another, who has all other seats."""
+
+    name: str
+    subject: str = ""
+    """Agent, with `model=1` for its network; empty: the network of an AlphaZero stage, searched by `simulations`."""
+    opponent: str
+    """Agent, likewise."""
+    seats: tuple[Annotated[int, Field(ge=1)], ...] = (1,)
+    """Seats of the subject, counted from 1."""
+    games: int = Field(default=100, ge=1)
+    """Games on each seat."""
+    opening_plies: int = Field(default=0, ge=0)
+    """Random plies before each game."""
+    simulations: int = Field(default=0, ge=0)
+    """Simulations per move of a network in play by itself."""
+    search: str = ""
+    """Options of that search, such as `temperature=1`."""
+    subject_network: str = ""
+    """Identifier of the stage that trained the subject's network; empty: this stage."""
+    opponent_network: str = ""
+    """The same for the opponent's network."""
+
+
+class _OnGame(_Frozen):
+    id: str
+    """Identifier: experiment, arm and seed."""
+    seed: int = Field(ge=0)
+    game: str
+    parameters: dict[str, str] = {}
+    """Game parameters, as text."""
+    meetings: tuple[Meeting, ...] = ()
+    """Meetings at the end, and at each judgement where the stage trains."""
+
+
+class MatchStage(_OnGame):
+    """Meetings of agents, and of networks of earlier stages."""
+
+    kind: Literal["match"] = "match"
+    opponent_parameters: dict[str, str] | None = None
+    """Parameters of the game as the opponent's network reads it, if it has another encoding."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Identifiers of the stages whose networks play."""
+        named = (name for meeting in self.meetings for name in (meeting.subject_network, meeting.opponent_network))
+        return tuple(sorted({name for name in named if name}))
+
+
+class TdStage(_OnGame):
+    """Training by TD(lambda) in one process, and meetings of the network."""
+
+    kind: Literal["td"] = "td"
+    td: TdLambdaSettings = TdLambdaSettings()
+    """Learner."""
+    play: AfterstateSettings = AfterstateSettings()
+    """Choice of moves in self-play."""
+    opening_plies: int = Field(default=0, ge=0)
+    """Most random plies before a game; openings that end a game are drawn again."""
+    exploration_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of epsilon and temperature after each epoch (`td.epoch_games`)."""
+    games: int = Field(ge=1)
+    """Games of training."""
+    judge_every: int = Field(default=0, ge=0)
+    """Games between two judgements; 0: one, at the end."""
+    block: int = Field(default=32, ge=1)
+    """Games played side by side with the weights before the first of them; 1: an update after each game."""
+
+
+class AlphaZeroStage(_OnGame):
+    """Training by AlphaZero in one process, and meetings of the network at each judgement."""
+
+    kind: Literal["alphazero"] = "alphazero"
+    preset: str = "laptop"
+    settings: dict[str, str] = {}
+    """Settings of the preset by dotted name, as text."""
+    samples: int = Field(ge=1)
+    """Samples of training: with a budget in samples a repeated stage gives equal figures."""
+    judge_every: int = Field(ge=1)
+    """Samples between two judgements."""
+
+
+class BenchStage(_Frozen):
+    """Benchmark of the command line with counts as its result."""
+
+    kind: Literal["bench"] = "bench"
+    id: str
+    seed: int = Field(ge=0)
+    words: tuple[str, ...]
+    """Command line after `zerofleet`; it must print JSON."""
+
+
+Stage: TypeAlias = MatchStage | TdStage | AlphaZeroStage | BenchStage
+_ANY: TypeAdapter[Stage] = TypeAdapter(Annotated[Stage, Field(discriminator="kind")])
+
+
+def read_stage(fields: Any) -> Stage:
+    """Return the stage of a mapping or of JSON text; raises pydantic's `ValidationError`."""
+    return _ANY.validate_json(fields) if isinstance(fields, str | bytes) else _ANY.validate_python(fields)
+
+
+def fingerprint(stage: Stage) -> str:
+    """Return a hash of all settings of a stage."""
+    return hashlib.sha256(stage.model_dump_json().encode()).hexdigest()[:16]

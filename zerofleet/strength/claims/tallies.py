@@ -1,0 +1,150 @@
+"""Tallies: counts of the scores of one player on one seat, and the estimates of figures drawn from them.
+
+A figure of one tally or of several with the same training seed has the interval of its games: Wilson's for shares of games,
+the empirical likelihood's (Owen 1988) for mean scores. Over two or more training seeds the mean over seeds has Student's
+interval: seeds are then the independent observations. Where nothing is trained, games of all seeds are pooled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from zerofleet.strength.learning.curves import t_interval
+from zerofleet.strength.ratings import share_interval, wilson
+
+__all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate"]
+
+Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net"]
+FIGURES: Mapping[Figure, str] = {
+    "won": "games won, %",
+    "drawn": "games drawn, %",
+    "lost": "games lost, %",
+    "points": "share of the points, %",
+    "net": "net score per 100 games",
+}
+"""Figures of a tally. `points` is the mean of (score + 1) / 2, `net` 100 times the mean score."""
+_TIE = 1e-6  # scores are float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Scores of a player on one seat against one opponent, who has all other seats."""
+
+    meeting: str
+    """Name of the meeting."""
+    subject: str
+    opponent: str
+    seat: int
+    """Seat of the subject, counted from 1."""
+    seed: int
+    trained: bool
+    """Whether the subject was trained with this seed, so that seeds and not games are independent."""
+    at: int = 0
+    """Games of training before; 0 where nothing is trained."""
+    scores: Mapping[str, int] = field(default_factory=dict)
+    """Number of games by the score of the subject, as text of a number in [-1, 1]."""
+    subject_ms: float = 0.0
+    """Milliseconds per move of the subject; of a network in play by batches, its share of the time."""
+    subject_nodes: float = 0.0
+    """Positions or simulations per move."""
+    opponent_ms: float = 0.0
+    opponent_nodes: float = 0.0
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the tally of stored fields."""
+        return cls(**fields)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self) | {"scores": dict(self.scores)}
+
+    @property
+    def games(self) -> int:
+        """Number of games."""
+        return sum(self.scores.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Figure in percentage points with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    games: int
+    seeds: int
+    interval: str
+    """`games`: over games; `seeds`: Student's, over training seeds; `count`: a count without sampling."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self)
+
+
+def estimate(tallies: Sequence[Tally], figure: Figure) -> Estimate | None:
+    """Return the figure of some tallies, all seats and seeds together; None without games."""
+    if not any(tally.games for tally in tallies):
+        return None
+    games, seeds = sum(tally.games for tally in tallies), sorted({tally.seed for tally in tallies})
+    if len(seeds) == 1 or not any(tally.trained for tally in tallies):
+        return Estimate(*_of_games(_pooled(tallies), figure), games, len(seeds), "games")
+    each = [_of_games(_pooled([t for t in tallies if t.seed == seed]), figure)[0] for seed in seeds]
+    low, high = t_interval(each)
+    lowest = -100.0 if figure == "net" else 0.0
+    return Estimate(float(np.mean(each)), max(lowest, low), min(100.0, high), games, len(seeds), "seeds")
+
+
+def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) -> Estimate | None:
+    """Return the figure of `first` less that of `second`; None if one is without games.
+
+    With equal training seeds, two or more, the interval is Student's over the differences of pairs. Otherwise it is joined from
+    the two intervals (Newcombe 1998, method 10).
+    """
+    a, b = estimate(first, figure), estimate(second, figure)
+    if a is None or b is None:
+        return None
+    games = a.games + b.games
+    if a.interval == b.interval == "seeds" and (seeds := _seeds(first)) == _seeds(second):
+        pairs = [_seed_value(first, seed, figure) - _seed_value(second, seed, figure) for seed in seeds]
+        low, high = t_interval(pairs)
+        return Estimate(float(np.mean(pairs)), low, high, games, len(pairs), "seeds")
+    value = a.value - b.value
+    low = value - float(np.hypot(a.value - a.low, b.high - b.value))
+    high = value + float(np.hypot(a.high - a.value, b.value - b.low))
+    return Estimate(value, low, high, games, min(a.seeds, b.seeds), "games")
+
+
+def _seeds(tallies: Iterable[Tally]) -> list[int]:
+    return sorted({tally.seed for tally in tallies})
+
+
+def _seed_value(tallies: Sequence[Tally], seed: int, figure: Figure) -> float:
+    return _of_games(_pooled([tally for tally in tallies if tally.seed == seed]), figure)[0]
+
+
+def _pooled(tallies: Iterable[Tally]) -> Counter[float]:
+    counts: Counter[float] = Counter()
+    for tally in tallies:
+        for score, games in tally.scores.items():
+            counts[float(score)] += games
+    return counts
+
+
+def _of_games(counts: Mapping[float, int], figure: Figure) -> tuple[float, float, float]:
+    """Return value, low and high in percentage points."""
+    games = sum(counts.values())
+    if figure in {"points", "net"}:
+        scores = np.repeat([(score + 1.0) / 2.0 for score in counts], list(counts.values()))
+        shares = float(scores.mean()), *share_interval(np.clip(scores, 0.0, 1.0))
+        low, high = (100.0 * share if figure == "points" else 200.0 * share - 100.0 for share in shares[1:])
+        return (100.0 * shares[0] if figure == "points" else 200.0 * shares[0] - 100.0), low, high
+    chosen = {"won": lambda score: score > _TIE, "lost": lambda score: score < -_TIE, "drawn": lambda score: abs(score) <= _TIE}
+    count = sum(number for score, number in counts.items() if chosen[figure](score))
+    low, high = wilson(count, games)
+    return 100.0 * count / games, 100.0 * low, 100.0 * high

@@ -1,0 +1,65 @@
+"""Verdicts: a stated figure against our estimate, by the 95 % interval.
+
+better = higher          better = lower           better = equal
+beaten     low > beat    beaten     high < beat   matched   interval within match -+ tolerance
+missed     high < match  missed     low > match   missed    interval outside of it
+matched    low >= match, or the interval holds `match` and is narrow: half its width is at most `tolerance`
+undecided  otherwise: more games or seeds are needed
+not run    no estimate, or one under other conditions than the claim's
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from zerofleet.strength.claims.tallies import Estimate
+
+__all__ = ["VERDICTS", "Bar", "Verdict", "verdict"]
+
+Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "not run"]
+VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "not run")
+DEFAULT_TOLERANCE = 5.0  # percentage points
+
+
+class Bar(BaseModel):
+    """Figures that decide a verdict, in percentage points."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    better: Literal["higher", "lower", "equal"] = "higher"
+    """Direction of improvement; `equal`: the claim is the figure itself."""
+    match: float
+    """Figure to match."""
+    beat: float | None = None
+    """Figure to beat; None: `match`."""
+    tolerance: float = Field(default=DEFAULT_TOLERANCE, gt=0)
+    """Half the width of an interval that counts as narrow; with `equal`, the largest difference that counts as none."""
+
+
+def verdict(found: Estimate | None, bar: Bar) -> Verdict:
+    """Return the verdict on a claim."""
+    if found is None:
+        return "not run"
+    if bar.better == "equal":
+        return _equal(found, bar)
+    sign = 1.0 if bar.better == "higher" else -1.0
+    low, high = sorted((sign * found.low, sign * found.high))
+    match, beat = sign * bar.match, sign * (bar.match if bar.beat is None else bar.beat)
+    if low > beat:
+        return "beaten"
+    if high < match:
+        return "missed"
+    if low >= match or (high - low) / 2.0 <= bar.tolerance:
+        return "matched"
+    return "undecided"
+
+
+def _equal(found: Estimate, bar: Bar) -> Verdict:
+    lowest, highest = bar.match - bar.tolerance, bar.match + bar.tolerance
+    if lowest <= found.low and found.high <= highest:
+        return "matched"
+    if found.high < lowest or found.low > highest:
+        return "missed"
+    return "undecided"
