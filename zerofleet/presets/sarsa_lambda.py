@@ -20,10 +20,10 @@ class SarsaLambdaSettings(BaseModel):
     method: Literal["sarsa", "q_learning", "monte_carlo"] = "sarsa"
     """Target of a move's value. `sarsa`: the value of the player's next move; with `trace_decay` 0 this is TD(0). `q_learning`: the
     best value in the pool of that move; needs `afterstates.pool`. `monte_carlo`: the result of the game, discounted."""
-    output: Literal["linear", "tanh"] = "tanh"
+    output: Literal["linear", "tanh"] = "linear"
     """Value of a position with the weighted sum u. `linear`: u. `tanh`: tanh(u), within the rewards -1 to 1. Models are served
     with tanh(u), which has the same order."""
-    learning_rate: float = Field(default=0.05, gt=0)
+    learning_rate: float = Field(default=0.1, gt=0)
     """alpha: step size of an update."""
     discount: float = Field(default=0.99, ge=0, le=1)
     """gamma: discount of the value of the player's next move; below 1, quicker wins are worth more."""
