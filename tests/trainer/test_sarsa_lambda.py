@@ -58,7 +58,7 @@ def settings_of(tmp_path, **sarsa_lambda):
     return TrainerSettings(
         run_dir=tmp_path,
         game=NAME,
-        parameters={"ply_cap": 60},
+        game_parameters={"ply_cap": "60"},
         preset="tiny",
         train={"learner": "sarsa_lambda"},
         sarsa_lambda={"publish_every_games": 3, **sarsa_lambda},
