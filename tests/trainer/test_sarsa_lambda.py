@@ -10,13 +10,17 @@ import torch
 from games import core, positions
 from games.core import make
 from trainer.learners.contract import Accounts
-from trainer.learners.sarsa_lambda.experience import read_experience
+from trainer.learners.sarsa_lambda.experience import Experience, read_experience
 from trainer.learners.sarsa_lambda.learner import SarsaLambda
 from trainer.learners.sarsa_lambda.rule import ENDED
+from trainer.learners.sarsa_lambda.served import LinearModule
 from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from zerofleet.agents.by_game.rhombus.agent import SearchOptions, searcher_room
+from zerofleet.agents.by_game.rhombus.features import count_features
+from zerofleet.agents.by_game.rhombus.root import set_frame
 from zerofleet.agents.by_game.rhombus.values import LINEAR, SCALES, describe, load_values, new_seen
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.records import decode_record, encode_record, validate
@@ -95,10 +99,6 @@ def test_the_features_of_the_start_are_even_and_those_of_an_advance_are_worth_it
 
 
 def test_the_features_are_those_of_the_linear_search_agent_for_either_player():
-    from zerofleet.agents.by_game.rhombus.agent import SearchOptions, searcher_room
-    from zerofleet.agents.by_game.rhombus.features import count_features
-    from zerofleet.agents.by_game.rhombus.root import set_frame
-
     state = positions.new_state(GAME)
     rng = np.random.default_rng(3)
     work = searcher_room(GAME, SearchOptions(), 1)
@@ -229,8 +229,6 @@ def test_a_stored_version_answers_alike_on_the_server_and_in_the_worker(tmp_path
 
 def test_the_served_features_are_the_compiled_ones_in_every_phase():
     """Positions of ten pieces a side anywhere: all three phases, blocked and mobile pieces, long chains."""
-    from trainer.learners.sarsa_lambda.served import LinearModule
-
     rng = np.random.default_rng(4)
     bits = np.zeros((300, 162), np.uint8)
     for row, position in enumerate(bits):
@@ -246,7 +244,8 @@ def test_the_served_features_are_the_compiled_ones_in_every_phase():
     assert min(np.bincount(phases, minlength=3)) > 10
     weights = rng.normal(size=(3, 5)).astype(np.float32)
     with torch.inference_mode():
-        _, value = LinearModule(torch.from_numpy(weights)).eval()(torch.from_numpy(states), torch.zeros(300, 1, dtype=torch.int16))
+        module = LinearModule(torch.from_numpy(weights)).eval()
+        _, value = module(torch.from_numpy(states), torch.zeros(300, 1, dtype=torch.int16))
     np.testing.assert_allclose(value[:, 0].numpy(), load_values({}, {"weights": weights})(states), atol=1e-5)
 
 
@@ -263,6 +262,19 @@ def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, 
     second.replay.close()
     with pytest.raises(VersionSkew, match="the settings describe"):
         open_training(settings_of(tmp_path, output="tanh"), GAME)
+
+
+def test_only_the_distance_is_learned_in_the_third_phase_unless_the_settings_say_otherwise(records):
+    late = read(records[0])
+    late.phases[:-1] = 2
+    for third_phase, wanted in (("distance", [True, False, False, False, False]), ("features", [True] * 5)):
+        learner = SarsaLambda(GAME, SarsaLambdaSettings(third_phase=third_phase), seed=0)
+        before = learner.weights.copy()
+        learner.window.add(Experience(late))
+        learner.step()
+        assert (learner.weights[2] != before[2]).tolist() == wanted
+        np.testing.assert_array_equal(learner.weights[:2], before[:2])
+        assert (before[2] != 0).tolist() == wanted
 
 
 def test_weights_that_diverge_end_the_process(records):

@@ -40,11 +40,11 @@ def _require_chances(chosen: Preset) -> None:
         return
     if chosen.afterstates.draw_value != _DRAW:
         raise ConfigurationError(
-            f"afterstates.draw_value={chosen.afterstates.draw_value}, and train.learner=sarsa_lambda gives a draw the reward 0, "
-            f"half-way between a loss and a win; want {_DRAW}"
+            f"afterstates.draw_value={chosen.afterstates.draw_value}, and train.learner=sarsa_lambda gives a draw the reward "
+            f"0, half-way between a loss and a win; want {_DRAW}"
         )
     if chosen.sarsa_lambda.method == "q_learning" and chosen.afterstates.pool == 0:
         raise ConfigurationError(
-            "sarsa_lambda.method=q_learning takes the best of the moves that a player chose from, and afterstates.pool=0 writes "
-            "none into the records; set afterstates.pool=6"
+            "sarsa_lambda.method=q_learning takes the best of the moves that a player chose from, and afterstates.pool=0 "
+            "writes none into the records; set afterstates.pool=6"
         )

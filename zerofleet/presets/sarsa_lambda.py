@@ -12,17 +12,22 @@ __all__ = ["SarsaLambdaSettings"]
 class SarsaLambdaSettings(BaseModel):
     """Learner `sarsa_lambda`: a linear evaluation of five features, with weights for each phase of the game.
 
-    For Chinese Checkers on the rhombus (Li, Chinese University of Hong Kong). A move is worth the value of the position after it.
+    For Chinese Checkers on the rhombus (Li, Chinese University of Hong Kong). A move has the value of the position after it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     method: Literal["sarsa", "q_learning", "monte_carlo"] = "sarsa"
-    """Target of a move's value. `sarsa`: the value of the player's next move; with `trace_decay` 0 this is TD(0). `q_learning`: the
-    best value in the pool of that move; needs `afterstates.pool`. `monte_carlo`: the result of the game, discounted."""
+    """Target of a move's value. `sarsa`: the value of the player's next move; with `trace_decay` 0 this is TD(0).
+    `q_learning`: the best value in the pool of that move; needs `afterstates.pool`. `monte_carlo`: the result of the game,
+    discounted."""
     output: Literal["linear", "tanh"] = "linear"
     """Value of a position with the weighted sum u. `linear`: u. `tanh`: tanh(u), within the rewards -1 to 1. Models are served
     with tanh(u), which has the same order."""
+    third_phase: Literal["distance", "features"] = "distance"
+    """Weights of the phase in which the sides have passed each other. `distance`: that of the distance alone, so that both run
+    home. `features`: all five; learned from moves that are not followed at once, they can leave both sides waiting before
+    their goals until the ply cap."""
     learning_rate: float = Field(default=0.1, gt=0)
     """alpha: step size of an update."""
     discount: float = Field(default=0.99, ge=0, le=1)

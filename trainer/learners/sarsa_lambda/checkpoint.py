@@ -43,9 +43,7 @@ class SarsaCheckpoint:
     tensors: StoredFile
 
 
-def pack(
-    game: Game, network: NetworkDict, weights: np.ndarray, state: LearnerState, accounts: Accounts
-) -> tuple[bytes, bytes]:
+def pack(game: Game, network: NetworkDict, weights: np.ndarray, state: LearnerState, accounts: Accounts) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files, JSON and safetensors; `weights` is float64 [3, F]."""
     tensors = save_safetensors({"weights": torch.from_numpy(weights)})
     checkpoint = SarsaCheckpoint(
@@ -73,7 +71,9 @@ def require_same(checkpoint: SarsaCheckpoint, game: Game, network: NetworkDict) 
     got = (checkpoint.game, checkpoint.parameters, checkpoint.encoder, checkpoint.network)
     want = (game.spec().name, parameters_text(game), encoder_fingerprint(game), network)
     if got != want:
-        raise VersionSkew(f"the checkpoint is of {got}, the settings describe {want}; restore the settings, or start another run")
+        raise VersionSkew(
+            f"the checkpoint is of {got}, the settings describe {want}; restore the settings, or start another run"
+        )
 
 
 def _stored(content: bytes) -> StoredFile:

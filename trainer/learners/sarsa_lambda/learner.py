@@ -60,11 +60,11 @@ class SarsaLambda:
     """SARSA(lambda) and its siblings on a linear evaluation; see `trainer.learners.contract.Learning` for the members."""
 
     def __init__(self, game: Game, settings: SarsaLambdaSettings, *, seed: int, first: int = 0) -> None:
-        """Make first weights. Raises `ConfigurationError` for a game other than Chinese Checkers on the rhombus with short hops."""
+        """Make first weights. Raises `ConfigurationError` for a game other than the rhombus with short hops."""
         if not isinstance(game, ChineseCheckersRhombus) or game.long_hops:
             raise ConfigurationError(
-                "train.learner=sarsa_lambda learns weights of features of chinese_checkers_rhombus without long_hops, and the game "
-                f"is {game.spec().name}; set train.learner=td_lambda or alphazero"
+                "train.learner=sarsa_lambda learns weights of features of chinese_checkers_rhombus without long_hops, and the "
+                f"game is {game.spec().name}; set train.learner=td_lambda or alphazero"
             )
         self.game = game
         self.settings = settings
@@ -73,6 +73,10 @@ class SarsaLambda:
         self.progress = 0.0
         self.weights = np.random.default_rng([seed, PHASES]).normal(0.0, settings.initial_deviation, (PHASES, len(FEATURES)))
         self.weights[:, FEATURES.index("distance")] += settings.initial_distance
+        self._learned = np.ones_like(self.weights)
+        if settings.third_phase == "distance":
+            self._learned[-1] = np.array([name == "distance" for name in FEATURES])
+        self.weights *= self._learned
 
     @classmethod
     def open(
@@ -120,7 +124,9 @@ class SarsaLambda:
     @property
     def network(self) -> NetworkDict:
         """Description of the evaluation for manifests and checkpoints."""
-        return {"kind": LINEAR, "phases": PHASES, "features": FEATURES, "output": self.settings.output}
+        settings = self.settings
+        described: NetworkDict = {"kind": LINEAR, "phases": PHASES, "features": FEATURES}
+        return {**described, "output": settings.output, "third_phase": settings.third_phase}
 
     @property
     def rates(self) -> Rates:
@@ -140,7 +146,8 @@ class SarsaLambda:
     def step(self) -> GameReport:
         """Learn from the next game. Raises `CorruptModel` when a weight is no longer finite."""
         episode, settings = self.window.take(), self.settings
-        rule = new_rule(self.weights, self.rates, method=settings.method, squashes=settings.output == "tanh")
+        squashes = settings.output == "tanh"
+        rule = new_rule(self.weights, self.rates, method=settings.method, squashes=squashes, learned=self._learned)
         updates, squares, largest = learn(rule, episode)
         if not (np.isfinite(squares) and np.isfinite(self.weights).all()):
             raise CorruptModel(

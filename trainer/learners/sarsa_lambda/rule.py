@@ -8,8 +8,8 @@ A player's moves a, a' follow each other; Q(s, a) is the value V(x) of the posit
     monte_carlo             w <- w + alpha (gamma^k R - V(x)) grad V(x)        k moves of the player before the last
 
 T is V(x') of the move that was played (Rummery and Niranjan 1994), or the highest in its pool, where traces end at a move that
-was not the best (Watkins 1989). Value and gradient belong to the weights before the update; traces begin at 0 in each game. At the
-end there is no T and r is the reward R. Both sides share the weights and have traces of their own.
+was not the best (Watkins 1989). Value and gradient belong to the weights before the update; traces begin at 0 in each game. At
+the end there is no T and r is the reward R. Both sides share the weights and have traces of their own.
 
 Axes: N moves of a game, M moves of a pool, F features, P players.
 """
@@ -58,6 +58,7 @@ class Rule(NamedTuple):
     """Weights with everything that their updates need."""
 
     weights: np.ndarray  # float64 [3, F]
+    learned: np.ndarray  # float64 [3, F], 1 for a weight that is learned, 0 for one that stays
     traces: np.ndarray  # float64 [P, 3, F]
     last: np.ndarray  # int64 [P], scratch
     rates: Rates
@@ -65,10 +66,13 @@ class Rule(NamedTuple):
     squashes: bool  # V is tanh(u)
 
 
-def new_rule(weights: np.ndarray, rates: Rates, *, method: str, squashes: bool, players: int = 2) -> Rule:
-    """Return a rule that changes these weights (float64 [3, F]) in place."""
+def new_rule(
+    weights: np.ndarray, rates: Rates, *, method: str, squashes: bool, learned: np.ndarray | None = None, players: int = 2
+) -> Rule:
+    """Return a rule that changes these weights (float64 [3, F]) in place; `learned`: by default all."""
     traces = np.zeros((players, *weights.shape))
-    return Rule(weights, traces, np.zeros(players, np.int64), rates, METHODS.index(method), squashes)
+    learned = np.ones_like(weights) if learned is None else learned
+    return Rule(weights, learned, traces, np.zeros(players, np.int64), rates, METHODS.index(method), squashes)
 
 
 @compiled
@@ -137,7 +141,7 @@ def _update(rule: Rule, episode: Episode, row: int, target: float) -> float:
         for i in range(weights.shape[1]):
             traces[j, i] *= rates.discount * rates.trace_decay
             if j == phase:
-                traces[j, i] += slope * features[i]
+                traces[j, i] += slope * features[i] * rule.learned[j, i]
             weights[j, i] += rates.learning_rate * error * traces[j, i]
     return error  # type: ignore[no-any-return]
 
@@ -162,7 +166,7 @@ def _learn_results(rule: Rule, episode: Episode) -> tuple[int, float, float]:
         found = value(rule, features, phase)
         error = results[seat] - found
         for i in range(weights.shape[1]):
-            weights[phase, i] += rates.learning_rate * error * _slope(rule, found) * features[i]
+            weights[phase, i] += rates.learning_rate * error * _slope(rule, found) * features[i] * rule.learned[phase, i]
         results[seat] *= rates.discount
         updates, squares, largest = updates + 1, squares + error**2, max(largest, abs(error))
     return updates, squares, largest

@@ -1,8 +1,8 @@
 """Served form of the linear evaluation: five features of each side computed from the encoded position, in torch.
 
-It agrees with `zerofleet.agents.by_game.rhombus.values`, which evaluates in compiled code. As for other models of values, the policy
-is uniform (docs/decisions/0014-learners.md). Positions have ten pieces a side; the first plane is that of the player to move, who
-starts in row 0, column 0.
+It agrees with `zerofleet.agents.by_game.rhombus.values`, which evaluates in compiled code. As for other models of values, the
+policy is uniform (docs/decisions/0014-learners.md). Positions have ten pieces a side; the first plane is that of the player to
+move, who starts in row 0, column 0.
 
 Axes: B batch, 2 sides, 10 pieces, F features; boards are 9 x 9.
 """
@@ -26,11 +26,13 @@ _PERCENT = 100.0
 class LinearModule(nn.Module):
     """Linear evaluation as a model of two players. Scriptable."""
 
+    scales: list[float]
+
     def __init__(self, weights: Tensor) -> None:
         """`weights`: float32 [3, F], by phase."""
         super().__init__()
         self.weights = nn.Parameter(weights, requires_grad=False)
-        self.scales: list[float] = [scale / _PERCENT for scale in SCALES.tolist()]
+        self.scales = [scale / _PERCENT for scale in SCALES.tolist()]
         self.side, self.cells, self.pieces, self.top = SIDE, CELLS, PIECES, float(_TOP)
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:

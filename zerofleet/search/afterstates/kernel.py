@@ -36,7 +36,7 @@ class Arena(NamedTuple):
     values: np.ndarray  # float32 [K, n, P], value of the afterstate for each player, in [-1, 1]
     behaviour: np.ndarray  # float32 [K, n], probability of the move
     exploratory: np.ndarray  # bool [K, n]
-    pool: np.ndarray  # int16 [K, n, M], actions that the move was chosen from, best first, padded with -1; M is 0 without a pool
+    pool: np.ndarray  # int16 [K, n, M], actions to choose from, best first, padded with -1; M is 0 without a pool
     pool_scores: np.ndarray  # float32 [K, n, M], their values for the mover, in [-1, 1]
     counts: np.ndarray  # int32 [K], legal moves of the position
     actions: np.ndarray  # int16 [K, L]
