@@ -143,7 +143,7 @@ def _update(rule: Rule, episode: Episode, row: int, target: float) -> float:
             if j == phase:
                 traces[j, i] += slope * features[i] * rule.learned[j, i]
             weights[j, i] += rates.learning_rate * error * traces[j, i]
-    return error  # type: ignore[no-any-return]
+    return error
 
 
 @compiled

@@ -26,13 +26,11 @@ _PERCENT = 100.0
 class LinearModule(nn.Module):
     """Linear evaluation as a model of two players. Scriptable."""
 
-    scales: list[float]
-
     def __init__(self, weights: Tensor) -> None:
         """`weights`: float32 [3, F], by phase."""
         super().__init__()
         self.weights = nn.Parameter(weights, requires_grad=False)
-        self.scales = [scale / _PERCENT for scale in SCALES.tolist()]
+        self.register_buffer("scales", torch.from_numpy(SCALES / _PERCENT).float(), persistent=False)
         self.side, self.cells, self.pieces, self.top = SIDE, CELLS, PIECES, float(_TOP)
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,15 +66,14 @@ class LinearModule(nn.Module):
         reached = hops.amax(2).sum(2)
         distance = self.pieces * self.top - total
         features = torch.stack((distance, advance, sideways, spread, reached), dim=2)
-        scales = torch.tensor(self.scales, dtype=torch.float32, device=boards.device)
-        return features / scales, heights.amax(2), heights.amin(2)
+        return features / self.scales.float(), heights.amax(2), heights.amin(2)
 
     def reach(self, pieces: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
         """Return the cells that each piece reaches by hops, and those by a step; both 0 or 1, [B, 2, 10, 81].
 
         `pieces`: [B, 2, 10, 81], `taken`: [B, 9, 9]; 0 or 1.
         """
-        boards = pieces.flatten(1, 2).unflatten(2, (self.side, self.side))  # [B, 20, 9, 9]
+        boards = pieces.reshape(-1, 2 * self.pieces, self.side, self.side)  # [B, 20, 9, 9]
         free, over = 1.0 - taken[:, None], taken[:, None]
         steps = self.neighbours(boards, over, False) * free
         reached = torch.zeros_like(boards)
@@ -84,8 +81,7 @@ class LinearModule(nn.Module):
         while bool((fresh > 0.0).any()):
             fresh = self.neighbours(fresh, over, True) * free * (1.0 - reached)
             reached = reached + fresh
-        shape = (2, self.pieces)
-        return reached.flatten(2).unflatten(1, shape), steps.flatten(2).unflatten(1, shape)
+        return reached.reshape(pieces.shape), steps.reshape(pieces.shape)
 
     def neighbours(self, boards: Tensor, over: Tensor, hops: bool) -> Tensor:
         """Return the cells next to those set in `boards`, or two away with a cell of `over` between; 0 or 1."""

@@ -186,7 +186,7 @@ def _is_pool(claims: Claims, out: Replayed, row: int, count: int) -> bool:
         for k in range(first, j):
             if claims.pool[k] == action:
                 return False
-    return is_played
+    return is_played  # type: ignore[no-any-return]
 
 
 @compiled

@@ -25,6 +25,7 @@ from games.compiled import compiled, lean
 from zerofleet.agents.by_game.rhombus.cells import LEVELS
 from zerofleet.agents.by_game.rhombus.evaluation import FEATURES
 from zerofleet.agents.by_game.rhombus.features import count_features
+from zerofleet.agents.by_game.rhombus.work import wide
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.search.afterstates.in_process import Values
 
@@ -65,8 +66,8 @@ def describe(packed: np.ndarray, seen: Seen) -> None:
     The difference is that of the player who is not the viewer: who has just moved, if the viewer is to move.
     """
     _unpack(packed, seen)
-    mine = count_features(seen.cells, seen.words, np.int64(0))
-    other = count_features(seen.cells, seen.words, np.int64(1))
+    mine = count_features(seen.cells, seen.words, wide(0))
+    other = count_features(seen.cells, seen.words, wide(1))
     for i in range(seen.features.shape[0]):
         seen.features[i] = (mine[i] - other[i]) / SCALES[i]
     seen.phase[0] = _phase(seen.cells)
