@@ -23,6 +23,7 @@ from zerofleet.agents.by_game.rhombus.features import count_features
 from zerofleet.agents.by_game.rhombus.root import set_frame
 from zerofleet.agents.by_game.rhombus.values import LINEAR, SCALES, describe, load_values, new_seen
 from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.errors import ConfigurationError, CorruptModel, RecordRejected, VersionSkew
 from zerofleet.evaluators.base import LeafBatch
@@ -203,7 +204,7 @@ def test_a_stored_version_answers_alike_on_the_server_and_in_the_worker(tmp_path
     training.train(60.0, lambda: False)
     assert training.candidate_due
     version = training.publish_candidate()
-    manifest = training.store.verify(NAME, version, game=GAME)
+    manifest = training.store.verify(model_name(GAME), version, game=GAME)
     assert (manifest.network["kind"], manifest.train_steps) == (LINEAR, 3)
     states, legal, _, golden_value = manifest.golden.arrays()
     with ThreadPoolExecutor(1) as thread:
@@ -216,7 +217,7 @@ def test_a_stored_version_answers_alike_on_the_server_and_in_the_worker(tmp_path
     played = validate(decode_record(records[1]))
     late = [positions.encode_for(GAME, state, ply % 2) for ply, state in enumerate(played.states[:-1])]
     batch = LeafBatch(np.array(late), np.repeat(legal[:1], len(late), axis=0))
-    module = torch.jit.load(training.store.directory(NAME, version) / MODEL_FILE)
+    module = torch.jit.load(training.store.directory(model_name(GAME), version) / MODEL_FILE)
     with torch.inference_mode():
         policy, value = module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal))
     with ThreadPoolExecutor(1) as thread:

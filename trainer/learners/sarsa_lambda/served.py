@@ -26,6 +26,8 @@ _PERCENT = 100.0
 class LinearModule(nn.Module):
     """Linear evaluation as a model of two players. Scriptable."""
 
+    scales: Tensor
+
     def __init__(self, weights: Tensor) -> None:
         """`weights`: float32 [3, F], by phase."""
         super().__init__()
