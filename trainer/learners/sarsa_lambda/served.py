@@ -26,13 +26,11 @@ _PERCENT = 100.0
 class LinearModule(nn.Module):
     """Linear evaluation as a model of two players. Scriptable."""
 
-    scales: Tensor
-
     def __init__(self, weights: Tensor) -> None:
         """`weights`: float32 [3, F], by phase."""
         super().__init__()
         self.weights = nn.Parameter(weights, requires_grad=False)
-        self.register_buffer("scales", torch.from_numpy(SCALES / _PERCENT).float(), persistent=False)
+        self.scales = nn.Parameter(torch.from_numpy(SCALES / _PERCENT).float(), requires_grad=False)
         self.side, self.cells, self.pieces, self.top = SIDE, CELLS, PIECES, float(_TOP)
 
     def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
