@@ -26,6 +26,7 @@ from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.stopping import Stop
 from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
+from zerofleet.agents.by_game.rhombus.values import LINEAR, load_values
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import Unavailable
@@ -69,7 +70,7 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
     """Yield the evaluator of the lanes: that of the inference server, or one in this process. Cancellation: it is closed."""
     if settings.selfplay.mode == "afterstates" and settings.afterstates.evaluation == "process":
         with ThreadPoolExecutor(1, thread_name_prefix="values") as thread:
-            yield PerceptronEvaluator(settings.open_store(), game, executor=thread)
+            yield PerceptronEvaluator(settings.open_store(), game, executor=thread, others={LINEAR: load_values})
         return
     async with KServeEvaluator(
         settings.inference_address,

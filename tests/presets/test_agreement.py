@@ -8,6 +8,7 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.presets.experiment import Experiment, read_experiment
 
 TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
+SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,6 +27,9 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({"selfplay.mode": "afterstates"}, "learns from searched positions"),
         ({**TD, "gate.simulations": "0"}, "want at least 1"),
         ({**TD, "td_lambda.draw_reward": "0.5"}, "want the same number"),
+        ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
+        ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
+        ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
     ],
 )
 def test_parts_that_contradict_each_other_are_refused(settings, message):
@@ -37,3 +41,10 @@ def test_the_experiment_of_connect_four_by_temporal_differences_is_whole():
     experiment = read_experiment(ROOT / "examples" / "connect_four_td.toml")
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.selfplay.mode) == ("connect_four", "td_lambda", "afterstates")
+
+
+def test_the_experiment_of_the_rhombus_by_sarsa_is_whole():
+    experiment = read_experiment(ROOT / "examples" / "rhombus_sarsa.toml")
+    preset = experiment.build_preset()
+    assert (experiment.game, preset.train.learner, preset.afterstates.pool) == ("chinese_checkers_rhombus", "sarsa_lambda", 6)
+    assert built({**SARSA, "sarsa_lambda.method": "q_learning", "afterstates.pool": "6"}).gate.simulations > 0

@@ -59,6 +59,13 @@ def test_the_choice_behind_a_move_is_read() -> None:
     assert read.record.learner_seat == 2
 
 
+def test_the_pool_behind_a_move_is_read() -> None:
+    record = won_game()
+    record.searched[1].pool[:], record.searched[1].pool_scores[:] = [5, 1, 2], [0.5, 0.5, -1.0]
+    read = validate(decode_record(record.SerializeToString())).search
+    assert (read.pool_start.tolist(), read.pool.tolist(), read.pool_scores.tolist()) == ([0, 0, 3], [5, 1, 2], [0.5, 0.5, -1.0])
+
+
 def test_honest_records_are_accepted() -> None:
     assert validate(won_game()).scores.tolist() == [1.0, -1.0]
     assert validate(resigned_game()).scores.tolist() == [1.0, -1.0]
@@ -161,6 +168,13 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("probability of nan", "search", set_row(0, behaviour=NAN), "probability nan"),
     ("probability of 1.5", "search", set_row(1, behaviour=1.5), "probability 1.5"),
     ("negative probability", "search", set_row(1, behaviour=-0.5), "not within"),
+    ("a pool without scores", "search", set_row(1, pool=[1]), "pool of 1 with 0 scores"),
+    ("a pool without the move played", "search", set_row(1, pool=[2], pool_scores=[0.5]), "the move played among them"),
+    ("a pool with a taken cell", "search", set_row(1, pool=[1, 0], pool_scores=[0.5, 0.5]), "distinct legal actions"),
+    ("a pool with a move twice", "search", set_row(1, pool=[1, 1], pool_scores=[0.5, 0.5]), "distinct legal actions"),
+    ("a pool with the best last", "search", set_row(1, pool=[1, 2], pool_scores=[0.1, 0.5]), "best first"),
+    ("a pool with scores of nan", "search", set_row(1, pool=[1], pool_scores=[NAN]), "nan"),
+    ("a pool with scores of 1.5", "search", set_row(1, pool=[1], pool_scores=[1.5]), "best first"),
     ("a third seat that learns", "seats", set_fields(learner_seat=3), "seat 3 learns"),
     ("searched by a seat without a model", "search", set_fields(seat_versions=[0, 7]), "without a model"),
     ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 agent names"),

@@ -143,6 +143,34 @@ def test_greedy_breaks_ties_at_random():
     assert {(one[0], one[1], one[2]) for one in drawn} == {(0, 0.5, False), (2, 0.5, False)}
 
 
+def test_a_pool_limits_the_choice_to_the_best_moves_and_is_written_with_their_values():
+    settings = AfterstateSettings(policy="epsilon_greedy", epsilon=1.0, pool=3)
+    for one in played(settings):
+        read = validate(decode_record(encode_record(one, worker_id="w", uid="0" * 32))).search
+        for row, move in enumerate(one.searched):
+            state = positions.replay(GAME, one.moves[: move.ply], one.seed)
+            mover = int(core.to_move(GAME, state))
+            worth = {}
+            for action in positions.legal(GAME, state):
+                after = state.copy()
+                core.play(GAME, after, action)
+                if core.is_over(GAME, after):  # a draw has the value of a loss here
+                    worth[action] = 1.0 if positions.final_scores(GAME, after)[mover] > 0 else -1.0
+                else:
+                    worth[action] = -float(by_content(Batch(positions.encode_for(GAME, after, 1 - mover)[None]))[0, 0])
+            best = sorted(worth, key=lambda action: -worth[action])[:3]
+            pool = slice(read.pool_start[row], read.pool_start[row + 1])
+            assert read.pool[pool].tolist() == best
+            np.testing.assert_allclose(read.pool_scores[pool], [worth[action] for action in best], atol=1e-6)
+            assert read.behaviour[row] == pytest.approx(1 / len(best))
+            assert one.moves[move.ply] in best
+
+
+def test_without_a_pool_none_is_written():
+    (one,) = played(AfterstateSettings(), seeds=(1,))
+    assert {len(move.pool) for move in one.searched} == {0}
+
+
 def test_a_block_refuses_what_it_cannot_play():
     with pytest.raises(ConfigurationError, match="two players"):
         AfterstateBlock(make("chinese_checkers_star37"), AfterstateSettings(), slots=1)

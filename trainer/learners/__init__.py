@@ -20,6 +20,7 @@ __all__ = ["LEARNERS", "learner_class"]
 LEARNERS: Mapping[LearnerName, str] = {
     "alphazero": "trainer.learners.alphazero:AlphaZero",
     "td_lambda": "trainer.learners.td_lambda.learner:TdLambda",
+    "sarsa_lambda": "trainer.learners.sarsa_lambda.learner:SarsaLambda",
 }
 """Module and class of each learner."""
 

@@ -1,11 +1,11 @@
 """Output of a block of games: finished games and the searches, or the values, behind their moves.
 
-Axes: n actions, P players.
+Axes: n actions, m actions of a pool, P players.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,11 @@ WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
 REDUCED = 4  # MoveFlag.MOVE_FLAG_REDUCED
 EXPLORATORY = 8  # MoveFlag.MOVE_FLAG_EXPLORATORY
 TARGET_UNIT = 65535  # 1.0 in a fixed-point policy target
+_NO_POOL = np.empty(0, dtype=np.int32)
+
+
+def _no_pool() -> np.ndarray:
+    return _NO_POOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class SearchedMove:
     root_value: np.ndarray  # float32 [P], value of the root (`zerofleet.search.decide.root_value`), seat order, in [-1, 1]
     flags: int  # FULL_SEARCH | WOULD_RESIGN | REDUCED | EXPLORATORY
     behaviour: float = 0.0  # probability with which the move played was chosen, in (0, 1]; 0: not recorded
+    pool: np.ndarray = field(default_factory=_no_pool)  # int32 [m], actions to choose from, best first; empty: not recorded
+    pool_scores: np.ndarray = field(default_factory=_no_pool)  # float32 [m], their values for the mover, in [-1, 1]
 
 
 @dataclass(frozen=True, slots=True)

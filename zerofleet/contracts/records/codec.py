@@ -72,6 +72,8 @@ def _encode_move(move: SearchedMove) -> pb.SearchedMove:
         root_value=move.root_value.tolist() if move.model_version else (),
         flags=move.flags,
         behaviour=move.behaviour,
+        pool=move.pool.tolist(),
+        pool_scores=move.pool_scores.tolist(),
     )
 
 

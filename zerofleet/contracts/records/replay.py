@@ -1,6 +1,7 @@
 """Compiled replay: checks every move of a record against the rules, every searched move against its position.
 
-Axes: n moves, M searched moves, N listed actions of all searched moves, S state entries, P players, L maximum legal actions.
+Axes: n moves, M searched moves, N listed actions of all searched moves, K pooled ones, S state entries, P players, L maximum
+legal actions.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ ROW_VERSION = 11  # not positive on a model's seat, or not 0 on an agent's
 ROW_SEAT = 12  # searched on a seat without model or agent
 ROW_FLAGS = 13  # unknown bits
 ROW_BEHAVIOUR = 14  # no probability
+ROW_POOL = 15  # an action illegal or repeated, the move played missing, or scores that ascend, are nan or outside [-1, 1]
 
 
 class Claims(NamedTuple):
@@ -56,6 +58,9 @@ class Claims(NamedTuple):
     has_target: np.ndarray  # bool [M]; where False, the target is the normalised visits
     root_value: np.ndarray  # float32 [M, P]
     behaviour: np.ndarray  # float32 [M]
+    pool_start: np.ndarray  # int64 [M + 1]; row m lists entries pool_start[m] .. pool_start[m + 1] - 1 of the two below
+    pool: np.ndarray  # int64 [K]
+    pool_scores: np.ndarray  # float32 [K]
 
 
 class Replayed(NamedTuple):
@@ -133,6 +138,8 @@ def _check_row(claims: Claims, out: Replayed, row: int, count: int) -> int:
         return ROW_VALUE
     if not 0.0 <= claims.behaviour[row] <= 1.0:  # NaN fails
         return ROW_BEHAVIOUR
+    if not _is_pool(claims, out, row, count):
+        return ROW_POOL
     return _check_policy(claims, out, row, count)
 
 
@@ -162,6 +169,24 @@ def _check_policy(claims: Claims, out: Replayed, row: int, count: int) -> int:
         else:
             out.policy[j] = claims.visits[j] / visits
     return NO_FAULT
+
+
+@compiled
+def _is_pool(claims: Claims, out: Replayed, row: int, count: int) -> bool:
+    """Return whether the pool of a searched move is empty, or one from which the move was played."""
+    first, end = claims.pool_start[row], claims.pool_start[row + 1]
+    is_played = first == end
+    if not _within_unit(claims.pool_scores[first:end]):
+        return False
+    for j in range(first, end):
+        action = claims.pool[j]
+        is_played |= action == claims.moves[claims.ply[row]]
+        if not _listed(out.legal, count, action) or (j > first and claims.pool_scores[j] > claims.pool_scores[j - 1]):
+            return False
+        for k in range(first, j):
+            if claims.pool[k] == action:
+                return False
+    return is_played  # type: ignore[no-any-return]
 
 
 @compiled

@@ -51,7 +51,7 @@ _SCORE_SLACK = 1e-6  # scores travel as float32
 
 @dataclass(frozen=True, slots=True)
 class SearchColumns:
-    """Searched moves of a game as columns: M moves, N listed actions in total, P players.
+    """Searched moves of a game as columns: M moves, N listed actions in total, K pooled ones, P players.
 
     Row m lists entries `start[m] : start[m + 1]` of `actions`, `visits` and `policy`.
     """
@@ -65,6 +65,9 @@ class SearchColumns:
     visits: np.ndarray  # int32 [N]
     policy: np.ndarray  # float32 [N], the policy target; sums to 1 over a row
     behaviour: np.ndarray  # float32 [M], probability with which the move played was chosen, in [0, 1]; 0: not recorded
+    pool_start: np.ndarray  # int32 [M + 1]; row m lists entries pool_start[m] : pool_start[m + 1] of the two below
+    pool: np.ndarray  # int32 [K], distinct legal actions, best first within a row, the move played among them
+    pool_scores: np.ndarray  # float32 [K], value for the mover, in [-1, 1], not ascending within a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,9 @@ def validate(record: GameRecord) -> ValidatedGame:
         visits=claims.visits.astype(np.int32),
         policy=policy,
         behaviour=claims.behaviour,
+        pool_start=claims.pool_start.astype(np.int32),
+        pool=claims.pool.astype(np.int32),
+        pool_scores=np.clip(claims.pool_scores, -1.0, 1.0),
     )
     for array in (states, movers, scores, *(getattr(columns, name) for name in SearchColumns.__slots__)):
         array.setflags(write=False)
@@ -201,6 +207,9 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
     target: list[int] = []
     values: list[float] = []
     behaviour: list[float] = []
+    pool: list[int] = []
+    pool_scores: list[float] = []
+    pool_start = [0]
     for move in record.searched:
         # Slicing a protobuf field copies at C speed; iterating does not.
         actions += move.actions[:]
@@ -210,6 +219,11 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         version = move.model_version
         values += move.root_value[:] or [0.0] * (0 if version else spec.num_players)
         behaviour.append(move.behaviour)
+        pool += move.pool[:]
+        pool_scores += move.pool_scores[:]
+        pool_start.append(len(pool))
+        if len(pool) != len(pool_scores):
+            reject("search", f"searched move {len(rows)}: pool of {len(move.pool)} with {len(move.pool_scores)} scores")
         rows.append((move.ply, version if version <= MAX_VERSION else -1, move.flags, len(actions), bool(weights)))
         if not len(actions) == len(visits) == len(target) or len(values) != len(rows) * spec.num_players:
             reject(
@@ -234,6 +248,9 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
         target=np.array(target, dtype=np.int64),
         root_value=np.array(values, dtype=np.float32).reshape(len(rows), spec.num_players),
         behaviour=np.array(behaviour, dtype=np.float32),
+        pool_start=np.array(pool_start, dtype=np.int64),
+        pool=np.array(pool, dtype=np.int64),
+        pool_scores=np.array(pool_scores, dtype=np.float32),
     )
 
 
@@ -276,6 +293,7 @@ def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, 
         reject("resignation", f"a resignation after move {where}, when the game was over")
     ply = int(claims.ply[where])
     entries = slice(claims.start[where], claims.start[where + 1])
+    pooled = slice(claims.pool_start[where], claims.pool_start[where + 1])
     text = {
         faults.ROW_ORDER: f"ply {ply} is out of range or does not ascend",
         faults.ROW_ACTIONS: f"actions {claims.actions[entries].tolist()} do not ascend or are not all legal at ply {ply}",
@@ -286,6 +304,10 @@ def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, 
         faults.ROW_SEAT: f"ply {ply} was searched on a seat without a model (version 0) or a named agent",
         faults.ROW_FLAGS: f"flags {claims.flags[where]}, want a subset of bits {faults.KNOWN_FLAGS}",
         faults.ROW_BEHAVIOUR: f"probability {claims.behaviour[where]} of the move played is not within [0, 1]",
+        faults.ROW_POOL: (
+            f"pool {claims.pool[pooled].tolist()} with scores {claims.pool_scores[pooled].tolist()}: want distinct legal "
+            "actions, the move played among them, with scores in [-1, 1], best first"
+        ),
         faults.ROW_VALUE: f"root value {claims.root_value[where].tolist()} is not within [-1, 1]",
     }[fault]
     reject("search", f"searched move {where}: {text[:500]}")

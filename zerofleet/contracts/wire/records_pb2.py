@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&zerofleet/contracts/wire/records.proto\x12\x0czerofleet.v1\"\x99\x01\n\x0cSearchedMove\x12\x0b\n\x03ply\x18\x01 \x01(\r\x12\x15\n\rmodel_version\x18\x02 \x01(\x04\x12\x0f\n\x07\x61\x63tions\x18\x03 \x03(\r\x12\x0e\n\x06visits\x18\x04 \x03(\r\x12\x0e\n\x06target\x18\x05 \x03(\r\x12\x12\n\nroot_value\x18\x06 \x03(\x02\x12\r\n\x05\x66lags\x18\x07 \x01(\r\x12\x11\n\tbehaviour\x18\x08 \x01(\x02\"\xbb\x03\n\nGameRecord\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0c\n\x04game\x18\x03 \x01(\t\x12<\n\nparameters\x18\x04 \x03(\x0b\x32(.zerofleet.v1.GameRecord.ParametersEntry\x12\x15\n\rrules_version\x18\x05 \x01(\r\x12\x15\n\rseat_versions\x18\x06 \x03(\x04\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x11\n\tworker_id\x18\x08 \x01(\t\x12\r\n\x05moves\x18\t \x03(\r\x12,\n\x08searched\x18\n \x03(\x0b\x32\x1a.zerofleet.v1.SearchedMove\x12\x0e\n\x06scores\x18\x0b \x03(\x02\x12\x15\n\rresigned_seat\x18\x0c \x01(\r\x12\x16\n\x0e\x66inished_at_ms\x18\r \x01(\x03\x12\x1b\n\x13resignation_control\x18\x0e \x01(\x08\x12\x13\n\x0bseat_agents\x18\x0f \x03(\t\x12\x14\n\x0clearner_seat\x18\x10 \x01(\r\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x8e\x01\n\x08MoveFlag\x12\x19\n\x15MOVE_FLAG_UNSPECIFIED\x10\x00\x12\x19\n\x15MOVE_FLAG_FULL_SEARCH\x10\x01\x12\x1a\n\x16MOVE_FLAG_WOULD_RESIGN\x10\x02\x12\x15\n\x11MOVE_FLAG_REDUCED\x10\x04\x12\x19\n\x15MOVE_FLAG_EXPLORATORY\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&zerofleet/contracts/wire/records.proto\x12\x0czerofleet.v1\"\xbc\x01\n\x0cSearchedMove\x12\x0b\n\x03ply\x18\x01 \x01(\r\x12\x15\n\rmodel_version\x18\x02 \x01(\x04\x12\x0f\n\x07\x61\x63tions\x18\x03 \x03(\r\x12\x0e\n\x06visits\x18\x04 \x03(\r\x12\x0e\n\x06target\x18\x05 \x03(\r\x12\x12\n\nroot_value\x18\x06 \x03(\x02\x12\r\n\x05\x66lags\x18\x07 \x01(\r\x12\x11\n\tbehaviour\x18\x08 \x01(\x02\x12\x0c\n\x04pool\x18\t \x03(\r\x12\x13\n\x0bpool_scores\x18\n \x03(\x02\"\xbb\x03\n\nGameRecord\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0c\n\x04game\x18\x03 \x01(\t\x12<\n\nparameters\x18\x04 \x03(\x0b\x32(.zerofleet.v1.GameRecord.ParametersEntry\x12\x15\n\rrules_version\x18\x05 \x01(\r\x12\x15\n\rseat_versions\x18\x06 \x03(\x04\x12\x0c\n\x04seed\x18\x07 \x01(\x04\x12\x11\n\tworker_id\x18\x08 \x01(\t\x12\r\n\x05moves\x18\t \x03(\r\x12,\n\x08searched\x18\n \x03(\x0b\x32\x1a.zerofleet.v1.SearchedMove\x12\x0e\n\x06scores\x18\x0b \x03(\x02\x12\x15\n\rresigned_seat\x18\x0c \x01(\r\x12\x16\n\x0e\x66inished_at_ms\x18\r \x01(\x03\x12\x1b\n\x13resignation_control\x18\x0e \x01(\x08\x12\x13\n\x0bseat_agents\x18\x0f \x03(\t\x12\x14\n\x0clearner_seat\x18\x10 \x01(\r\x1a\x31\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x8e\x01\n\x08MoveFlag\x12\x19\n\x15MOVE_FLAG_UNSPECIFIED\x10\x00\x12\x19\n\x15MOVE_FLAG_FULL_SEARCH\x10\x01\x12\x1a\n\x16MOVE_FLAG_WOULD_RESIGN\x10\x02\x12\x15\n\x11MOVE_FLAG_REDUCED\x10\x04\x12\x19\n\x15MOVE_FLAG_EXPLORATORY\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,12 +33,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GAMERECORD_PARAMETERSENTRY']._loaded_options = None
   _globals['_GAMERECORD_PARAMETERSENTRY']._serialized_options = b'8\001'
-  _globals['_MOVEFLAG']._serialized_start=659
-  _globals['_MOVEFLAG']._serialized_end=801
+  _globals['_MOVEFLAG']._serialized_start=694
+  _globals['_MOVEFLAG']._serialized_end=836
   _globals['_SEARCHEDMOVE']._serialized_start=57
-  _globals['_SEARCHEDMOVE']._serialized_end=210
-  _globals['_GAMERECORD']._serialized_start=213
-  _globals['_GAMERECORD']._serialized_end=656
-  _globals['_GAMERECORD_PARAMETERSENTRY']._serialized_start=607
-  _globals['_GAMERECORD_PARAMETERSENTRY']._serialized_end=656
+  _globals['_SEARCHEDMOVE']._serialized_end=245
+  _globals['_GAMERECORD']._serialized_start=248
+  _globals['_GAMERECORD']._serialized_end=691
+  _globals['_GAMERECORD_PARAMETERSENTRY']._serialized_start=642
+  _globals['_GAMERECORD_PARAMETERSENTRY']._serialized_end=691
 # @@protoc_insertion_point(module_scope)

@@ -21,7 +21,7 @@ MOVE_FLAG_REDUCED: MoveFlag
 MOVE_FLAG_EXPLORATORY: MoveFlag
 
 class SearchedMove(_message.Message):
-    __slots__ = ("ply", "model_version", "actions", "visits", "target", "root_value", "flags", "behaviour")
+    __slots__ = ("ply", "model_version", "actions", "visits", "target", "root_value", "flags", "behaviour", "pool", "pool_scores")
     PLY_FIELD_NUMBER: _ClassVar[int]
     MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,8 @@ class SearchedMove(_message.Message):
     ROOT_VALUE_FIELD_NUMBER: _ClassVar[int]
     FLAGS_FIELD_NUMBER: _ClassVar[int]
     BEHAVIOUR_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    POOL_SCORES_FIELD_NUMBER: _ClassVar[int]
     ply: int
     model_version: int
     actions: _containers.RepeatedScalarFieldContainer[int]
@@ -38,7 +40,9 @@ class SearchedMove(_message.Message):
     root_value: _containers.RepeatedScalarFieldContainer[float]
     flags: int
     behaviour: float
-    def __init__(self, ply: _Optional[int] = ..., model_version: _Optional[int] = ..., actions: _Optional[_Iterable[int]] = ..., visits: _Optional[_Iterable[int]] = ..., target: _Optional[_Iterable[int]] = ..., root_value: _Optional[_Iterable[float]] = ..., flags: _Optional[int] = ..., behaviour: _Optional[float] = ...) -> None: ...
+    pool: _containers.RepeatedScalarFieldContainer[int]
+    pool_scores: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, ply: _Optional[int] = ..., model_version: _Optional[int] = ..., actions: _Optional[_Iterable[int]] = ..., visits: _Optional[_Iterable[int]] = ..., target: _Optional[_Iterable[int]] = ..., root_value: _Optional[_Iterable[float]] = ..., flags: _Optional[int] = ..., behaviour: _Optional[float] = ..., pool: _Optional[_Iterable[int]] = ..., pool_scores: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class GameRecord(_message.Message):
     __slots__ = ("schema", "uid", "game", "parameters", "rules_version", "seat_versions", "seed", "worker_id", "moves", "searched", "scores", "resigned_seat", "finished_at_ms", "resignation_control", "seat_agents", "learner_seat")

@@ -46,7 +46,7 @@ class AfterstateBlock:
         self.game = game
         self.settings = settings
         self._policy = policy_of(settings)
-        self._arena = kernel.allocate(spec, slots)
+        self._arena = kernel.allocate(spec, slots, settings.pool)
         self._seeds = [0] * slots
         self._first_versions: list[tuple[int, ...]] = [()] * slots
         self._openings = [0] * slots
@@ -169,6 +169,9 @@ class AfterstateBlock:
         behaviour = arena.behaviour[slot, :plies].tolist()
         exploratory = arena.exploratory[slot, :plies].tolist()
         values = arena.values[slot, :plies].copy()
+        pools = arena.pool[slot, :plies].astype(np.int32)
+        pool_scores = arena.pool_scores[slot, :plies].copy()
+        pooled = (pools >= 0).sum(axis=1).tolist()
         return tuple(
             SearchedMove(
                 ply=ply,
@@ -179,6 +182,8 @@ class AfterstateBlock:
                 root_value=values[ply],
                 flags=EXPLORATORY if exploratory[ply] else 0,
                 behaviour=behaviour[ply],
+                pool=pools[ply, : pooled[ply]],
+                pool_scores=pool_scores[ply, : pooled[ply]],
             )
             for ply in range(opening, plies)
         )

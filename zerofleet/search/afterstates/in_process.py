@@ -7,12 +7,15 @@ one core, where a request to a server would cost more than the evaluation.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from typing import TypeAlias
 
 import numpy as np
 from safetensors.numpy import load_file
 
 from games.core import Game
+from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError
@@ -20,22 +23,30 @@ from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search.afterstates.perceptron import Perceptron, values
 from zerofleet.storage.model_store import ModelStore
 
-__all__ = ["KIND", "PerceptronEvaluator"]
+__all__ = ["KIND", "Load", "PerceptronEvaluator", "Values"]
 
 KIND = "value_perceptron"
 """`kind` in the network of such a version's manifest."""
+Values: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""Values of packed positions (uint8 [B, packed_bytes]) for their players to move: float32 [B], in [-1, 1]."""
+Load: TypeAlias = Callable[[NetworkDict, Mapping[str, np.ndarray]], Values]
+"""Maker of such a function, from the network of a manifest and its tensors."""
 _KEPT = 4  # running games may need the version before the last
 
 
 class PerceptronEvaluator:
-    """Evaluator of stored perceptrons. Its work runs in `executor`, and releases the GIL."""
+    """Evaluator of stored perceptrons. Its work runs in `executor`, and releases the GIL.
 
-    def __init__(self, store: ModelStore, game: Game, *, executor: Executor) -> None:
+    `others`: further kinds of model by the `kind` of their network; perceptrons are known.
+    """
+
+    def __init__(self, store: ModelStore, game: Game, *, executor: Executor, others: Mapping[str, Load] | None = None) -> None:
         self._store = store
         self._game = game
         self._model = model_name(game)
         self._executor = executor
-        self._loaded: dict[int, tuple[Perceptron, float]] = {}  # weights, and the sign of the value of the player to move
+        self._loads: dict[str, Load] = {KIND: _perceptron_values, **(others or {})}
+        self._loaded: dict[int, Values] = {}
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. The policy is uniform over the legal moves.
@@ -50,27 +61,34 @@ class PerceptronEvaluator:
             self._loaded[version] = self._load(version)
             for old in list(self._loaded)[:-_KEPT]:
                 del self._loaded[old]
-        net, sign = self._loaded[version]
-        chances = np.empty(len(batch), dtype=np.float32)
-        values(net, batch.states, chances)
-        mine = sign * (2.0 * chances - 1.0)
+        mine = self._loaded[version](batch.states)
         listed = batch.legal >= 0
         policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
         return Evaluation(policy.astype(np.float16), np.stack([mine, -mine], axis=1).astype(np.float32), version)
 
-    def _load(self, version: ModelVersion) -> tuple[Perceptron, float]:
+    def _load(self, version: ModelVersion) -> Values:
         manifest = self._store.verify(self._model, version, game=self._game)
-        kind = manifest.network.get("kind")
-        if kind != KIND:
+        kind = str(manifest.network.get("kind"))
+        if kind not in self._loads:
             raise ConfigurationError(
-                f"version {version} of {self._model} is a {kind} network, afterstates.evaluation=process evaluates {KIND}; set "
-                "afterstates.evaluation=server"
+                f"{self._model} version {version} has a network of kind {kind}, and a worker evaluates "
+                f"{', '.join(self._loads)} in its process; set afterstates.evaluation=server"
             )
-        tensors = load_file(self._store.directory(self._model, version) / WEIGHTS_FILE)
-        net = Perceptron(
-            hidden=np.ascontiguousarray(tensors["hidden.weight"].T),
-            hidden_bias=tensors["hidden.bias"],
-            out=tensors["out.weight"][0].copy(),
-            out_bias=tensors["out.bias"],
-        )
-        return net, -1.0 if manifest.network["successor"] == "own" else 1.0
+        return self._loads[kind](manifest.network, load_file(self._store.directory(self._model, version) / WEIGHTS_FILE))
+
+
+def _perceptron_values(network: NetworkDict, tensors: Mapping[str, np.ndarray]) -> Values:
+    net = Perceptron(
+        hidden=np.ascontiguousarray(tensors["hidden.weight"].T),
+        hidden_bias=tensors["hidden.bias"],
+        out=tensors["out.weight"][0].copy(),
+        out_bias=tensors["out.bias"],
+    )
+    sign = -1.0 if network["successor"] == "own" else 1.0  # of the value of the player to move
+
+    def evaluate(states: np.ndarray) -> np.ndarray:
+        chances = np.empty(len(states), dtype=np.float32)
+        values(net, states, chances)
+        return np.asarray(sign * (2.0 * chances - 1.0), dtype=np.float32)
+
+    return evaluate

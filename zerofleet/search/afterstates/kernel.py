@@ -1,6 +1,7 @@
 """Compiled steps of a block without a tree: list the afterstates of every position; choose and play a move in each.
 
-Axes: K slots, L maximum legal actions, S state entries, n maximum plies, P players, B rows of a request (at most K L).
+Axes: K slots, L maximum legal actions, S state entries, n maximum plies, P players, B rows of a request (at most K L),
+M actions of a pool.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from games import core
 from games.compiled import lean
 from games.core import GameSpec
 from zerofleet.search.afterstates.choice import Policy, choose
+from zerofleet.search.afterstates.pool import best_first
 
 __all__ = ["FINISHED", "IDLE", "PLAYING", "Arena", "allocate", "commit", "expand"]
 
@@ -34,6 +36,8 @@ class Arena(NamedTuple):
     values: np.ndarray  # float32 [K, n, P], value of the afterstate for each player, in [-1, 1]
     behaviour: np.ndarray  # float32 [K, n], probability of the move
     exploratory: np.ndarray  # bool [K, n]
+    pool: np.ndarray  # int16 [K, n, M], actions to choose from, best first, padded with -1; M is 0 without a pool
+    pool_scores: np.ndarray  # float32 [K, n, M], their values for the mover, in [-1, 1]
     counts: np.ndarray  # int32 [K], legal moves of the position
     actions: np.ndarray  # int16 [K, L]
     rows: np.ndarray  # int32 [K, L], row of each afterstate in the request, or _BY_RULES
@@ -47,8 +51,8 @@ class Arena(NamedTuple):
     moves_played: np.ndarray  # int64 [1]
 
 
-def allocate(spec: GameSpec, slots: int) -> Arena:
-    """Return the arrays of an idle block."""
+def allocate(spec: GameSpec, slots: int, pool: int = 0) -> Arena:
+    """Return the arrays of an idle block whose moves are chosen from the `pool` best; 0: from all."""
     plies, most, players = spec.max_plies, spec.max_legal, spec.num_players
     return Arena(
         status=np.zeros(slots, np.int8),
@@ -62,6 +66,8 @@ def allocate(spec: GameSpec, slots: int) -> Arena:
         values=np.zeros((slots, plies, players), np.float32),
         behaviour=np.zeros((slots, plies), np.float32),
         exploratory=np.zeros((slots, plies), np.bool_),
+        pool=np.full((slots, plies, pool), -1, np.int16),
+        pool_scores=np.zeros((slots, plies, pool), np.float32),
         counts=np.zeros(slots, np.int32),
         actions=np.zeros((slots, most), np.int16),
         rows=np.zeros((slots, most), np.int32),
@@ -140,7 +146,8 @@ def _play(game: Any, arena: Arena, policy: Policy, slot: int) -> None:
     """Choose among the valued moves of a slot and play one."""
     state, ply = arena.states[slot], arena.plies[slot]
     mover = int(np.int64(core.to_move(game, state)))
-    chosen, probability, is_exploratory = choose(arena.chances[slot], arena.counts[slot], policy, arena.words[slot])
+    count = _keep_pool(arena, slot, ply)
+    chosen, probability, is_exploratory = choose(arena.chances[slot], count, policy, arena.words[slot])
     arena.moves[slot, ply] = arena.actions[slot, chosen]
     arena.move_versions[slot, ply] = arena.versions[slot, mover]
     arena.behaviour[slot, ply] = probability
@@ -154,3 +161,17 @@ def _play(game: Any, arena: Arena, policy: Policy, slot: int) -> None:
     if core.is_over(game, state):
         core.scores(game, state, arena.scores[slot])
         arena.status[slot] = FINISHED
+
+
+@lean
+def _keep_pool(arena: Arena, slot: int, ply: int) -> int:
+    """Return the number of moves to choose from: all, or those of the pool, which are brought to the front and noted."""
+    size = arena.pool.shape[2]
+    if size == 0:
+        return arena.counts[slot]  # type: ignore[no-any-return]
+    actions, chances = arena.actions[slot], arena.chances[slot]
+    kept = best_first(actions, chances, arena.counts[slot], size)
+    for rank in range(size):
+        arena.pool[slot, ply, rank] = actions[rank] if rank < kept else -1
+        arena.pool_scores[slot, ply, rank] = np.float32(2.0 * chances[rank] - 1.0) if rank < kept else np.float32(0.0)
+    return kept

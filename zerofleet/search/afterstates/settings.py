@@ -21,6 +21,9 @@ class AfterstateSettings(BaseModel):
     """Share of random moves of `epsilon_greedy`."""
     temperature: float = Field(default=0.1, ge=0)
     """tau of `softmax`; 0 is greedy, and a large one random."""
+    pool: int = Field(default=0, ge=0, le=64)
+    """Number of moves to choose from: those of the highest values, by any of these policies. They are written into the record
+    with their values. 0: all legal moves, and none are written."""
     draw_value: float = Field(default=0.0, ge=0, le=1)
     """Value of a move that draws. Moves that end the game are valued by the rules: 1 for a win, 0 for a loss."""
     learner_seat: Literal["all", "alternate", "first", "second"] = "all"

@@ -1,0 +1,174 @@
+"""Experience of the learner: the moves of a game as features, and the queue in which games wait.
+
+Each game is learned from once, in the order of the game log. A restart reads the games that were not learned from yet.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from games import core
+from games.compiled import compiled
+from trainer.learners.sarsa_lambda.rule import ENDED, NONE, Episode
+from zerofleet.agents.by_game.rhombus.values import Seen, describe, new_seen
+from zerofleet.contracts.played import EXPLORATORY
+from zerofleet.contracts.records import ValidatedGame
+from zerofleet.errors import RecordRejected
+from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
+
+__all__ = ["Experience", "ExperienceQueue", "read_experience"]
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """Samples of one game: the moves from which its seats learn."""
+
+    episode: Episode
+
+    def __len__(self) -> int:
+        """Return the number of moves."""
+        return len(self.episode.seats)
+
+
+class ExperienceQueue:
+    """Games that wait for the learner, first in, first out; see `trainer.learners.contract.Window`. Thread-safe.
+
+    Its samples are moves. A move is kept until its game has been learned from.
+    """
+
+    refuses_late = False
+
+    def __init__(self, settings: SarsaLambdaSettings, *, first: int = 0) -> None:
+        """`first`: number of the next move, when earlier ones were learned from before the start."""
+        self._settings = settings
+        self._total = self._begin = first
+        self._waiting: deque[Experience] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def total(self) -> int:
+        """Moves that ever arrived."""
+        return self._total
+
+    def __len__(self) -> int:
+        """Return the number of moves that wait."""
+        return self._total - self._begin
+
+    @property
+    def games(self) -> int:
+        """Number of games that wait."""
+        return len(self._waiting)
+
+    def read(self, played: ValidatedGame) -> Experience:
+        """Return the moves of a game; see `read_experience`."""
+        return read_experience(played, self._settings)
+
+    def add(self, samples: Experience) -> None:
+        """Append a game; one without moves is dropped."""
+        if len(samples):
+            with self._lock:
+                self._waiting.append(samples)
+                self._total += len(samples)
+
+    def take(self) -> Episode:
+        """Remove and return the next game; there must be one."""
+        with self._lock:
+            taken = self._waiting.popleft()
+            self._begin += len(taken)
+            return taken.episode
+
+    def skip_to(self, position: int) -> None:
+        """Drop the games before a position: they were learned from before the start."""
+        while self._waiting and self._begin < position:
+            self.take()
+
+
+class _Reading(NamedTuple):
+    """Rows of a record that are learned from."""
+
+    states: np.ndarray  # uint64 [n + 1, S]
+    plies: np.ndarray  # int32 [N]
+    start: np.ndarray  # int32 [N + 1], first entry of each row's pool; zeros where no pool is read
+    pool: np.ndarray  # int32 [K]
+    seen: Seen
+    after: np.ndarray  # uint64 [S], scratch
+    packed: np.ndarray  # uint8 [packed_bytes], scratch
+    scores: np.ndarray  # float32 [P], scratch
+
+
+def read_experience(played: ValidatedGame, settings: SarsaLambdaSettings) -> Experience:
+    """Return the moves of a validated game that a player chose, on the seats that learn, as features.
+
+    Rewards are the scores: 1 for a win, -1 for a loss, the lead in levels as a share for a game stopped at the ply cap.
+    Raises `RecordRejected` where the method needs the pools of the moves and the record has none.
+    """
+    search, record = played.search, played.record
+    rows = np.arange(len(search.ply))
+    if record.learner_seat:
+        rows = rows[played.movers[search.ply] == record.learner_seat - 1]
+    sizes, width = np.diff(search.pool_start)[rows], 0
+    if settings.method == "q_learning" and len(rows):
+        width = int(sizes.max())
+        if not sizes.all():
+            raise RecordRejected(
+                "search",
+                f"game {record.uid!r} of worker {record.worker_id!r}: a move without its pool, from which "
+                "sarsa_lambda.method=q_learning learns; set afterstates.pool on the workers",
+            )
+    spec = played.game.spec()
+    pooled = [search.pool[search.pool_start[row] : search.pool_start[row + 1]] for row in rows] if width else []
+    reading = _Reading(
+        states=played.states,
+        plies=search.ply[rows],
+        start=np.concatenate(([0], np.cumsum(sizes if width else 0 * sizes))).astype(np.int32),
+        pool=np.concatenate(pooled).astype(np.int32) if pooled else np.zeros(0, np.int32),
+        seen=new_seen(),
+        after=np.zeros(spec.state_size, np.uint64),
+        packed=np.zeros(spec.packed_bytes, np.uint8),
+        scores=np.zeros(spec.num_players, np.float32),
+    )
+    features = len(reading.seen.features)
+    episode = Episode(
+        features=np.zeros((len(rows), features)),
+        phases=np.full(len(rows), NONE, np.int64),
+        seats=played.movers[search.ply[rows]].astype(np.int64),
+        exploratory=(search.flags[rows] & EXPLORATORY) != 0,
+        pool_features=np.zeros((len(rows), width, features)),
+        pool_phases=np.full((len(rows), width), NONE, np.int64),
+        pool_rewards=np.zeros((len(rows), width)),
+        rewards=played.scores.astype(np.float64),
+    )
+    _describe_rows(played.game, reading, episode)
+    return Experience(episode)
+
+
+@compiled
+def _describe_rows(game: Any, reading: _Reading, out: Episode) -> None:
+    """Write features and phases of the positions after the moves of a reading and, where wanted, after those of their pools."""
+    for row in range(reading.plies.shape[0]):
+        ply = reading.plies[row]
+        out.phases[row] = _describe_state(game, reading, reading.states[ply + 1], out.features[row])
+        for rank in range(reading.start[row + 1] - reading.start[row]):
+            reading.after[:] = reading.states[ply]
+            core.play(game, reading.after, reading.pool[reading.start[row] + rank])
+            phase = _describe_state(game, reading, reading.after, out.pool_features[row, rank])
+            out.pool_phases[row, rank] = phase
+            if phase == ENDED:
+                core.scores(game, reading.after, reading.scores)
+                out.pool_rewards[row, rank] = reading.scores[out.seats[row]]
+
+
+@compiled
+def _describe_state(game: Any, reading: _Reading, state: np.ndarray, features: np.ndarray) -> int:
+    """Write the features of a position for the player who has just moved, and return its phase."""
+    if core.is_over(game, state):
+        return ENDED
+    core.encode(game, state, int(np.int64(core.to_move(game, state))), reading.packed)
+    describe(reading.packed, reading.seen)
+    features[:] = reading.seen.features
+    return reading.seen.phase[0]  # type: ignore[no-any-return]
