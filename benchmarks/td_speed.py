@@ -1,6 +1,6 @@
 """Speed of TD(lambda) on one core: play without a tree, records, validation and learning, in one process in turn.
 
-    python benchmarks/td_speed.py --games 2000
+    python benchmarks/td_speed.py --games 2000 --encoding feature
 
 One block of games is played with the weights as they were when it began; its records are encoded, decoded, validated and
 learned from in order; then the next block begins. The figures are per second of processor time of this process.
@@ -17,9 +17,10 @@ import numpy as np
 from games.core import make
 from trainer.learners.td_lambda.learner import TdLambda
 from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.evaluators.in_process.kernels import values
+from zerofleet.evaluators.in_process.values import float32_perceptron
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.search.afterstates.perceptron import Perceptron, values
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 
@@ -44,12 +45,12 @@ def play_and_learn(learner: TdLambda, parts: Parts, *, slots: int, seed: int) ->
     block = AfterstateBlock(game, AfterstateSettings(), slots=slots)
     for slot in range(slots):
         block.begin(slot, seed=seed + slot, versions=[1, 1])
-    net = Perceptron(*(array.astype(np.float32) for array in learner.net))
+    net, read = float32_perceptron(learner.net, game.spec())
     while len(block.finished()) < slots:
         leaves = block.advance()
         began = parts.charge("play", began)
         chances = np.empty(len(leaves.batch), np.float32)
-        values(net, leaves.batch.states, chances)
+        values(net, leaves.batch.states & read, chances)
         began = parts.charge("evaluation", began)
         parts.evaluations += len(chances)
         mine = 1.0 - 2.0 * chances
@@ -72,8 +73,9 @@ def main() -> int:
     parser.add_argument("--games", type=int, default=2_000)
     parser.add_argument("--slots", type=int, default=128)
     parser.add_argument("--hidden", type=int, default=100)
+    parser.add_argument("--encoding", default="planes", help="planes, naive, extended or feature")
     given = parser.parse_args()
-    learner = TdLambda(make("connect_four"), TdLambdaSettings(hidden=given.hidden), seed=0)
+    learner = TdLambda(make("connect_four", encoding=given.encoding), TdLambdaSettings(hidden=given.hidden), seed=0)
     play_and_learn(learner, Parts(), slots=given.slots, seed=0)  # compiles
     parts = Parts()
     while parts.games < given.games:

@@ -31,12 +31,12 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.search.afterstates.in_process import PerceptronEvaluator
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.streams import GameStream, open_stream
 from zerofleet.telemetry import metrics
@@ -44,6 +44,7 @@ from zerofleet.telemetry import metrics
 __all__ = ["SelfPlay", "make_block", "make_crew", "serve"]
 
 ASK_AGAIN_S = 0.5  # pause while the gatekeeper is away
+_KEPT = 4  # versions in memory: running games may need the one before the last
 
 log = structlog.get_logger()
 
@@ -70,7 +71,7 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
     """Yield the evaluator of the lanes: that of the inference server, or one in this process. Cancellation: it is closed."""
     if settings.selfplay.mode == "afterstates" and settings.afterstates.evaluation == "process":
         with ThreadPoolExecutor(1, thread_name_prefix="values") as thread:
-            yield PerceptronEvaluator(settings.open_store(), game, executor=thread, others={LINEAR: load_values})
+            yield InProcessEvaluator(settings.open_store(), game, executor=thread, keep=_KEPT, others={LINEAR: load_values})
         return
     async with KServeEvaluator(
         settings.inference_address,

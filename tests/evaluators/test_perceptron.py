@@ -16,7 +16,8 @@ from zerofleet.contracts.encodings import sample_positions
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
 from zerofleet.evaluators.base import Evaluation, ImmediateEvaluator, LeafBatch, ModelVersion
-from zerofleet.evaluators.perceptron import InProcessEvaluator, PerceptronNetwork, load_perceptron
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator, load_network
+from zerofleet.evaluators.in_process.layers import PerceptronNetwork
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing import EvaluatorContract
@@ -40,7 +41,7 @@ def stored(root, game, **settings):
 @pytest.mark.slow
 def test_the_answers_are_those_of_the_served_network(tmp_path, game, heads, activation, policy):
     store, served = stored(tmp_path, game, activation=activation, policy_activation=policy, heads=heads)
-    network = load_perceptron(store, game, 1)
+    network = load_network(store, game, 1)
     states, legal = sample_positions(game, games=5, seed=1)
     extra_heads = 2 - heads.count("reply")
     policy, value, extra = network(LeafBatch(states, legal, extra_heads))
@@ -52,6 +53,19 @@ def test_the_answers_are_those_of_the_served_network(tmp_path, game, heads, acti
         np.testing.assert_allclose(got, want.numpy(), atol=1e-3 if got.dtype == np.float16 else 1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["naive", "feature"])
+def test_an_encoding_that_stands_for_numbers_is_read_as_the_served_network_reads_it(tmp_path, encoding):
+    game = games.make("connect_four", rows=4, columns=4, encoding=encoding)
+    store, served = stored(tmp_path, game)
+    states, legal = sample_positions(game, games=3, seed=1)
+    policy, value, _ = load_network(store, game, 1)(LeafBatch(states, legal))
+    with torch.inference_mode():
+        wanted = served(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
+    np.testing.assert_allclose(policy, wanted[0].numpy(), atol=1e-3)
+    np.testing.assert_allclose(value, wanted[1].numpy(), atol=1e-5)
+
+
 def test_a_sigmoid_layer_is_evaluated_as_written(tmp_path):
     store, _ = stored(tmp_path, TIC_TAC_TOE, hidden=(5,))
     manifest = store.manifest(model_name(TIC_TAC_TOE), 1)
@@ -61,7 +75,7 @@ def test_a_sigmoid_layer_is_evaluated_as_written(tmp_path):
     bits = np.unpackbits(states, axis=1, bitorder="little")[:, : tensors["trunk.layers.0.weight"].shape[1]]
     hidden = 1 / (1 + np.exp(-(bits @ tensors["trunk.layers.0.weight"].T + tensors["trunk.layers.0.bias"])))
     want = np.tanh(hidden @ tensors["value.out.weight"].T + tensors["value.out.bias"])
-    _, value, _ = PerceptronNetwork(manifest, tensors)(LeafBatch(states, legal))
+    _, value, _ = PerceptronNetwork(manifest, tensors, TIC_TAC_TOE.spec())(LeafBatch(states, legal))
     np.testing.assert_allclose(value, want, atol=1e-5)
 
 
@@ -82,7 +96,7 @@ def test_a_network_of_another_kind_is_refused_with_the_way_out(tmp_path):
     with pytest.raises(
         InvalidRequest, match=r"is a residual network .*want a perceptron with one of .*, or an inference server"
     ):
-        load_perceptron(store, TIC_TAC_TOE, 1)
+        load_network(store, TIC_TAC_TOE, 1)
 
 
 def test_weights_that_do_not_fit_the_manifest_are_refused(tmp_path):
@@ -91,12 +105,14 @@ def test_weights_that_do_not_fit_the_manifest_are_refused(tmp_path):
     path = store.directory(model_name(TIC_TAC_TOE), 1) / "weights.safetensors"
     tensors = load_file(path)
     with pytest.raises(CorruptModel, match=r"layer value\.out has no such layer, want weights"):
-        PerceptronNetwork(manifest, {name: tensor for name, tensor in tensors.items() if name != "value.out.bias"})
+        PerceptronNetwork(
+            manifest, {name: tensor for name, tensor in tensors.items() if name != "value.out.bias"}, TIC_TAC_TOE.spec()
+        )
     save_file({name: tensor + 1 for name, tensor in tensors.items()}, path)
     with pytest.raises(CorruptModel):
-        load_perceptron(store, TIC_TAC_TOE, 1)
+        load_network(store, TIC_TAC_TOE, 1)
     with pytest.raises(ModelNotFound):
-        load_perceptron(store, TIC_TAC_TOE, 2)
+        load_network(store, TIC_TAC_TOE, 2)
 
 
 @pytest.mark.slow

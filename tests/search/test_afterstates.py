@@ -9,9 +9,10 @@ from games.errors import IllegalMove
 from zerofleet.contracts.played import EXPLORATORY
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.errors import ConfigurationError
+from zerofleet.evaluators.in_process.inputs import InputTable, read_inputs_of
+from zerofleet.evaluators.in_process.kernels import Perceptron, hidden_and_value, values
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.choice import Policy, choose
-from zerofleet.search.afterstates.perceptron import Perceptron, hidden_and_value, set_bits, values
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 GAME = make("tic_tac_toe")
@@ -205,8 +206,10 @@ def test_the_fast_perceptron_agrees_with_the_exact_one(units):
     packed = rng.integers(0, 256, (200, 4), dtype=np.uint8)
     out = np.empty(len(packed), np.float32)
     values(fast, packed, out)
-    bits, hidden = np.empty(inputs, np.int32), np.empty(units)
+    every = np.arange(inputs + 1, dtype=np.int32)
+    table = InputTable(every, every[:-1].copy(), np.ones(inputs), np.zeros(inputs))
+    x, active, hidden = np.empty(inputs), np.empty(inputs, np.int32), np.empty(units)
     for row, state in enumerate(packed):
-        count = set_bits(state, inputs, bits)
-        assert bits[:count].tolist() == np.flatnonzero(np.unpackbits(state, bitorder="little")[:inputs]).tolist()
-        assert out[row] == pytest.approx(hidden_and_value(exact, bits, count, hidden), abs=2e-5)
+        count = read_inputs_of(table, state, x, active)
+        assert active[:count].tolist() == np.flatnonzero(np.unpackbits(state, bitorder="little")[:inputs]).tolist()
+        assert out[row] == pytest.approx(hidden_and_value(exact, x, active, count, hidden), abs=2e-5)

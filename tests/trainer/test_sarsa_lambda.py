@@ -29,7 +29,7 @@ from zerofleet.errors import ConfigurationError, CorruptModel, RecordRejected, V
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.search.afterstates.in_process import PerceptronEvaluator
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 NAME = "chinese_checkers_rhombus"
@@ -208,10 +208,10 @@ def test_a_stored_version_answers_alike_on_the_server_and_in_the_worker(tmp_path
     assert (manifest.network["kind"], manifest.train_steps) == (LINEAR, 3)
     states, legal, _, golden_value = manifest.golden.arrays()
     with ThreadPoolExecutor(1) as thread:
-        evaluator = PerceptronEvaluator(training.store, GAME, executor=thread, others={LINEAR: load_values})
+        evaluator = InProcessEvaluator(training.store, GAME, executor=thread, others={LINEAR: load_values})
         answer = asyncio.run(evaluator.evaluate(LeafBatch(states, legal), version=version))
-        refusing = PerceptronEvaluator(training.store, GAME, executor=thread)
-        with pytest.raises(ConfigurationError, match="evaluation=server"):
+        refusing = InProcessEvaluator(training.store, GAME, executor=thread)
+        with pytest.raises(InvalidRequest, match="or an inference server"):
             asyncio.run(refusing.evaluate(LeafBatch(states, legal), version=version))
     np.testing.assert_allclose(answer.value, golden_value, atol=1e-5)
     played = validate(decode_record(records[1]))
@@ -221,7 +221,7 @@ def test_a_stored_version_answers_alike_on_the_server_and_in_the_worker(tmp_path
     with torch.inference_mode():
         policy, value = module(torch.from_numpy(batch.states), torch.from_numpy(batch.legal))
     with ThreadPoolExecutor(1) as thread:
-        evaluator = PerceptronEvaluator(training.store, GAME, executor=thread, others={LINEAR: load_values})
+        evaluator = InProcessEvaluator(training.store, GAME, executor=thread, others={LINEAR: load_values})
         answer = asyncio.run(evaluator.evaluate(batch, version=version))
     np.testing.assert_allclose(answer.value, value.numpy(), atol=1e-5)
     np.testing.assert_allclose(answer.policy, policy.numpy(), atol=1e-3)

@@ -1,6 +1,7 @@
 """The learner `td_lambda`: experience from records, each game once and in order, export, kill and resume."""
 
 import asyncio
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,22 +10,23 @@ import torch
 
 from games import core, positions
 from games.core import make
+from games.reading import read_inputs
 from trainer.learners.contract import Accounts
 from trainer.learners.td_lambda.experience import read_experience
 from trainer.learners.td_lambda.learner import TdLambda
-from trainer.learners.td_lambda.rule import Rates, Rule, add_gradient, new_traces, new_workspace
 from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.played import EXPLORATORY
 from zerofleet.contracts.records import decode_record, encode_record, validate
-from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, VersionSkew
 from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.search.afterstates.in_process import PerceptronEvaluator
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 GAME = make("tic_tac_toe")
@@ -191,6 +193,13 @@ def test_a_candidate_is_due_after_the_games_of_the_settings(tmp_path):
     training.replay.close()
 
 
+def chances_of(net, spec, states):
+    """The perceptron as its formula is written, on the numbers of `games.reading`."""
+    planes = np.unpackbits(states, axis=1, bitorder="little")[:, : math.prod(spec.planes)].reshape(-1, *spec.planes)
+    hidden = 1 / (1 + np.exp(-(read_inputs(planes, spec.reading) @ net.hidden + net.hidden_bias)))
+    return 1 / (1 + np.exp(-(hidden @ net.out + net.out_bias[0])))
+
+
 @pytest.mark.parametrize("successor", ["own", "every_ply"])
 def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, successor):
     training = open_training(settings_of(tmp_path, successor=successor), GAME)
@@ -200,8 +209,7 @@ def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, succe
     manifest = training.store.verify("tic_tac_toe", version, game=GAME)
     states, legal, golden_policy, golden_value = manifest.golden.arrays()
     learner = training.learner
-    rule = Rule(learner.net, new_traces(learner.net, 2, 1.0), Rates(0.1, 1.0, 1.0), new_workspace(learner.net, 2))
-    chances = np.array([add_gradient(rule, state, 0) for state in states])
+    chances = chances_of(learner.net, GAME.spec(), states)
     mine = 1.0 - 2.0 * chances if successor == "own" else 2.0 * chances - 1.0
     np.testing.assert_allclose(golden_value, np.stack([mine, -mine], axis=1), atol=1e-5)
     np.testing.assert_allclose(golden_policy.max(axis=1), 1.0 / (legal >= 0).sum(axis=1), atol=1e-3)
@@ -209,10 +217,37 @@ def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, succe
     with torch.inference_mode():
         policy, value = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
     with ThreadPoolExecutor(1) as thread:
-        evaluator = PerceptronEvaluator(training.store, GAME, executor=thread)
+        evaluator = InProcessEvaluator(training.store, GAME, executor=thread, keep=1)
         answer = asyncio.run(evaluator.evaluate(LeafBatch(states, legal), version=version))
     np.testing.assert_allclose(answer.value, value.numpy(), atol=1e-5)
     np.testing.assert_allclose(answer.policy, policy.numpy(), atol=1e-3)
+    training.replay.close()
+
+
+@pytest.mark.parametrize(("encoding", "inputs"), [("naive", 17), ("extended", 50), ("feature", 82)])
+def test_encodings_that_stand_for_numbers_are_served_and_evaluated_in_process_alike(tmp_path, encoding, inputs):
+    game = make("connect_four", rows=4, columns=4, encoding=encoding)
+    settings = TrainerSettings(
+        run_dir=tmp_path,
+        game="connect_four",
+        game_parameters={"rows": "4", "columns": "4", "encoding": encoding},
+        preset="tiny",
+        train={"learner": "td_lambda"},
+        td_lambda={"hidden": 5},
+    )
+    training = open_training(settings, game)
+    assert training.learner.net.hidden.shape == (inputs, 5)
+    model = model_name(game)
+    manifest = training.store.verify(model, 1, game=game)
+    assert manifest.network["inputs"] == inputs
+    states, legal, _, golden_value = manifest.golden.arrays()
+    mine = 1.0 - 2.0 * chances_of(training.learner.net, game.spec(), states)
+    np.testing.assert_allclose(golden_value, np.stack([mine, -mine], axis=1), atol=1e-5)
+    module = torch.jit.load(training.store.directory(model, 1) / MODEL_FILE)
+    with torch.inference_mode():
+        _, value = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
+    local = InProcessEvaluator(training.store, game).evaluate_now(LeafBatch(states, legal), 1)
+    np.testing.assert_allclose(local.value, value.numpy(), atol=1e-5)
     training.replay.close()
 
 
@@ -220,8 +255,8 @@ def test_another_network_is_not_evaluated_in_process(tmp_path):
     settings = settings_of(tmp_path).model_copy(update={"train": TrainerSettings(preset="tiny", game="tic_tac_toe").train})
     training = open_training(settings, GAME)
     states, legal, _, _ = training.store.manifest("tic_tac_toe", 1).golden.arrays()
-    with ThreadPoolExecutor(1) as thread, pytest.raises(ConfigurationError, match="evaluation=server"):
-        asyncio.run(PerceptronEvaluator(training.store, GAME, executor=thread).evaluate(LeafBatch(states, legal), version=1))
+    with ThreadPoolExecutor(1) as thread, pytest.raises(InvalidRequest, match="or an inference server"):
+        asyncio.run(InProcessEvaluator(training.store, GAME, executor=thread).evaluate(LeafBatch(states, legal), version=1))
     training.replay.close()
 
 
@@ -277,8 +312,6 @@ def test_weights_that_diverge_end_the_process():
 def test_the_learner_refuses_what_it_cannot_learn(tmp_path):
     with pytest.raises(ConfigurationError, match="3 players"):
         TdLambda(make("chinese_checkers_star37"), SETTINGS, seed=0)
-    with pytest.raises(ConfigurationError, match="stands for other numbers; omit the parameter encoding"):
-        TdLambda(make("connect_four", encoding="naive"), SETTINGS, seed=0)
     with pytest.raises(ConfigurationError, match="in one process"):
         TdLambda.open(GAME, settings_of(tmp_path), ranks=TwoRanks())
     with pytest.raises(ConfigurationError, match="without torchrun"):

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from games.core import make
+from games.reading import read_inputs
 from trainer.learners.td_lambda.rule import (
     Episode,
     Rates,
@@ -14,7 +16,8 @@ from trainer.learners.td_lambda.rule import (
     new_traces,
     new_workspace,
 )
-from zerofleet.search.afterstates.perceptron import Perceptron
+from zerofleet.evaluators.in_process.inputs import InputTable, input_table
+from zerofleet.evaluators.in_process.kernels import Perceptron
 
 FIELDS = Perceptron._fields
 
@@ -24,10 +27,19 @@ def perceptron(inputs, units, seed=0):
     return Perceptron(rng.normal(size=(inputs, units)), rng.normal(size=units), rng.normal(size=units), rng.normal(size=1))
 
 
-def rule_of(net, *, rate=0.1, discount=0.9, decay=0.5, traced=None, players=2):
+def bits_as_inputs(count):
+    every = np.arange(count + 1, dtype=np.int32)
+    return InputTable(every, every[:-1].copy(), np.ones(count), np.zeros(count))
+
+
+def rule_of(net, *, rate=0.1, discount=0.9, decay=0.5, traced=None, players=2, table=None):
     traced = decay > 0 if traced is None else traced
     return Rule(
-        net, new_traces(net, players, 1.0 if traced else 0.0), Rates(rate, discount, decay), new_workspace(net, players)
+        net,
+        bits_as_inputs(len(net.hidden)) if table is None else table,
+        new_traces(net, players, 1.0 if traced else 0.0),
+        Rates(rate, discount, decay),
+        new_workspace(net, players),
     )
 
 
@@ -47,9 +59,12 @@ def episode(states, *, seats=None, cut=None, end_cut=(False, False), rewards=(1.
     )
 
 
-def value(net, state):
-    bits = np.unpackbits(state, bitorder="little")[: len(net.hidden)].astype(float)
-    hidden = 1 / (1 + np.exp(-(bits @ net.hidden + net.hidden_bias)))
+def bits_of(net, state):
+    return np.unpackbits(state, bitorder="little")[: len(net.hidden)].astype(float)
+
+
+def value(net, state, inputs_of=bits_of):
+    hidden = 1 / (1 + np.exp(-(inputs_of(net, state) @ net.hidden + net.hidden_bias)))
     return float(1 / (1 + np.exp(-(hidden @ net.out + net.out_bias[0]))))
 
 
@@ -57,7 +72,7 @@ def copied(net):
     return Perceptron(*(array.copy() for array in net))
 
 
-def numeric_gradient(net, state, step=1e-6):
+def numeric_gradient(net, state, inputs_of=bits_of, step=1e-6):
     parts = []
     for name in FIELDS:
         array = getattr(net, name)
@@ -66,19 +81,19 @@ def numeric_gradient(net, state, step=1e-6):
             up, down = copied(net), copied(net)
             getattr(up, name)[place] += step
             getattr(down, name)[place] -= step
-            part[place] = (value(up, state) - value(down, state)) / (2 * step)
+            part[place] = (value(up, state, inputs_of) - value(down, state, inputs_of)) / (2 * step)
         parts.append(part)
     return parts
 
 
-def reference(net, played, *, rate, discount, decay):
+def reference(net, played, *, rate, discount, decay, inputs_of=bits_of):
     """The rule as the papers write it, with numeric gradients."""
     net, traces, last = copied(net), {}, {}
 
     def update(row, seat, target):
-        old = traces.get(seat, [0.0] * 4)
-        traces[seat] = [discount * decay * e + g for e, g in zip(old, numeric_gradient(net, played.states[row]), strict=True)]
-        difference = target - value(net, played.states[row])
+        old, slope = traces.get(seat, [0.0] * 4), numeric_gradient(net, played.states[row], inputs_of)
+        traces[seat] = [discount * decay * e + g for e, g in zip(old, slope, strict=True)]
+        difference = target - value(net, played.states[row], inputs_of)
         for name, trace in zip(FIELDS, traces[seat], strict=True):
             getattr(net, name)[...] += rate * difference * trace
 
@@ -86,7 +101,7 @@ def reference(net, played, *, rate, discount, decay):
         if played.cut[row]:
             traces.pop(seat, None)
         elif seat in last:
-            update(last[seat], seat, discount * value(net, played.states[row]))
+            update(last[seat], seat, discount * value(net, played.states[row], inputs_of))
         last[seat] = row
     for seat in sorted(last):
         if not played.end_cut[seat]:
@@ -147,6 +162,26 @@ def test_both_seats_learn_in_the_order_of_play_with_traces_of_their_own(decay):
     updates, squares, largest = learn(rule_of(net, rate=0.3, decay=decay), played)
     assert updates == 5
     assert 0 < largest**2 <= squares
+    assert_close(net, wanted, 1e-8)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.7])
+@pytest.mark.parametrize("encoding", ["naive", "extended", "feature"])
+def test_a_network_learns_the_numbers_that_its_encoding_stands_for(encoding, decay):
+    """Numbers other than bits, such as -1 for a stone of the other player, and one number for the whole position."""
+    game = make("connect_four", rows=4, columns=4, encoding=encoding)
+    spec = game.spec()
+    states = np.random.default_rng(1).integers(0, 256, (4, spec.packed_bytes), dtype=np.uint8)
+
+    def inputs_of(_net, state):
+        planes = np.unpackbits(state, bitorder="little")[: math.prod(spec.planes)].reshape(spec.planes)
+        return read_inputs(planes, spec.reading).astype(float)
+
+    net = perceptron(spec.num_inputs, 3, seed=9)
+    played = episode(states, seats=[0, 1, 0, 1])
+    wanted = reference(net, played, rate=0.3, discount=0.9, decay=decay, inputs_of=inputs_of)
+    updates, _, _ = learn(rule_of(net, rate=0.3, decay=decay, table=input_table(spec)), played)
+    assert updates == 4
     assert_close(net, wanted, 1e-8)
 
 

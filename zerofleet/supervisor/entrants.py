@@ -14,8 +14,8 @@ from zerofleet.agents.spelling import Spelling
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.opening import evaluating
-from zerofleet.evaluators.perceptron import InProcessEvaluator
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunPaths
@@ -84,7 +84,7 @@ async def serving(chosen: Entrants, game: Game) -> AsyncIterator[str | None]:
 async def evaluator_of(chosen: Entrants, game: Game, *, in_process: bool = False) -> AsyncIterator[Evaluator]:
     """Yield an evaluator of the players' models: an inference server's, or with `in_process` this process itself.
 
-    Raises the errors of `serving`, in process those of `load_perceptron` for every version. Cancellation: as `serving`.
+    Raises the errors of `serving`, in process those of `load_network` for every version. Cancellation: as `serving`.
     """
     if in_process and chosen.run is not None:
         local = InProcessEvaluator(open_run_store(chosen.run), game)

@@ -19,7 +19,7 @@ from trainer.learners.contract import Accounts
 from zerofleet.contracts.encodings import encoder_fingerprint
 from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
 from zerofleet.errors import CorruptModel, VersionSkew
-from zerofleet.search.afterstates.perceptron import Perceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron
 
 __all__ = ["TdCheckpoint", "pack", "require_same", "unpack", "weights_in"]
 

@@ -26,9 +26,10 @@ from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.evaluators.in_process.inputs import input_table
+from zerofleet.evaluators.in_process.kernels import Perceptron
+from zerofleet.evaluators.in_process.values import VALUE_PERCEPTRON
 from zerofleet.presets.td_lambda import TdLambdaSettings
-from zerofleet.search.afterstates.in_process import KIND
-from zerofleet.search.afterstates.perceptron import Perceptron
 
 __all__ = ["GameReport", "TdLambda", "first_weights"]
 
@@ -61,29 +62,21 @@ class TdLambda:
     """TD(lambda) on a perceptron; see `trainer.learners.contract.Learning` for the members."""
 
     def __init__(self, game: Game, settings: TdLambdaSettings, *, seed: int, first: int = 0) -> None:
-        """Make first weights.
-
-        Raises `ConfigurationError` for a game without two players or perfect information, or whose encoding is read as numbers.
-        """
+        """Make first weights. Raises `ConfigurationError` for a game without two players and perfect information."""
         spec = game.spec()
         if spec.num_players != 2 or spec.information != "perfect":
             raise ConfigurationError(
                 "train.learner=td_lambda learns the chance of winning of two players with perfect information; "
                 f"{spec.name} has {spec.num_players} players and {spec.information} information"
             )
-        if spec.reading is not None:
-            raise ConfigurationError(
-                f"train.learner=td_lambda reads the bits of an encoding, and this one of {spec.name} stands for other numbers; "
-                "omit the parameter encoding"
-            )
         self.game = game
         self.settings = settings
         self.state = LearnerState()
         self.window = ExperienceQueue(game, settings, first=first)
         self.progress = 0.0
-        self.net = first_weights(int(np.prod(spec.planes)), settings, seed=seed)
+        self.net = first_weights(spec.num_inputs, settings, seed=seed)
         self._traces = new_traces(self.net, spec.num_players, settings.trace_decay)
-        self._work = new_workspace(self.net, spec.num_players)
+        self._table, self._work = input_table(spec), new_workspace(self.net, spec.num_players)
 
     @classmethod
     def open(
@@ -132,7 +125,7 @@ class TdLambda:
     def network(self) -> NetworkDict:
         """Description of the network for manifests and checkpoints."""
         inputs, units = self.net.hidden.shape
-        return {"kind": KIND, "inputs": inputs, "hidden": (units,), "successor": self.settings.successor}
+        return {"kind": VALUE_PERCEPTRON, "inputs": inputs, "hidden": (units,), "successor": self.settings.successor}
 
     @property
     def rates(self) -> Rates:
@@ -153,7 +146,7 @@ class TdLambda:
     def step(self) -> GameReport:
         """Learn from the next game. Raises `CorruptModel` when a weight is no longer finite."""
         episode, rates = self.window.take(), self.rates
-        updates, squares, largest = learn(Rule(self.net, self._traces, rates, self._work), episode)
+        updates, squares, largest = learn(Rule(self.net, self._table, self._traces, rates, self._work), episode)
         if not np.isfinite(squares):
             raise CorruptModel(
                 f"a temporal difference of game {self.state.step} is not finite: the weights have diverged; lower "

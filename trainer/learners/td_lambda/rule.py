@@ -9,7 +9,7 @@ Gradient and both values belong to the weights before the update; traces begin a
 game is 0, so that the last target is its reward (Sutton and Barto 1998, section 8.3). Several seats share the weights and have
 traces of their own; their updates alternate as the positions occurred.
 
-With lambda = 0 the trace is the gradient, and only the weight rows of set inputs change.
+With lambda = 0 the trace is the gradient, and only the weight rows of inputs other than 0 change.
 
 Axes: N positions of a game, I inputs, H hidden units, P players.
 """
@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from games.compiled import compiled
-from zerofleet.search.afterstates.perceptron import Perceptron, hidden_and_value, set_bits
+from zerofleet.evaluators.in_process.inputs import InputTable, read_inputs_of
+from zerofleet.evaluators.in_process.kernels import Perceptron, hidden_and_value
 
 __all__ = ["Episode", "Rates", "Rule", "Traces", "Workspace", "add_gradient", "learn", "new_traces", "new_workspace"]
 
@@ -56,7 +57,8 @@ class Traces(NamedTuple):
 class Workspace(NamedTuple):
     """Scratch arrays of an update."""
 
-    bits: np.ndarray  # int32 [I]
+    x: np.ndarray  # float64 [I], inputs of the position looked at last
+    active: np.ndarray  # int32 [I], numbers of those that are not 0
     hidden: np.ndarray  # float64 [H]
     slope: np.ndarray  # float64 [H]
     last: np.ndarray  # int64 [P]
@@ -66,6 +68,7 @@ class Rule(NamedTuple):
     """Weights with everything that their updates need."""
 
     net: Perceptron  # float64
+    table: InputTable  # inputs of the positions
     traces: Traces
     rates: Rates
     work: Workspace
@@ -81,7 +84,9 @@ def new_traces(net: Perceptron, players: int, trace_decay: float) -> Traces:
 def new_workspace(net: Perceptron, players: int) -> Workspace:
     """Return scratch arrays for the updates of a perceptron."""
     inputs, units = net.hidden.shape
-    return Workspace(np.zeros(inputs, np.int32), np.zeros(units), np.zeros(units), np.zeros(players, np.int64))
+    return Workspace(
+        np.zeros(inputs), np.zeros(inputs, np.int32), np.zeros(units), np.zeros(units), np.zeros(players, np.int64)
+    )
 
 
 @compiled
@@ -113,8 +118,9 @@ def learn(rule: Rule, episode: Episode) -> tuple[int, float, float]:
 
 @compiled
 def _value(rule: Rule, state: np.ndarray) -> float:
-    count = set_bits(state, rule.net.hidden.shape[0], rule.work.bits)
-    return hidden_and_value(rule.net, rule.work.bits, count, rule.work.hidden)
+    work = rule.work
+    count = read_inputs_of(rule.table, state, work.x, work.active)
+    return hidden_and_value(rule.net, work.x, work.active, count, work.hidden)
 
 
 @compiled
@@ -129,10 +135,10 @@ def _clear(traces: Traces, seat: int) -> None:
 @compiled
 def _update(rule: Rule, state: np.ndarray, seat: int, target: float) -> float:
     """Move V(state) towards the target r + gamma V(s'); return the temporal difference before the update."""
-    net, traces, rates = rule.net, rule.traces, rule.rates
+    net, traces, rates, work = rule.net, rule.traces, rule.rates, rule.work
     if traces.out.shape[0] == 0:
-        count = set_bits(state, net.hidden.shape[0], rule.work.bits)
-        value = hidden_and_value(net, rule.work.bits, count, rule.work.hidden)
+        count = read_inputs_of(rule.table, state, work.x, work.active)
+        value = hidden_and_value(net, work.x, work.active, count, work.hidden)
         _move(rule, count, rates.learning_rate * (target - value), _slopes(rule, value))
         return target - value
     _decay(traces, seat, rates.discount * rates.trace_decay)
@@ -179,9 +185,9 @@ def _move(rule: Rule, count: int, step: float, slope_out: float) -> None:
     net, work = rule.net, rule.work
     units = net.out.shape[0]
     for k in range(count):
-        row = net.hidden[work.bits[k]]
+        row, change = net.hidden[work.active[k]], step * work.x[work.active[k]]
         for j in range(units):
-            row[j] += step * work.slope[j]
+            row[j] += change * work.slope[j]
     for j in range(units):
         net.hidden_bias[j] += step * work.slope[j]
         net.out[j] += step * slope_out * work.hidden[j]
@@ -192,14 +198,14 @@ def _move(rule: Rule, count: int, step: float, slope_out: float) -> None:
 def add_gradient(rule: Rule, state: np.ndarray, seat: int) -> float:
     """Add the gradient of V(state) to the traces of a seat, and return V(state)."""
     net, traces, work = rule.net, rule.traces, rule.work
-    count = set_bits(state, net.hidden.shape[0], work.bits)
-    value = hidden_and_value(net, work.bits, count, work.hidden)
+    count = read_inputs_of(rule.table, state, work.x, work.active)
+    value = hidden_and_value(net, work.x, work.active, count, work.hidden)
     slope_out = _slopes(rule, value)
     units = work.slope.shape[0]
     for k in range(count):
-        row = traces.hidden[seat, work.bits[k]]
+        row, number = traces.hidden[seat, work.active[k]], work.x[work.active[k]]
         for j in range(units):
-            row[j] += work.slope[j]
+            row[j] += number * work.slope[j]
     for j in range(units):
         traces.hidden_bias[seat, j] += work.slope[j]
         traces.out[seat, j] += slope_out * work.hidden[j]

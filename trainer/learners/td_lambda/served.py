@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from games.core import GameSpec
 from trainer.exported_module import unpack_planes
-from zerofleet.search.afterstates.perceptron import Perceptron
+from trainer.reading import reading_of
+from zerofleet.evaluators.in_process.kernels import Perceptron
 
 __all__ = ["ValueModule", "as_tensors", "from_tensors"]
 
@@ -26,6 +27,7 @@ class ValueModule(nn.Module):
         super().__init__()
         self.planes, self.height, self.width = spec.planes
         self.sign = -1.0 if of_opponent else 1.0
+        self.reading = reading_of(spec, flat=True)
         inputs, units = net.hidden.shape
         self.hidden = nn.Linear(inputs, units)
         self.out = nn.Linear(units, 1)
@@ -36,8 +38,9 @@ class ValueModule(nn.Module):
 
         The value of a player is 2 V - 1 for the probability V of winning: a draw counts as the learner's reward for it.
         """
-        bits = unpack_planes(state, self.planes, self.height, self.width).flatten(1)
-        hidden = torch.sigmoid(self.hidden(bits.to(self.out.weight.dtype)).float())
+        bits = unpack_planes(state, self.planes, self.height, self.width)
+        inputs = self.reading(bits.to(self.out.weight.dtype)).flatten(1)
+        hidden = torch.sigmoid(self.hidden(inputs).float())
         chance = torch.sigmoid(self.out(hidden.to(self.out.weight.dtype)).float())
         mine = self.sign * (2.0 * chance - 1.0)
         listed = (legal >= 0).float()

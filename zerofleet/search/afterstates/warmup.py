@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from games.core import Game
+from zerofleet.evaluators.in_process.kernels import Perceptron, values
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.search.afterstates.perceptron import Perceptron, values
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 __all__ = ["warm_up"]

@@ -27,7 +27,7 @@ from zerofleet.agents.by_game.rhombus.evaluation import FEATURES
 from zerofleet.agents.by_game.rhombus.features import count_features
 from zerofleet.agents.by_game.rhombus.work import wide
 from zerofleet.contracts.manifests import NetworkDict
-from zerofleet.search.afterstates.in_process import Values
+from zerofleet.evaluators.in_process.values import Values
 
 __all__ = ["LINEAR", "PHASES", "SCALES", "Seen", "describe", "load_values", "new_seen"]
 

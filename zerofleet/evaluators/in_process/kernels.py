@@ -1,12 +1,13 @@
-"""Perceptron of one hidden layer of sigmoids and one sigmoid output, over the bits of an encoded position; compiled.
+"""Perceptron of one hidden layer of sigmoids and one sigmoid output; compiled.
 
-    z_j = b_j + sum over the set bits i of w_ij        h_j = s(z_j)        V = s(b + sum over j of u_j h_j)
+    z_j = b_j + sum over the inputs i of x_i w_ij        h_j = s(z_j)        V = s(b + sum over j of u_j h_j)
 
-Its output is a probability of winning. Encodings are sparse, so the hidden layer is the sum of the weight rows of the set bits
-(about 50 of Connect Four's 126), which lie contiguously in memory.
+Its output is a probability of winning. Encodings are sparse, so the hidden layer is the sum of the weight rows of the inputs
+that are not 0 (about 50 of Connect Four's 126), which lie contiguously in memory.
 
-`value` computes in the type of the weights with the exact sigmoid, for learning. `values` is for play: float32, with a rational
-approximation of the sigmoid that vectorises; it differs by less than 1e-6.
+`hidden_and_value` computes in double precision with the exact sigmoid, for learning. `values` is for play: float32, on bits,
+with a rational approximation of the sigmoid that vectorises; it differs by less than 1e-6. A network that reads other numbers
+than bits is folded first (`zerofleet.evaluators.in_process.inputs`).
 
 Axes: I inputs, H hidden units, B positions.
 """
@@ -69,15 +70,18 @@ def set_bits(packed: np.ndarray, inputs: int, out: np.ndarray) -> int:
 
 
 @compiled
-def hidden_and_value(net: Perceptron, bits: np.ndarray, count: int, hidden: np.ndarray) -> float:
-    """Write the hidden activations ([H]) into `hidden` and return V, in (0, 1); `bits` are the first `count` set inputs."""
+def hidden_and_value(net: Perceptron, x: np.ndarray, active: np.ndarray, count: int, hidden: np.ndarray) -> float:
+    """Write the hidden activations ([H]) into `hidden` and return V, in (0, 1).
+
+    `x`: inputs [I], of which the first `count` of `active` are not 0.
+    """
     units = net.hidden_bias.shape[0]
     for j in range(units):
         hidden[j] = net.hidden_bias[j]
     for k in range(count):
-        row = net.hidden[bits[k]]
+        row, number = net.hidden[active[k]], x[active[k]]
         for j in range(units):
-            hidden[j] += row[j]
+            hidden[j] += number * row[j]
     total = net.out_bias[0]
     for j in range(units):
         hidden[j] = 1.0 / (1.0 + math.exp(-hidden[j]))

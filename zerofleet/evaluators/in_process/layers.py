@@ -1,33 +1,22 @@
-"""Perceptrons evaluated in this process, from the weights of a stored version, without a server.
-
-A small network answers a batch in less time than a request takes, so a search that asks position by position gains most. The
-layers are matrix products of numpy; torch stays in its two rooms. Outputs equal those of a server up to rounding, and every
-version must answer its golden positions before it is used.
-"""
+"""Perceptrons with heads for policy and value, as matrix products of numpy; torch stays in its two rooms."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
-from games.core import Game
+from games.core import GameSpec
 from zerofleet.contracts.heads import AUXILIARY_HEADS, BASE_HEADS
-from zerofleet.contracts.manifests import Manifest, check_golden
-from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, InvalidRequest
-from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.storage.model_store import ModelStore
+from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.in_process.inputs import folded, input_table
 
-__all__ = ["InProcessEvaluator", "PerceptronNetwork", "load_perceptron"]
+__all__ = ["PerceptronNetwork"]
 
-WEIGHTS_FILE = "weights.safetensors"
 _PADDED = np.float32(-1e30)  # finite, as in the exported module
 
 
@@ -47,7 +36,7 @@ class _Dense(NamedTuple):
 class PerceptronNetwork:
     """Perceptron with heads for policy, value and extra predictions, as `trainer.network` builds it."""
 
-    def __init__(self, manifest: Manifest, tensors: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, manifest: Manifest, tensors: Mapping[str, np.ndarray], spec: GameSpec) -> None:
         """Build the network of a version from its stored weights.
 
         Raises `InvalidRequest` for a network of another kind, `CorruptModel` for weights that do not fit the manifest.
@@ -63,11 +52,14 @@ class PerceptronNetwork:
         self._activate = _ACTIVATIONS[activation]
         self._squashes = settings.get("policy_activation", "softmax") != "softmax"
         self._tensors = tensors
-        self._inputs = int(np.prod(manifest.planes))
-        widths = [self._inputs, *(int(str(width)) for width in _listed(settings.get("hidden")))]
+        self._bits = int(np.prod(spec.planes))
+        widths = [spec.num_inputs, *(int(str(width)) for width in _listed(settings.get("hidden")))]
         self._layers = [
             self._dense(f"trunk.layers.{2 * index}", before, after) for index, (before, after) in enumerate(pairwise(widths))
         ]
+        if spec.reading is not None:
+            rows, bias = folded(input_table(spec), self._layers[0].weight, self._layers[0].bias)
+            self._layers[0] = _Dense(rows.astype(np.float32), bias.astype(np.float32))
         self._policy = self._dense("policy.out", widths[-1], manifest.num_actions)
         self._value = self._dense("value.out", widths[-1], manifest.num_players)
         trained = [str(head) for head in _listed(settings.get("heads"))]
@@ -81,7 +73,7 @@ class PerceptronNetwork:
         """Return policy float16 [B, L], value float32 [B, P] and the requested extra heads; raises `InvalidRequest`."""
         if batch.extra_heads > len(self._extra):
             raise InvalidRequest(f"{self._name} has {len(self._extra)} extra heads, got a request for {batch.extra_heads}")
-        x = np.unpackbits(batch.states, axis=1, count=self._inputs, bitorder="little").astype(np.float32)
+        x = np.unpackbits(batch.states, axis=1, count=self._bits, bitorder="little").astype(np.float32)
         for layer in self._layers:
             x = self._activate(layer(x))
         listed = batch.legal >= 0
@@ -103,57 +95,6 @@ class PerceptronNetwork:
             got = "no such layer" if weight is None or bias is None else f"{weight.shape} and {bias.shape}"
             raise CorruptModel(f"{self._name}: layer {name} has {got}, want weights ({outputs}, {inputs}) and {outputs} biases")
         return _Dense(np.ascontiguousarray(weight.T, dtype=np.float32), bias.astype(np.float32))
-
-
-def load_perceptron(store: ModelStore, game: Game, version: int) -> PerceptronNetwork:
-    """Return the network of a stored version, verified and tested on its golden positions.
-
-    Raises `InvalidRequest` for a network that is no perceptron, `ModelNotFound`, `CorruptModel`, `VersionSkew`.
-    """
-    model = model_name(game)
-    manifest = store.verify(model, version, game=game)
-    path = store.directory(model, version) / WEIGHTS_FILE
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError, KeyError) as error:
-        raise CorruptModel(f"{path} cannot be read: {error}; export the version again") from error
-    network = PerceptronNetwork(manifest, tensors)
-    states, legal, *_ = manifest.golden.arrays()
-    policy, value, extra = network(LeafBatch(states, legal, len(manifest.heads) - len(BASE_HEADS)))
-    check_golden(manifest, policy, value, extra)
-    return network
-
-
-class InProcessEvaluator:
-    """Evaluator of the perceptrons of a model store, in the calling thread; versions are loaded on first use.
-
-    `evaluate_now` is its blocking form, for agents in threads of their own.
-    """
-
-    def __init__(self, store: ModelStore, game: Game) -> None:
-        self._store = store
-        self._game = game
-        self._networks: dict[ModelVersion, PerceptronNetwork] = {}
-        self._loading = threading.Lock()
-
-    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`. Cancellation: only while a version is loaded, which then completes unused."""
-        if version not in self._networks:
-            await asyncio.to_thread(self.load, version)
-        return self.evaluate_now(batch, version)
-
-    def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """Return the evaluation of every leaf; raises the errors of `load_perceptron`, and `InvalidRequest`."""
-        policy, value, extra = self.load(version)(batch)
-        return Evaluation(policy, value, version, extra)
-
-    def load(self, version: ModelVersion) -> PerceptronNetwork:
-        """Return the network of a version, loaded once; raises the errors of `load_perceptron`."""
-        if version not in self._networks:
-            with self._loading:
-                if version not in self._networks:
-                    self._networks[version] = load_perceptron(self._store, self._game, version)
-        return self._networks[version]
 
 
 def _listed(value: object) -> list[object]:

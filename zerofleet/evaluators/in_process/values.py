@@ -1,0 +1,90 @@
+"""Networks of learners of values in this process: perceptrons, about a million positions a second on one core, and functions of
+a game's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from games.core import GameSpec
+from zerofleet.contracts.manifests import Manifest, NetworkDict
+from zerofleet.errors import CorruptModel, InvalidRequest
+from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.in_process.inputs import bits_read, folded, input_table
+from zerofleet.evaluators.in_process.kernels import Perceptron, values
+
+__all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values", "float32_perceptron"]
+
+VALUE_PERCEPTRON = "value_perceptron"
+"""`kind` in the network of such a version's manifest."""
+Values: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""Values of packed positions (uint8 [B, packed_bytes]) for their players to move: float32 [B], in [-1, 1]."""
+Load: TypeAlias = Callable[[NetworkDict, Mapping[str, np.ndarray]], Values]
+"""Maker of such a function, from the network of a manifest and its tensors."""
+
+
+class ValueFunction:
+    """Values of a game's own kind of network; the policy is uniform over the legal moves."""
+
+    def __init__(self, manifest: Manifest, values_of: Values) -> None:
+        """Wrap the function of a version."""
+        self._name = f"model {manifest.model} version {manifest.version}"
+        self._values = values_of
+
+    def __call__(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+        """Return policy float16 [B, L], value float32 [B, 2] and no extra heads; raises `InvalidRequest`."""
+        if batch.extra_heads:
+            raise InvalidRequest(f"{self._name} has 0 extra heads, got a request for {batch.extra_heads}")
+        return _without_policy(batch, self._values(batch.states))
+
+
+class ValueNetwork:
+    """Perceptron of one hidden layer and one probability of winning; the policy is uniform over the legal moves."""
+
+    def __init__(self, manifest: Manifest, tensors: Mapping[str, np.ndarray], spec: GameSpec) -> None:
+        """Build the network of a version from its stored weights; raises `CorruptModel` when they do not fit the manifest."""
+        self._name = f"model {manifest.model} version {manifest.version}"
+        units = tensors["out.weight"].shape[-1] if "out.weight" in tensors else 0
+        inputs = spec.num_inputs
+        for name, shape in {
+            "hidden.weight": (units, inputs),
+            "hidden.bias": (units,),
+            "out.weight": (1, units),
+            "out.bias": (1,),
+        }.items():
+            got = tensors[name].shape if name in tensors else "no such layer"
+            if got != shape:
+                raise CorruptModel(f"{self._name}: {name} has {got}, want {shape}")
+        self._net, self._mask = float32_perceptron(
+            Perceptron(tensors["hidden.weight"].T, tensors["hidden.bias"], tensors["out.weight"][0], tensors["out.bias"]), spec
+        )
+        self._sign = np.float32(-1.0 if manifest.network.get("successor") == "own" else 1.0)
+
+    def __call__(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+        """Return policy float16 [B, L], value float32 [B, 2] and no extra heads; raises `InvalidRequest`."""
+        if batch.extra_heads:
+            raise InvalidRequest(f"{self._name} has 0 extra heads, got a request for {batch.extra_heads}")
+        chances = np.empty(len(batch), dtype=np.float32)
+        values(self._net, batch.states & self._mask, chances)
+        mine = self._sign * (2.0 * chances - 1.0)
+        return _without_policy(batch, mine)
+
+
+def _without_policy(batch: LeafBatch, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Return a uniform policy, the values `mine` (float32 [B], of the players to move) for both players, and no extra heads."""
+    listed = batch.legal >= 0
+    policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
+    return policy.astype(np.float16), np.stack([mine, -mine], axis=1).astype(np.float32), ()
+
+
+def float32_perceptron(net: Perceptron, spec: GameSpec) -> tuple[Perceptron, np.ndarray]:
+    """Return the form of a perceptron that `kernels.values` evaluates on bits, and the mask of the bits to read.
+
+    `net` reads the inputs of the game (`GameSpec.num_inputs`), in any type.
+    """
+    table = input_table(spec)
+    rows, bias = folded(table, net.hidden, net.hidden_bias)
+    fast = Perceptron(rows, bias, net.out, net.out_bias)
+    return Perceptron(*(np.ascontiguousarray(array, dtype=np.float32) for array in fast)), bits_read(table)
