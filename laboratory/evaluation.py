@@ -11,7 +11,8 @@ import numpy as np
 
 from games.core import GameSpec
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.search.afterstates.perceptron import Perceptron, values
+from zerofleet.evaluators.in_process.kernels import Perceptron, values
+from zerofleet.evaluators.in_process.values import float32_perceptron
 
 __all__ = ["MemoryEvaluator", "ValueNetwork"]
 
@@ -24,15 +25,15 @@ class ValueNetwork:
 
         Raises `ValueError` for weights of another number of inputs than the game has.
         """
-        if net.hidden.shape[0] != int(np.prod(spec.planes)):
-            raise ValueError(f"the network has {net.hidden.shape[0]} inputs, {spec.name} has planes {spec.planes}")
-        self._net = Perceptron(*(np.array(array, dtype=np.float32, order="C") for array in net))
+        if net.hidden.shape[0] != spec.num_inputs:
+            raise ValueError(f"the network has {net.hidden.shape[0]} inputs, {spec.name} has {spec.num_inputs}")
+        self._net, self._read = float32_perceptron(net, spec)
         self._sign = np.float32(sign)
 
     def __call__(self, states: np.ndarray) -> np.ndarray:
         """Return the value of positions (uint8 [B, packed_bytes]) for the player to move and the other, float32 [B, 2]."""
         chances = np.empty(len(states), np.float32)
-        values(self._net, states, chances)
+        values(self._net, states & self._read, chances)
         mine = self._sign * (2.0 * chances - 1.0)
         return np.stack([mine, -mine], axis=1).astype(np.float32)
 
