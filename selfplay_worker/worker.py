@@ -28,7 +28,7 @@ from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import Unavailable
+from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -88,7 +88,7 @@ async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
     while True:
         try:
             return await gatekeeper.champion(model) is not None
-        except Unavailable:
+        except (Unavailable, Overloaded):
             await asyncio.sleep(ASK_AGAIN_S)
 
 
