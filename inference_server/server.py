@@ -80,9 +80,7 @@ async def open_server(settings: ServerSettings, loader: Loader | None = None) ->
         loader = TorchBackend(settings.device, settings.precision, part.threads)
     queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
     store = settings.open_store()
-    message_bytes = settings.max_message_bytes or await asyncio.to_thread(
-        largest_request_bytes, settings.build_game(), store
-    )
+    message_bytes = settings.max_message_bytes or await asyncio.to_thread(largest_request_bytes, settings.build_game(), store)
     registry = Registry(
         store, loader, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
     )
@@ -135,7 +133,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
     analyst = Analyst(plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches)
     server.add_generic_rpc_handlers([kserve.handler(servicer), evaluation.handler(analyst)])
-    health_servicer = HealthService(on_refused=lambda: _count_refused("health"))
+    health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
         reflection.enable_server_reflection(

@@ -31,6 +31,7 @@ from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
@@ -42,7 +43,7 @@ from zerofleet.telemetry import metrics
 
 __all__ = ["SelfPlay", "make_block", "make_crew", "serve"]
 
-ASK_AGAIN_S = 0.5  # pause while the gatekeeper is away
+ASK_AGAIN_S, MAX_PAUSE_S = 0.5, 5.0  # pauses while the gatekeeper is away or overloaded
 
 log = structlog.get_logger()
 
@@ -85,11 +86,12 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
 
 async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
     """Return whether there is a champion, retrying until the gatekeeper replies. Cancellation: no effect."""
+    backoff = Backoff(ASK_AGAIN_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
     while True:
         try:
             return await gatekeeper.champion(model) is not None
         except (Unavailable, Overloaded):
-            await asyncio.sleep(ASK_AGAIN_S)
+            await backoff.pause()
 
 
 async def _nobody() -> bool:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fake_network import FakeLoader  # noqa: E402 - it stands beside this file
+from fake_network import FakeLoader
 
-from inference_server.server import open_server  # noqa: E402
-from inference_server.settings import ServerSettings  # noqa: E402
-from zerofleet.service.settings import read_settings  # noqa: E402
+from inference_server.server import open_server
+from inference_server.settings import ServerSettings
+from zerofleet.service.settings import read_settings
 
 
 async def main() -> None:

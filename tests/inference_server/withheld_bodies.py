@@ -19,7 +19,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from raw_http2 import (  # noqa: E402 - it stands beside this file
+from raw_http2 import (
     DATA,
     HEADERS,
     INITIAL_WINDOW_SIZE,
@@ -119,6 +119,8 @@ class WithheldBodies:
         for stream, window in list(self._windows.items()):
             while stream in self._windows and (size := min(window, self._connection_window, self._left[stream], MAX_FRAME)) > 0:
                 first = self._left[stream] == self._full
+                if first and size < len(self._head):
+                    break
                 self._writer.write(frame(DATA, 0, stream, (self._head if first else b"").ljust(size, b"\0")))
                 window -= size
                 self._windows[stream] = window
@@ -150,7 +152,9 @@ async def server_process(model_store: Path, **settings: str) -> AsyncIterator[tu
         await process.wait()
 
 
-async def grown_mib(method: str, calls: int, size_bytes: int, store: Path, **settings: str) -> tuple[float, float, Counter[str]]:
+async def grown_mib(
+    method: str, calls: int, size_bytes: int, store: Path, **settings: str
+) -> tuple[float, float, Counter[str]]:
     """Return the growth of a fresh server under these calls, what is left of it after they end, and the calls it ended."""
     async with server_process(store, **settings) as (address, process), AsyncExitStack() as stack:
         before = process.memory_info().rss

@@ -95,7 +95,9 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
             async for reply in behaviour(await self._request(pool, context, read), context):
                 yield reply
 
-        as_stream = grpc.stream_stream_rpc_method_handler if handler.response_streaming else grpc.stream_unary_rpc_method_handler
+        as_stream = (
+            grpc.stream_stream_rpc_method_handler if handler.response_streaming else grpc.stream_unary_rpc_method_handler
+        )
         return as_stream(
             several if inspect.isasyncgenfunction(behaviour) else one, response_serializer=handler.response_serializer
         )
@@ -127,7 +129,7 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
             return content
         try:
             return read(content)
-        except Exception:  # noqa: BLE001 - whatever a deserialiser raises for malformed bytes
+        except Exception:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request bytes are not a message of this call")
 
     def _expire(self, context: Any) -> None:
