@@ -1,6 +1,8 @@
 """Health service of the gRPC servers (`grpc.health.v1`): open to all clients, with bounded cost.
 
-Watches are bounded (`zerofleet.rpc.security.bounded_calls`), and a watcher that does not read, disconnects or names an unknown service delays neither others nor
+`zerofleet.rpc.security.bounded_calls` bounds the watches.
+
+A watcher that does not read, disconnects or names an unknown service delays neither others nor
 the server. (grpc's own asyncio servicer writes to watchers while holding the lock that status changes need, and drops all
 watchers of a name when one of them leaves.)
 """
