@@ -45,8 +45,9 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
-from zerofleet.rpc.health import HealthService
+from zerofleet.rpc.health import MAX_WATCHES, HealthService
 from zerofleet.rpc.requests import RequestInterceptor
+from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.credentials import plain, token_table
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import server_limits
@@ -61,6 +62,7 @@ __all__ = ["RunningGatekeeper", "open_gatekeeper", "serve"]
 SERVICE = gatekeeper_pb2.DESCRIPTOR.services_by_name["Gatekeeper"].full_name
 MAX_MESSAGE_BYTES = 16 << 20  # a list of about ten thousand candidates
 MAX_REQUEST_BYTES = 64 << 10  # names, a hash, a reason
+MAX_BYTES_IN_FLIGHT = 64 << 20
 MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.rpc.gatekeeper_client
 
 log = structlog.get_logger()
@@ -201,15 +203,22 @@ async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings, st
 
 
 async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) -> tuple[grpc.aio.Server, HealthService, str]:
+    bounds = BoundedCalls(
+        message_bytes=MAX_REQUEST_BYTES,
+        bytes_in_flight=MAX_BYTES_IN_FLIGHT,
+        calls=settings.max_concurrent_calls,
+        long_lived={f"/{SERVICE}/WatchChampion": settings.max_watchers, HEALTH_WATCH: MAX_WATCHES},
+    )
+    guard = RoleInterceptor(token_table(settings.tokens))
     server = grpc.aio.server(
-        interceptors=[RequestInterceptor(), CallMetrics(), RoleInterceptor(token_table(settings.tokens)), ErrorInterceptor()],
+        interceptors=[bounds, RequestInterceptor(), CallMetrics(), guard, ErrorInterceptor()],
         options=[
             *server_limits(receive_bytes=MAX_REQUEST_BYTES, send_bytes=MAX_MESSAGE_BYTES),
             ("grpc.so_reuseport", 0),  # a second gatekeeper on the same port is a mistake
             ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
             ("grpc.keepalive_permit_without_calls", 1),
         ],
-        maximum_concurrent_rpcs=settings.max_watchers,
+        maximum_concurrent_rpcs=bounds.most_calls,
     )
     gatekeeper_pb2_grpc.add_GatekeeperServicer_to_server(servicer, server)
     health_servicer = HealthService()

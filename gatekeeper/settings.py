@@ -64,7 +64,10 @@ class GatekeeperSettings(StoreSettings):
     recheck_s: float = Field(default=10.0, gt=0.0)
     """Seconds between checks that the inference server still has the champion; it may have been restarted."""
     max_watchers: int = Field(default=4_096, ge=1)
-    """Maximum number of calls in progress, watchers of the champion included; further ones are rejected as overload."""
+    """Maximum number of watchers of the champion; further ones are rejected as overload. One network address may have as many
+    as are free: half, if it is alone."""
+    max_concurrent_calls: int = Field(default=1_024, ge=1)
+    """Maximum number of calls in progress, except watchers and health checks; shared and rejected as watchers are."""
     reflection: bool = False
     """Describe the service to tools such as grpcurl."""
     by_hand_only: bool = False

@@ -24,7 +24,7 @@ from gatekeeper.evaluation import BrokenVersion
 from gatekeeper.lineage import ROLLBACK, line_of
 from gatekeeper.referee import ChampionChanged
 from zerofleet.contracts.promotions import CandidateStatus, Champion
-from zerofleet.errors import StaleEpoch, Unavailable, first_error
+from zerofleet.errors import Overloaded, StaleEpoch, Unavailable, first_error
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.strength.matches import Decision
 
@@ -59,7 +59,7 @@ class Watch:
                 error = first_error(failure)
                 if isinstance(error, StaleEpoch):
                     raise error from failure
-                foreseen = isinstance(error, Unavailable)
+                foreseen = isinstance(error, Unavailable | Overloaded)
                 log.warning("measurement.delayed", version=version, error=str(error), exc_info=None if foreseen else failure)
                 await self._backoff.pause()
             else:

@@ -76,6 +76,8 @@ class Analyst:
         `Unavailable`. Cancellation: the search stops after its current step.
         """
         game = games.make(question.game, **question.parameters)
+        if len(question.moves) > (longest := game.spec().max_plies):
+            raise InvalidRequest(f"got {len(question.moves)} moves, a game of {question.game} has at most {longest}")
         served = self._plane.find(model_name(game), str(question.version) if question.version else "")
         self._check(question)
         position = await asyncio.to_thread(_position, game, question.moves, question.seed)

@@ -32,6 +32,7 @@ _EXTENSIONS = ("model_repository", "model_configuration", "statistics")
 _FILE_PARAMETER = "file:"  # how Triton's clients send files to run
 _CONFIG_TYPES = {"UINT8": "TYPE_UINT8", "INT16": "TYPE_INT16", "FP16": "TYPE_FP16", "FP32": "TYPE_FP32"}
 _INT64_MAX = 2**63 - 1
+_MOST_LISTED = 16  # inputs, outputs or parameters of a request
 
 
 class KServeServicer:
@@ -75,6 +76,7 @@ class KServeServicer:
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         """Evaluate positions."""
+        _require_few(request)
         inference = await self._plane.infer(
             (request.model_name, request.model_version),
             _tensors(request),
@@ -131,6 +133,15 @@ def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
         for name in names
     }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def _require_few(request: Any) -> None:
+    """Raise `InvalidRequest` for lists that take far more memory than bytes on the wire, and are held while it waits."""
+    listed = {"parameters": request.parameters, "outputs": request.outputs, "inputs": request.inputs}
+    listed |= {f"parameters of output {output.name[:40]!r}": output.parameters for output in request.outputs[:_MOST_LISTED]}
+    for name, found in listed.items():
+        if len(found) > _MOST_LISTED:
+            raise InvalidRequest(f"the request has {len(found)} {name}, want at most {_MOST_LISTED}")
 
 
 def _priority(parameters: Any) -> Priority:

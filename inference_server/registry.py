@@ -19,13 +19,14 @@ import structlog
 
 from games import core
 from games.core import Game
+from inference_server.message_sizes import require_fitting
 from inference_server.network import Network, NetworkOutput
 from inference_server.queueing import BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import MODEL_FILE
-from zerofleet.contracts.naming import require_model_name
+from zerofleet.contracts.naming import MAX_MESSAGE_BYTES, require_model_name
 from zerofleet.contracts.promotions import recent_versions
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable, VersionSkew, ZerofleetError
 from zerofleet.storage.model_store import ModelStore
@@ -84,8 +85,18 @@ class ServedVersion:
 class Registry:
     """Served versions by model. Used on the event loop; a dedicated thread loads."""
 
-    def __init__(self, store: ModelStore, loader: Loader, *, max_batch: int, max_versions: int) -> None:
+    def __init__(
+        self,
+        store: ModelStore,
+        loader: Loader,
+        *,
+        max_batch: int,
+        max_versions: int,
+        message_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> None:
+        """Create it, without models; `message_bytes` is the largest message that the server accepts."""
         self.store = store
+        self._message_bytes = message_bytes
         self._loader = loader
         self._max_batch = max_batch
         self._max_versions = max_versions
@@ -207,6 +218,7 @@ class Registry:
         manifest = self.store.verify(model, version)
         if (game := _known_game(manifest)) is not None:
             manifest = self.store.verify(model, version, game=game)
+        require_fitting(manifest, self._message_bytes)
         path = self.store.directory(model, version) / MODEL_FILE
         pause_s = GIVE_WAY_S if self._served else 0.0  # with no version in service there are no calls to give way to
         network = self._loader.load(path, manifest, max_batch=self._max_batch, pause_s=pause_s)

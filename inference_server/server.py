@@ -6,6 +6,7 @@ drain   health NOT_SERVING → calls in progress complete → the queue is evalu
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,15 +23,17 @@ from inference_server.analysis import Analyst
 from inference_server.backend import TorchBackend
 from inference_server.batcher import Batcher
 from inference_server.data_plane import DataPlane
+from inference_server.message_sizes import largest_request_bytes
 from inference_server.queueing import RequestQueue
 from inference_server.registry import Loader, Registry
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
-from zerofleet.rpc.health import HealthService
+from zerofleet.rpc.health import MAX_WATCHES, HealthService
 from zerofleet.rpc.inference_channels import KEEPALIVE_TIME_MS
 from zerofleet.rpc.requests import RequestInterceptor
+from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.credentials import plain, token_table
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import server_limits
@@ -76,10 +79,14 @@ async def open_server(settings: ServerSettings, loader: Loader | None = None) ->
     if loader is None:
         loader = TorchBackend(settings.device, settings.precision, part.threads)
     queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
-    registry = Registry(settings.open_store(), loader, max_batch=part.max_batch, max_versions=settings.max_versions)
+    store = settings.open_store()
+    message_bytes = settings.max_message_bytes or await asyncio.to_thread(largest_request_bytes, settings.build_game(), store)
+    registry = Registry(
+        store, loader, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
+    )
     try:
         async with Batcher(queue, prepare=loader.prepare_thread) as batcher:
-            server = await _listen(settings, DataPlane(registry, batcher))
+            server = await _listen(settings, DataPlane(registry, batcher), message_bytes)
             try:
                 yield server
             finally:
@@ -100,19 +107,33 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         await server.grpc.wait_for_termination()
 
 
-async def _listen(settings: ServerSettings, plane: DataPlane) -> RunningServer:
+async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int) -> RunningServer:
     guard = RoleInterceptor(
         token_table(settings.tokens), admin_token=plain(settings.token), on_refused=lambda: _count_refused("token")
     )
+    bounds = BoundedCalls(
+        message_bytes=message_bytes,
+        bytes_in_flight=settings.max_bytes_in_flight,
+        calls=settings.max_concurrent_calls,
+        long_lived={HEALTH_WATCH: MAX_WATCHES},
+        on_refused=_count_refused,
+    )
     server = grpc.aio.server(
-        interceptors=[AdmissionInterceptor(plane.full), RequestInterceptor(), CallMetrics(), guard, ErrorInterceptor()],
-        options=_options(settings),
-        maximum_concurrent_rpcs=settings.max_concurrent_calls,
+        interceptors=[
+            AdmissionInterceptor(plane.full),
+            bounds,
+            RequestInterceptor(),
+            CallMetrics(),
+            guard,
+            ErrorInterceptor(),
+        ],
+        options=_options(settings, message_bytes),
+        maximum_concurrent_rpcs=bounds.most_calls,
     )
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
     analyst = Analyst(plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches)
     server.add_generic_rpc_handlers([kserve.handler(servicer), evaluation.handler(analyst)])
-    health_servicer = HealthService(on_refused=lambda: _count_refused("health"))
+    health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if settings.reflection:
         reflection.enable_server_reflection(
@@ -130,9 +151,9 @@ def _count_refused(reason: str) -> None:
     metrics.INFERENCE_REFUSED.labels(reason=reason).inc()
 
 
-def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
+def _options(settings: ServerSettings, message_bytes: int) -> Sequence[tuple[str, int]]:
     options = [
-        *server_limits(receive_bytes=MAX_MESSAGE_BYTES, send_bytes=MAX_MESSAGE_BYTES),
+        *server_limits(receive_bytes=message_bytes, send_bytes=MAX_MESSAGE_BYTES),
         ("grpc.so_reuseport", 0),  # a second server on the same port is a mistake, not a second worker
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
         ("grpc.keepalive_permit_without_calls", 1),

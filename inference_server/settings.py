@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.security.credentials import require_tokens
 from zerofleet.service.settings import StoreSettings
@@ -43,7 +44,13 @@ class ServerSettings(StoreSettings):
     max_queue_positions: int = Field(default=32_768, ge=1)
     """Maximum number of positions that wait for the device; further requests are rejected as overload."""
     max_concurrent_calls: int = Field(default=4_096, ge=1)
-    """Maximum number of calls in progress; further ones are rejected as overload."""
+    """Maximum number of calls in progress, except health checks; further ones are rejected as overload. One network address
+    may make as many as are free: half, if it is alone."""
+    max_bytes_in_flight: int = Field(default=256 << 20, ge=1 << 20)
+    """Maximum size of all requests in progress, in bytes; further ones are rejected as overload, unread. A request counts as
+    the largest message until it has arrived. One network address may hold as much as is free."""
+    max_message_bytes: int = Field(default=0, ge=0, le=MAX_MESSAGE_BYTES)
+    """Maximum size of a message, in bytes; 0 derives it from the game and the stored models."""
     max_versions: int = Field(default=16, ge=1)
     """Maximum number of versions of one model in memory."""
     max_connection_age_s: float = Field(default=0.0, ge=0.0)

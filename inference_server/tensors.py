@@ -22,6 +22,8 @@ from zerofleet.errors import InvalidRequest
 __all__ = ["Contract", "Tensor"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {"UINT8": np.dtype("u1"), "INT16": np.dtype("<i2")}
+_TYPED_BYTE, _TYPED_ACTION = 2, 10  # bytes of a number on the wire
+_HEAD_BYTES = 16 << 10  # names, shapes, parameters
 _SHOWN_NAMES = 5
 _SHOWN_CHARACTERS = 40
 
@@ -59,6 +61,17 @@ class Contract:
             num_actions=manifest.num_actions,
         )
         return cls(manifest.planes, packed_bytes, manifest.max_legal, manifest.num_actions, outputs)
+
+    @staticmethod
+    def request_bytes_of(planes: tuple[int, int, int], max_legal: int) -> int:
+        """Return the size of the largest valid request for a model with these planes and this number of legal actions.
+
+        As typed contents, which are the longest form: a byte of a state takes up to 2 as a variable-length integer, an action
+        up to 10.
+        """
+        channels, height, width = planes
+        row_bytes = _TYPED_BYTE * ((channels * height * width + 7) // 8) + _TYPED_ACTION * max_legal
+        return MAX_REQUEST_ROWS * row_bytes + _HEAD_BYTES
 
     @property
     def inputs(self) -> tuple[tuple[str, str, int], ...]:

@@ -29,10 +29,11 @@ from selfplay_worker.warmup import warm_up
 from zerofleet.agents.by_game.rhombus.values import LINEAR, load_values
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import Unavailable
+from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
@@ -43,7 +44,7 @@ from zerofleet.telemetry import metrics
 
 __all__ = ["SelfPlay", "make_block", "make_crew", "serve"]
 
-ASK_AGAIN_S = 0.5  # pause while the gatekeeper is away
+ASK_AGAIN_S, MAX_PAUSE_S = 0.5, 5.0  # pauses while the gatekeeper is away or overloaded
 _KEPT = 4  # versions in memory: running games may need the one before the last
 
 log = structlog.get_logger()
@@ -87,11 +88,12 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
 
 async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
     """Return whether there is a champion, retrying until the gatekeeper replies. Cancellation: no effect."""
+    backoff = Backoff(ASK_AGAIN_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
     while True:
         try:
             return await gatekeeper.champion(model) is not None
-        except Unavailable:
-            await asyncio.sleep(ASK_AGAIN_S)
+        except (Unavailable, Overloaded):
+            await backoff.pause()
 
 
 async def _nobody() -> bool:

@@ -7,7 +7,7 @@ import random
 
 import structlog
 
-from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
+from zerofleet.errors import InvalidRequest, ModelNotFound, Overloaded, PermissionRefused, Unavailable
 from zerofleet.presets import TrainSettings
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -55,7 +55,7 @@ class Submitter:
                 await self._submit()
 
     async def _submit(self) -> None:
-        """Submit the newest version, with retries while the gatekeeper is unavailable."""
+        """Submit the newest version, with retries while the gatekeeper is unavailable or overloaded."""
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:
@@ -63,7 +63,7 @@ class Submitter:
             try:
                 sha256 = await asyncio.to_thread(self._store.manifest_sha256, self._model, version)
                 candidate = await self._gatekeeper.submit(self._model, version, sha256)
-            except Unavailable as error:
+            except (Unavailable, Overloaded) as error:
                 if not away:
                     log.warning("gatekeeper.away", error=str(error), version=version)
                 away = True

@@ -4,10 +4,13 @@ import asyncio
 from collections import Counter
 
 import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gatekeeper.service import open_gatekeeper
 from zerofleet.contracts.wire import gatekeeper_pb2 as messages
 from zerofleet.contracts.wire import gatekeeper_pb2_grpc
+from zerofleet.errors import ModelNotFound
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
 MODEL = "tic_tac_toe"
@@ -26,14 +29,37 @@ async def test_watchers_beyond_the_bound_are_refused_until_one_disconnects(setti
 
             waiting = [asyncio.ensure_future(code(watch)) for watch in watches]
             async with asyncio.timeout(60):
-                while refused[EXHAUSTED] < 80:  # noqa: ASYNC110 - turns of the loop
+                while refused[EXHAUSTED] < 90:  # noqa: ASYNC110 - turns of the loop
                     await asyncio.sleep(0.01)
-            assert refused == {EXHAUSTED: 80}
+            assert refused == {EXHAUSTED: 90}  # one address has half of the places
+            async with GatekeeperClient(gatekeeper.address) as client:
+                assert await client.champion(MODEL) is None  # watchers take no other places
+                with pytest.raises(ModelNotFound):
+                    await client.submit(MODEL, 7, "0" * 64)
             for watch in watches:
                 watch.cancel()
             await asyncio.gather(*waiting)
         async with GatekeeperClient(gatekeeper.address) as client, asyncio.timeout(60):
             assert await client.champion(MODEL) is None
+
+
+async def test_health_watches_in_all_places_leave_those_of_submissions_free(settings_of, inference):
+    settings = settings_of(max_watchers=4, max_concurrent_calls=4)
+    async with (
+        open_gatekeeper(settings, evaluator=inference, control=inference) as gatekeeper,
+        grpc.aio.insecure_channel(gatekeeper.address) as channel,
+        GatekeeperClient(gatekeeper.address) as client,
+        asyncio.timeout(60),
+    ):
+        stub = health_pb2_grpc.HealthStub(channel)
+        watches = [stub.Watch(health_pb2.HealthCheckRequest()) for _ in range(400)]
+        firsts = await asyncio.gather(*(watch.read() for watch in watches), return_exceptions=True)
+        refused = [first for first in firsts if isinstance(first, grpc.aio.AioRpcError)]
+        assert len(refused) == 400 - 128
+        with pytest.raises(ModelNotFound):
+            await client.submit(MODEL, 7, "0" * 64)
+        for watch in watches:
+            watch.cancel()
 
 
 async def test_malformed_bytes_are_refused(settings_of, inference):

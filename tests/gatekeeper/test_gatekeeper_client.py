@@ -20,11 +20,13 @@ class ScriptedServicer(stubs.GatekeeperServicer):
 
     def __init__(self):
         self.error = None
+        self.failures = None  # number of calls that meet the error; None: all
         self.champions = asyncio.Queue()
         self.watchers = 0
 
     def _maybe_raise(self):
-        if self.error is not None:
+        if self.error is not None and self.failures != 0:
+            self.failures = None if self.failures is None else self.failures - 1
             raise self.error
 
     async def SubmitCandidate(self, request, context):
@@ -84,14 +86,28 @@ async def test_every_value_survives_the_wire(gate):
     assert await client.ladder("tic_tac_toe") == [Rung("random", 0.0, -1.0, 1.0, 5)]
 
 
-@pytest.mark.parametrize(
-    "error", [InvalidRequest("a"), ModelNotFound("b"), CorruptModel("c"), StaleEpoch("d"), Overloaded("e")]
-)
+@pytest.mark.parametrize("error", [InvalidRequest("a"), ModelNotFound("b"), CorruptModel("c"), StaleEpoch("d")])
 async def test_an_error_of_the_server_arrives_as_the_same_error_with_its_text(gate, error):
     servicer, _, client, _ = gate
     servicer.error = error
     with pytest.raises(type(error), match=str(error)):
         await client.promote("tic_tac_toe", 1, reason="")
+
+
+async def test_calls_are_repeated_while_the_server_is_overloaded(gate, monkeypatch):
+    monkeypatch.setattr("zerofleet.rpc.channel_client.FIRST_RETRY_S", 0.001)
+    servicer, _, client, _ = gate
+    servicer.error, servicer.failures = Overloaded("Concurrent RPC limit exceeded!"), 3
+    assert (await client.promote("tic_tac_toe", 5, reason="because")).version == 5
+    assert servicer.failures == 0
+
+
+async def test_an_overload_that_does_not_end_is_raised_after_the_time_of_the_call(gate):
+    servicer, _, _, port = gate
+    servicer.error = Overloaded("4096 calls are in progress")
+    async with GatekeeperClient(f"127.0.0.1:{port}", timeout_s=0.3) as client:
+        with pytest.raises((Overloaded, Unavailable)):
+            await client.champion("tic_tac_toe")
 
 
 async def test_no_champion_yet_is_none_rather_than_an_error(gate):

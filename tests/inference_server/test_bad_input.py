@@ -337,9 +337,9 @@ async def test_a_flood_is_refused_quickly_and_other_clients_are_answered(open_wi
             np.testing.assert_array_equal(task.result()[1], expected_value(states, legal, 1))
 
 
-async def test_more_calls_than_allowed_are_refused(open_wire, publish, loader, positions):
+async def test_more_calls_of_one_address_than_half_are_refused(open_wire, publish, loader, positions):
     states, legal = positions[0][:1], positions[1][:1]
-    async with open_wire(max_concurrent_calls=4) as wire:
+    async with open_wire(max_concurrent_calls=8) as wire:
         await wire.server.plane.registry.serve(MODEL, [publish()])
         loader.gate.clear()
         async with asyncio.TaskGroup() as group:

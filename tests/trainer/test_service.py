@@ -21,7 +21,7 @@ from trainer.service import Conductor, make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.promotions import Candidate, CandidateStatus
-from zerofleet.errors import InvalidRequest, Unavailable, VersionSkew
+from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, VersionSkew
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.streams import MemoryStream
@@ -181,6 +181,15 @@ async def test_a_stopped_trainer_resumes_where_it_stopped(tmp_path, record):
 async def test_the_gatekeeper_may_start_after_the_trainer(tmp_path):
     async with RunningTrainer(settings_of(tmp_path), MemoryStream(), FakeGatekeeper(failures=3)) as trainer:
         assert (await trainer.submitted())[0] == 1
+
+
+async def test_a_candidate_is_submitted_again_while_the_gatekeeper_is_overloaded(tmp_path, record):
+    stream, gatekeeper = MemoryStream(), FakeGatekeeper(refusal=Overloaded("Concurrent RPC limit exceeded!"))
+    async with RunningTrainer(settings_of(tmp_path), stream, gatekeeper) as trainer:
+        await publish(stream, record, range(12))
+        assert (await trainer.submitted())[0] >= 1
+        assert gatekeeper.refusal is None
+        assert not trainer.task.done()
 
 
 async def test_a_refused_candidate_does_not_end_the_trainer(tmp_path, record):

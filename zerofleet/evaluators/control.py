@@ -26,6 +26,7 @@ from zerofleet.storage.model_store import ModelStore
 
 __all__ = ["ModelControl"]
 
+OVERLOADED_S = 5.0  # time for which an overloaded server is called again
 _TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARGUMENT or INTERNAL
 
 
@@ -133,10 +134,11 @@ class ModelControl(ChannelClient):
         return dict(json_format.MessageToDict(reply.config))
 
     async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
-        try:
-            return await method(request, timeout=self._timeout_s, metadata=self._metadata)
-        except grpc.aio.AioRpcError as failure:
-            raise await self.explained(call_error(failure, target=self.target)) from failure
+        return await self.retried(
+            lambda: method(request, timeout=self._timeout_s, metadata=self._metadata),
+            lambda failure: call_error(failure, target=self.target),
+            patience_s=min(self._timeout_s, OVERLOADED_S),
+        )
 
 
 def _require_stored(store: ModelStore, model: str, versions: Sequence[int]) -> None:

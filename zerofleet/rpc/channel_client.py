@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import grpc
 
-from zerofleet.errors import Unavailable, ZerofleetError
+from zerofleet.errors import Overloaded, Unavailable, ZerofleetError
+from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.requests import outgoing
 from zerofleet.rpc.security.diagnosis import why_unreachable
 from zerofleet.rpc.security.tls import PLAIN, Tls
 from zerofleet.rpc.security.tokens import token_metadata
 
 __all__ = ["ChannelClient"]
+
+FIRST_RETRY_S = 0.1
+MAX_RETRY_S = 2.0
+
+Reply = TypeVar("Reply")
 
 
 class ChannelClient:
@@ -56,6 +65,30 @@ class ChannelClient:
         Cancellation: the channel may stay open until garbage-collected; close it again.
         """
         await self._channel.close()
+
+    async def retried(
+        self,
+        start: Callable[[], Awaitable[Reply]],
+        meaning: Callable[[grpc.aio.AioRpcError], ZerofleetError],
+        *,
+        patience_s: float,
+    ) -> Reply:
+        """Return the reply of a call; while the server is overloaded, call again with jittered back-off for `patience_s`.
+
+        An overloaded server refuses a call before it does anything, so that any call may be repeated.
+        Raises the error that `meaning` makes of a failed call. Cancellation: that of the call.
+        """
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + patience_s
+        backoff = Backoff(FIRST_RETRY_S, MAX_RETRY_S, rng=random.Random(), least_share=0.0)  # noqa: S311 - jitter, not a secret
+        while True:
+            try:
+                return await start()
+            except grpc.aio.AioRpcError as failure:
+                error, pause_s = meaning(failure), backoff.next_s()
+                if not isinstance(error, Overloaded) or loop.time() + pause_s >= ends_s:
+                    raise await self.explained(error) from failure
+            await asyncio.sleep(pause_s)
 
     async def explained(self, error: ZerofleetError) -> ZerofleetError:
         """Return the error of a call; if the server is unreachable because of TLS, one that names the cause.

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import grpc
-
 from zerofleet.contracts.wire import evaluation_pb2 as wire
 from zerofleet.contracts.wire import evaluation_pb2_grpc as stubs
 from zerofleet.rpc.channel_client import ChannelClient
@@ -86,7 +84,8 @@ class EvaluationClient(ChannelClient):
     ) -> Opinion:
         """Return a model's evaluation of the position after `moves`; version 0 is the newest served.
 
-        Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Overloaded`, `Unavailable`.
+        Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Unavailable`, and `Overloaded` when the
+        server is still overloaded after `timeout_s`.
         Cancellation: the server drops the search.
         """
         request = build_request(
@@ -98,10 +97,11 @@ class EvaluationClient(ChannelClient):
             simulations=simulations,
             seed=seed,
         )
-        try:
-            reply = await self._stub.Evaluate(request, timeout=self._timeout_s, metadata=self._metadata)
-        except grpc.aio.AioRpcError as failure:
-            raise await self.explained(call_error(failure, target=self.target)) from failure
+        reply = await self.retried(
+            lambda: self._stub.Evaluate(request, timeout=self._timeout_s, metadata=self._metadata),
+            lambda failure: call_error(failure, target=self.target),
+            patience_s=self._timeout_s,
+        )
         return _opinion(reply)
 
 

@@ -1,7 +1,8 @@
 """Client of the gatekeeper: champion, candidates and ratings.
 
 Workers follow `watch`: it yields the current champion at once and every later one, and survives restarts of the
-gatekeeper. All other calls fail fast with an error of `zerofleet.errors`.
+gatekeeper. All other calls are repeated for `timeout_s` while the gatekeeper is overloaded, and otherwise fail fast with an
+error of `zerofleet.errors`.
 """
 
 from __future__ import annotations
@@ -212,7 +213,4 @@ class GatekeeperClient(ChannelClient):
         return Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
 
     async def _call(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
-        try:
-            return await start()
-        except grpc.aio.AioRpcError as failure:
-            raise await self.explained(error_from(failure, target=self.target)) from failure
+        return await self.retried(start, lambda failure: error_from(failure, target=self.target), patience_s=self._timeout_s)

@@ -1,6 +1,8 @@
 """Health service of the gRPC servers (`grpc.health.v1`): open to all clients, with bounded cost.
 
-Watches are bounded, and a watcher that does not read, disconnects or names an unknown service delays neither others nor
+`zerofleet.rpc.security.bounded_calls` bounds the watches.
+
+A watcher that does not read, disconnects or names an unknown service delays neither others nor
 the server. (grpc's own asyncio servicer writes to watchers while holding the lock that status changes need, and drops all
 watchers of a name when one of them leaves.)
 """
@@ -8,7 +10,7 @@ watchers of a name when one of them leaves.)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -17,7 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 __all__ = ["MAX_WATCHES", "HealthService"]
 
 MAX_WATCHES = 256
-"""Maximum concurrent watches: a few per client, far below the limit of calls."""
+"""Maximum concurrent watches of a server: a few per client."""
 
 _Response = health_pb2.HealthCheckResponse
 
@@ -25,11 +27,8 @@ _Response = health_pb2.HealthCheckResponse
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused-ignore]
     """Status of the process, under the name "", and of named services."""
 
-    def __init__(self, *, max_watches: int = MAX_WATCHES, on_refused: Callable[[], None] = lambda: None) -> None:
-        """Create it; `on_refused` is called for every refused watch."""
+    def __init__(self) -> None:
         self._status: dict[str, int] = {"": _Response.SERVING}
-        self._max_watches = max_watches
-        self._on_refused = on_refused
         self._shutting_down = False
         self._changed = asyncio.Event()
         self.watches = 0
@@ -47,11 +46,6 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused
 
         Cancellation: the watch ends; others continue.
         """
-        if self.watches >= self._max_watches:
-            self._on_refused()
-            await context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{self.watches} health watches are in progress; poll instead"
-            )
         self.watches += 1
         told: int | None = None
         try:

@@ -18,7 +18,7 @@ from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_gam
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
-from zerofleet.errors import CorruptModel, InvalidRequest, PermissionRefused, Unavailable
+from zerofleet.errors import CorruptModel, InvalidRequest, Overloaded, PermissionRefused, Unavailable
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
@@ -275,7 +275,7 @@ async def _ask(paths: RunPaths, game: Game) -> _Said | None:
     address = live_address(paths, "gatekeeper")
     if address is None:
         return None
-    with suppress(Unavailable, InvalidRequest, PermissionRefused):
+    with suppress(Unavailable, Overloaded, InvalidRequest, PermissionRefused):
         async with _gatekeeper(address, timeout_s=_LIVE_TIMEOUT_S) as gatekeeper:
             candidates, _ = await gatekeeper.models(model_name(game))
             ladder = await gatekeeper.ladder(model_name(game))

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from zerofleet.rpc.handlers import in_place_of
+from zerofleet.rpc.security.shares import host_of
 from zerofleet.rpc.security.tokens import ADMIN_METHODS, TOKEN_HEADERS, Role, TokenTable, roles_of
 
 __all__ = ["RoleInterceptor", "is_local"]
@@ -122,12 +123,10 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
 
 def is_local(peer: str) -> bool:
     """Return whether a peer in grpc's notation (`unix:`, `ipv4:1.2.3.4:5`, `ipv6:%5B::1%5D:5`) is this machine."""
-    kind, _, rest = peer.partition(":")
-    if kind == "unix":
+    if peer.startswith("unix:"):
         return True
-    host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
     try:
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host_of(peer))
     except ValueError:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
