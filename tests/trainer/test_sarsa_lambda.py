@@ -25,11 +25,11 @@ from zerofleet.agents.by_game.rhombus.values import LINEAR, SCALES, describe, lo
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import decode_record, encode_record, validate
-from zerofleet.errors import ConfigurationError, CorruptModel, RecordRejected, VersionSkew
+from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, RecordRejected, VersionSkew
 from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 NAME = "chinese_checkers_rhombus"
