@@ -41,8 +41,8 @@ class InProcessNetwork(Protocol):
 def load_network(store: ModelStore, game: Game, version: int, *, others: Mapping[str, Load] | None = None) -> InProcessNetwork:
     """Return the network of a stored version, verified and tested on its golden positions.
 
-    `others`: makers of further networks of values, by the `kind` in the network of their manifest; perceptrons are known. Raises
-    `InvalidRequest` for a network of another kind, `ModelNotFound`, `CorruptModel`, `VersionSkew`.
+    `others`: makers of further networks of values, by the `kind` in the network of their manifest; perceptrons are known.
+    Raises `InvalidRequest` for a network of another kind, `ModelNotFound`, `CorruptModel`, `VersionSkew`.
     """
     model, spec = model_name(game), game.spec()
     manifest = store.verify(model, version, game=game)
