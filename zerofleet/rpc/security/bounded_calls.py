@@ -159,7 +159,7 @@ class _Pool:
 
 
 class _Held:
-    """What one call holds of the bounds."""
+    """Share of the bounds that one call holds."""
 
     __slots__ = ("_bytes", "_entered", "_peer", "_pool")
 

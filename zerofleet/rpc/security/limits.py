@@ -6,7 +6,7 @@ __all__ = ["MAX_CONNECTIONS", "MAX_METADATA_BYTES", "MAX_STREAMS", "UNREAD_BYTES
 
 MAX_METADATA_BYTES = 16 << 10  # a token and a traceparent; grpc refuses more with RESOURCE_EXHAUSTED
 MAX_CONNECTIONS = 4_096  # of each listening port; further ones are closed
-UNREAD_BYTES = 16 << 10  # of a call that nobody reads; a read request opens the window to its size
+UNREAD_BYTES = 16 << 10  # of a call that is not being read; a read request opens the window to its size
 MAX_STREAMS = 1_024  # concurrent calls per connection, not per peer; further ones queue in the client
 
 
@@ -20,5 +20,5 @@ def server_limits(*, receive_bytes: int, send_bytes: int) -> list[tuple[str, int
         ("grpc.max_concurrent_streams", MAX_STREAMS),
         ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
         ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
-        ("grpc.http2.bdp_probe", 0),  # it would widen the window of calls that nobody reads
+        ("grpc.http2.bdp_probe", 0),  # it would widen the window of calls that are not being read
     ]
