@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from games.chinese_checkers.star121.board import FIELDS, PLACES, ROWS, SIDE
 from games.kit import svg
 
-__all__ = ["FIELD_NAMES", "FIELD_NUMBERS", "picture", "text"]
+__all__ = ["FIELD_NAMES", "FIELD_NUMBERS", "picture", "text", "why_not"]
 
 _LETTERS = "qponmlkjihgfedcba"
 _WIDEST_ROW = 13
@@ -78,3 +78,23 @@ def _faded(colour: str) -> str:
     """Return a colour blended with that of the paper."""
     channels = [round(_TINT * int(colour[i : i + 2], 16) + (1 - _TINT) * int(svg.PAPER[i : i + 2], 16)) for i in range(1, 7, 2)]
     return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def why_not(owners: Sequence[int], player: int, wanted: str) -> str:
+    """Return the reason why a player's move, written as `wanted`, is illegal, or nothing if there is no short one.
+
+    `owners`: the player on each field in the view from corner 0, -1 for none.
+    """
+    if wanted == "pass":
+        return " (passing is legal only if no piece can move)"
+    names = wanted.split("-")
+    if strange := [name for name in names if name and name not in FIELD_NUMBERS]:
+        return f" (there is no field {strange[0]!r}; moves look like d1-e2)"
+    if len(names) != 2 or not all(names):
+        return " (moves look like d1-e2)"
+    origin, target = names
+    if owners[FIELD_NUMBERS[origin]] != player:
+        return f" (no piece of player {player} is on {origin})"
+    if owners[FIELD_NUMBERS[target]] >= 0:
+        return f" ({target} is occupied)"
+    return ""

@@ -101,7 +101,7 @@ class ChineseCheckers(NamedTuple):
         names = notation.legal_names(self, state)
         if not names:
             raise IllegalMove(f"{text.strip()!r} is not a legal move here: the game is over")
-        why = self._why_not(state, wanted)
+        why = drawing.why_not(self.owners(state), _player(state), wanted)
         raise IllegalMove(f"{text.strip()!r} is not a legal move here{why}; legal: {' '.join(names)}")
 
     def _meant(self, state: State, wanted: str) -> int:
@@ -111,21 +111,6 @@ class ChineseCheckers(NamedTuple):
             return -1
         origin, target = (int(TURNED[_corner(self, _player(state)), field]) for field in numbers)
         return origin * FIELDS + target
-
-    def _why_not(self, state: State, wanted: str) -> str:
-        """Return the reason why a move is illegal, or nothing if there is no short one."""
-        if wanted == "pass":
-            return " (passing is legal only if no piece can move)"
-        if self._meant(state, wanted) < 0:
-            strange = [name for name in wanted.split("-") if name and name not in drawing.FIELD_NUMBERS]
-            return " (moves look like d1-e2)" if not strange else f" (there is no field {strange[0]!r}; moves look like d1-e2)"
-        owners = self.owners(state)
-        origin, target = wanted.split("-")
-        if owners[drawing.FIELD_NUMBERS[origin]] != _player(state):
-            return f" (no piece of player {_player(state)} is on {origin})"
-        if owners[drawing.FIELD_NUMBERS[target]] >= 0:
-            return f" ({target} is occupied)"
-        return ""
 
     def owners(self, state: State) -> list[int]:
         """Return the player on each field in the view from corner 0, -1 for none."""
