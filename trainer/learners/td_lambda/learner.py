@@ -20,7 +20,7 @@ from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
 from trainer.learners.td_lambda import checkpoint as checkpoints
 from trainer.learners.td_lambda.experience import ExperienceQueue
-from trainer.learners.td_lambda.rule import Rates, Rule, learn, new_traces, new_workspace
+from trainer.learners.td_lambda.rule import Episode, Rates, Rule, learn, new_traces, new_workspace
 from trainer.learners.td_lambda.served import ValueModule, as_tensors, from_tensors
 from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
@@ -92,7 +92,23 @@ class TdLambda:
         del device
         if ranks is not None and ranks.size > 1:
             raise ConfigurationError(f"train.learner=td_lambda trains in one process, torchrun started {ranks.size}")
-        return cls(game, settings.td_lambda, seed=settings.seed, first=first)
+        learner = cls(game, settings.td_lambda, seed=settings.seed, first=first)
+        learner._compile()
+        return learner
+
+    def _compile(self) -> None:
+        """Compile the rule, by a game without positions: the first real one would halt the service for seconds."""
+        spec = self.game.spec()
+        learn(
+            Rule(self.net, self._table, self._traces, self.rates, self._work),
+            Episode(
+                states=np.zeros((0, spec.packed_bytes), dtype=np.uint8),
+                seats=np.zeros(0, dtype=np.int8),
+                cut=np.zeros(0, dtype=np.bool_),
+                end_cut=np.zeros(spec.num_players, dtype=np.bool_),
+                rewards=np.zeros(spec.num_players),
+            ),
+        )
 
     @staticmethod
     def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[checkpoints.TdCheckpoint, dict[str, Tensor]]:
