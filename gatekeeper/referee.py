@@ -11,7 +11,7 @@ import structlog
 
 from games.core import Game
 from gatekeeper.ledger import Ledger
-from gatekeeper.pacing import EvaluationBudget, PacedEvaluator
+from gatekeeper.pacing import Budget, PacedEvaluator
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.contracts.promotions import Champion, MatchReport
@@ -62,7 +62,7 @@ class Referee:
         ledger: Ledger,
         pointer: ChampionPointer,
         make_agent: AgentMaker,
-        budget: EvaluationBudget,
+        budget: Budget,
     ) -> None:
         self._game = game
         self._settings = settings

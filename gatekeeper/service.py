@@ -26,7 +26,7 @@ from gatekeeper.journal import EventJournal
 from gatekeeper.ladder import Ladder
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
-from gatekeeper.pacing import EvaluationBudget
+from gatekeeper.pacing import Budget, Counters, EvaluationBudget, TimeBudget
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.promoter import Promoter
 from gatekeeper.pruning import Pruner
@@ -142,7 +142,7 @@ async def open_gatekeeper(
         control = control or await _reach_control(stack, settings, store)
         watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
         serving = Serving(control, model, pointer, recheck_s=settings.recheck_s)
-        budget = EvaluationBudget(partial(control.evaluations, model), settings.gate.watch_share)
+        budget = _budget(settings, partial(control.evaluations, model))
         referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent, budget=budget)
         crew = Crew(
             ledger=ledger,
@@ -167,6 +167,13 @@ async def open_gatekeeper(
         finally:
             pointer.close()
             await server.stop(None)
+
+
+def _budget(settings: GatekeeperSettings, counters: Counters) -> Budget:
+    """Return the budget of the measurements of mode `watch`."""
+    if settings.gate.watch_of == "time":
+        return TimeBudget(settings.gate.watch_share)
+    return EvaluationBudget(counters, settings.gate.watch_share)
 
 
 async def serve(service: Service, settings: GatekeeperSettings) -> None:

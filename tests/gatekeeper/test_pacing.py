@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatekeeper.pacing import BURST, EvaluationBudget, PacedEvaluator
+from gatekeeper.pacing import BURST, EvaluationBudget, PacedEvaluator, TimeBudget
 from zerofleet.errors import Unavailable
 
 
@@ -135,3 +135,63 @@ async def test_every_request_of_a_paced_evaluator_is_spent_before_it_is_sent(inf
     budget = EvaluationBudget(servers.evaluations, 1.0)
     await PacedEvaluator(Inner(), budget).evaluate(np.zeros(3), version=4)
     assert sent == [(3, 4)]
+
+
+class Time:
+    """A clock that passes only while somebody sleeps, or when a test says so."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    share=st.floats(0.01, 0.9),
+    durations=st.lists(st.floats(0.0001, 0.5), min_size=1, max_size=40),
+    pauses=st.lists(st.floats(0.0, 5.0), min_size=40, max_size=40),
+)
+def test_requests_never_take_more_than_their_share_of_the_time_by_more_than_one(share, durations, pauses):
+    async def play():
+        clock, taken = Time(), 0.0
+        began = clock.now
+        budget = TimeBudget(share, clock=clock, sleep=clock.sleep)
+        for duration, pause in zip(durations, pauses, strict=False):
+            clock.now += pause
+            await budget.spend(16)
+            assert taken <= share * (clock.now - began)
+            clock.now += duration
+            budget.took(duration)
+            taken += duration
+        assert budget.spent_s == pytest.approx(taken)
+
+    asyncio.run(play())
+
+
+async def test_a_gate_that_was_idle_for_an_hour_has_credit_for_two_seconds():
+    clock = Time()
+    budget = TimeBudget(0.5, clock=clock, sleep=clock.sleep)
+    clock.now += 3600.0
+    for _ in range(20):
+        await budget.spend(1)
+        assert clock.now == 3700.0
+        budget.took(0.1)
+    await budget.spend(1)
+    assert clock.now > 3700.0
+
+
+async def test_the_duration_of_a_request_that_fails_is_spent_too():
+    budget = TimeBudget(1.0)
+
+    class Inner:
+        async def evaluate(self, batch, *, version):
+            raise Unavailable("away")
+
+    with pytest.raises(Unavailable):
+        await PacedEvaluator(Inner(), budget).evaluate(np.zeros(3), version=4)
+    assert budget.spent_s > 0.0

@@ -26,6 +26,7 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
     [
         ({"selfplay.mode": "afterstates"}, "learns from searched positions"),
         ({**TD, "gate.simulations": "0"}, "want at least 1"),
+        ({**TD, "gate.mode": "watch"}, "no version would be measured; set gate.watch_of=time"),
         ({**TD, "td_lambda.draw_reward": "0.5"}, "want the same number"),
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
@@ -41,6 +42,7 @@ def test_the_experiment_of_connect_four_by_temporal_differences_is_whole():
     experiment = read_experiment(ROOT / "examples" / "connect_four_td.toml")
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.selfplay.mode) == ("connect_four", "td_lambda", "afterstates")
+    assert (preset.gate.mode, preset.gate.watch_of) == ("watch", "time")
 
 
 def test_the_experiment_of_the_rhombus_by_sarsa_is_whole():

@@ -13,6 +13,7 @@ _DRAW = 0.5
 def require_agreement(chosen: Preset) -> None:
     """Raise `ConfigurationError` for parts that contradict each other."""
     learner, mode = chosen.train.learner, chosen.selfplay.mode
+    _require_measurements(chosen)
     if learner == "alphazero" and mode == "afterstates":
         raise ConfigurationError(
             "train.learner=alphazero learns from searched positions, and selfplay.mode=afterstates searches none; set "
@@ -31,6 +32,16 @@ def require_agreement(chosen: Preset) -> None:
     if mode == "afterstates" and reward != value:
         raise ConfigurationError(
             f"td_lambda.draw_reward={reward} and afterstates.draw_value={value} value a draw differently; want the same number"
+        )
+
+
+def _require_measurements(chosen: Preset) -> None:
+    """Check that mode `watch` of the gate has something to take its share of."""
+    in_process = chosen.selfplay.mode == "afterstates" and chosen.afterstates.evaluation == "process"
+    if chosen.gate.mode == "watch" and chosen.gate.watch_of == "evaluations" and in_process:
+        raise ConfigurationError(
+            "gate.watch_of=evaluations takes a share of the inference server's evaluations, and self-play with "
+            "afterstates.evaluation=process asks for none, so no version would be measured; set gate.watch_of=time"
         )
 
 

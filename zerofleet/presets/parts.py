@@ -314,7 +314,10 @@ class GateSettings(_Part):
     beta: float = Field(default=0.05, gt=0, lt=0.5)
     """Probability of rejecting a candidate of strength `elo1`."""
     watch_share: float = Field(default=0.04, gt=0, le=1)
-    """Maximum share of all evaluations that mode `watch` spends on its measurements."""
+    """Maximum share of all evaluations, or of the time, that mode `watch` spends on its measurements."""
+    watch_of: Literal["evaluations", "time"] = "evaluations"
+    """Whole of that share. `evaluations`: of those that the inference servers report. `time`: for self-play that evaluates in
+    the worker's process, which the servers do not see."""
     watch_elo0: float = -75.0
     """Elo difference to the last confirmed champion at which mode `watch` keeps a version with probability at most `alpha`,
     more often only if `max_pairs` ends its measurement early."""
