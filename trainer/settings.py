@@ -96,8 +96,8 @@ class TrainerSettings(StoreSettings):
         own = declared(learner).settings
         if learner not in LEARNERS and own is not None and not isinstance(getattr(self, learner, None), own):
             raise ConfigurationError(
-                f"train.learner={learner} has settings of its own, {own.__name__}, and these settings of the trainer have no such "
-                "group; make them with trainer.settings.settings_class, and give the learner a name that is no setting of the trainer"
+                f"train.learner={learner} has settings of its own, {own.__name__}, and these settings of the trainer lack that "
+                "group; make them with trainer.settings.settings_class, under a name that is no setting of the trainer"
             )
         return self
 

@@ -1,7 +1,7 @@
 """Base of a learner that uses each game once and in order, with arrays as its whole state.
 
-It has the members of `trainer.learners.contract.Learning`: queue, checkpoints, candidates after a number of games. A subclass says
-what it reads from a game, how it learns from it, and what it exports (docs/own_learner.md).
+It has the members of `trainer.learners.contract.Learning`: queue, checkpoints, candidates after a number of games. A subclass
+adds the reading of a game, the rule and the served model (docs/own_learner.md).
 """
 
 from __future__ import annotations
@@ -71,21 +71,18 @@ class GameUpdate:
 class LearnerInOrder(ABC, Generic[Content]):
     """Learner of one game; the next step depends on its arrays, its counts and the next game alone."""
 
-    def __init__(self, game: Game, settings: TrainerSettings, *, publish_every_games: int, first: int = 0) -> None:
-        """Make a learner without samples.
-
-        Args:
-            game: The game.
-            settings: Settings of the trainer.
-            publish_every_games: Games between two candidates. With 1 every game gives one, also a game without samples.
-            first: Number of the first sample.
-        """
+    def __init__(self, game: Game, settings: TrainerSettings, *, first: int = 0) -> None:
+        """Make a learner without samples; `first` is the number of the first one. A subclass then makes its arrays."""
         self.game = game
         self.settings = settings
         self.state = LearnerState()
-        self.window: GameQueue[Content] = GameQueue(self.read, first=first, keeps_empty=publish_every_games == 1)
+        self.window: GameQueue[Content] = GameQueue(self.read, first=first, keeps_empty=self.publish_every_games == 1)
         self.progress = 0.0
-        self._publish_every_games = publish_every_games
+
+    @property
+    @abstractmethod
+    def publish_every_games(self) -> int:
+        """Games between two candidates. With 1 every game gives one, also a game without samples."""
 
     @property
     @abstractmethod
@@ -112,14 +109,6 @@ class LearnerInOrder(ABC, Generic[Content]):
     def module(self) -> torch.nn.Module:
         """Return the served model of the present arrays, scriptable and in evaluation mode; see `trainer.export.Served`."""
 
-    @abstractmethod
-    def weights(self) -> Mapping[str, Tensor]:
-        """Return the weights of that model: finite tensors, from which `adopt_weights` restores the arrays."""
-
-    @abstractmethod
-    def adopt_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the arrays from the weights of a stored version, when a run has lost its checkpoints."""
-
     @classmethod
     def open(
         cls,
@@ -133,8 +122,10 @@ class LearnerInOrder(ABC, Generic[Content]):
         """See `Learning.open`; it trains on the CPU, in one process. Calls the constructor with game, settings and `first`."""
         del device
         if ranks is not None and ranks.size > 1:
-            raise ConfigurationError(f"train.learner={settings.train.learner} trains in one process, torchrun started {ranks.size}")
-        return cls(game, settings, first=first)  # type: ignore[call-arg]  # a subclass knows its publish_every_games
+            raise ConfigurationError(
+                f"train.learner={settings.train.learner} trains in one process, torchrun started {ranks.size}"
+            )
+        return cls(game, settings, first=first)
 
     @staticmethod
     def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[ArrayCheckpoint, dict[str, Tensor]]:
@@ -160,7 +151,8 @@ class LearnerInOrder(ABC, Generic[Content]):
                 f"{name} has network {dict(network)}, the settings have {self.network}; restore the settings, or start "
                 "another run"
             )
-        self.adopt_weights(tensors)
+        for key, array in self.arrays.items():
+            array[...] = tensors[key].numpy()
         self.window.skip_to(self.window.total)
         self.state.samples_trained = self.window.total
 
@@ -179,8 +171,8 @@ class LearnerInOrder(ABC, Generic[Content]):
         outcome = self.learn(samples)
         if not (np.isfinite(outcome.squared_error) and all(np.isfinite(array).all() for array in self.arrays.values())):
             raise CorruptModel(
-                f"an update of game {self.state.step} is not finite: the weights have diverged; lower the learning rate and start "
-                "another run"
+                f"an update of game {self.state.step} is not finite: the weights have diverged; lower the learning rate and "
+                "start another run"
             )
         self.state.step += 1
         self.state.samples_trained = self.window.taken
@@ -189,11 +181,12 @@ class LearnerInOrder(ABC, Generic[Content]):
 
     def is_candidate_due(self, accounts: Accounts) -> bool:
         """Return whether enough games were learned from since the last candidate."""
-        return self.state.step - accounts.candidate_step >= self._publish_every_games
+        return self.state.step - accounts.candidate_step >= self.publish_every_games
 
     def export(self) -> Served:
-        """Return the model as it stands."""
-        return Served(self.module(), dict(self.weights()), self.network)
+        """Return the model as it stands, with the arrays in single precision as its weights."""
+        weights = {name: torch.from_numpy(array.astype(np.float32)) for name, array in self.arrays.items()}
+        return Served(self.module(), weights, self.network)
 
     def snapshot(self) -> Served:
         """See `export`: it needs no samples."""
@@ -206,4 +199,3 @@ class LearnerInOrder(ABC, Generic[Content]):
     @property
     def _name(self) -> str:
         return self.settings.train.learner
-

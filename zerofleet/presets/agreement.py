@@ -16,6 +16,11 @@ def require_agreement(chosen: Preset) -> None:
     """Raise `ConfigurationError` for an unknown learner, and for parts that contradict each other."""
     learner = declared(chosen.train.learner)
     learner.require(chosen, settings_of(chosen))
+    if chosen.selfplay.exploration_decay < 1.0 and chosen.selfplay.mode != "afterstates":
+        raise ConfigurationError(
+            f"selfplay.exploration_decay={chosen.selfplay.exploration_decay} reduces the temperature of play without a tree, "
+            "and selfplay.mode=search has another; set selfplay.mode=afterstates, or search.temperature"
+        )
     if chosen.selfplay.sync:
         _require_lockstep(chosen, learner)
 

@@ -94,7 +94,8 @@ class Experiment:
 def part_of(chosen: Preset, name: str) -> BaseModel:
     """Return a part of a preset by name: one of `PARTS`, or the settings of a learner of another package.
 
-    The latter are the preset's if it has that learner, and otherwise their defaults. Raises `ConfigurationError` for an unknown part.
+    The latter are the preset's if it has that learner, and otherwise their defaults. Raises `ConfigurationError` for an unknown
+    part.
     """
     if name in PARTS:
         part: BaseModel = getattr(chosen, name)

@@ -247,12 +247,12 @@ class SelfPlaySettings(_Part):
     staleness: Literal["finish", "switch", "drop"] = "switch"
     """Treatment of running games when a new champion arrives: finish on their version, switch between moves, or drop."""
     sync: bool = False
-    """Whether one game of `afterstates` and its update alternate: the worker plays one game with each version, and the next with
-    the version that learned from it, so that the weights follow from the seed alone. For one worker, and for learners that
-    publish after every game; far slower than games side by side."""
+    """Whether one game of `afterstates` and its update alternate: the worker plays one game with each version, and the next
+    with the version that learned from it, so that the weights follow from the seed alone. For one worker, and for learners
+    that publish after every game; far slower than games side by side."""
     exploration_decay: float = Field(default=1.0, gt=0, le=1)
-    """Factor of `afterstates.temperature` and `afterstates.epsilon` after each epoch of `exploration_epoch_games` games of the run;
-    1: constant. Below 1 the worker reads the games that a version was trained on from the model store."""
+    """Factor of `afterstates.temperature` and `afterstates.epsilon` after each epoch of `exploration_epoch_games` games of the
+    run; 1: constant. Below 1 the worker reads the games that a version was trained on from the model store."""
     exploration_epoch_games: int = Field(default=10_000, ge=1)
     """Games of such an epoch."""
     adoption_delay_s: float = Field(default=1.0, ge=0)
@@ -367,8 +367,8 @@ class Preset(_Part):
     sarsa_lambda: SarsaLambdaSettings = SarsaLambdaSettings()
     """Learner `sarsa_lambda`, where `train.learner` names it."""
     own_learner: SerializeAsAny[BaseModel] | None = None
-    """Settings of a learner of another package, where `train.learner` names one; in files and on command lines they have the name
-    of the learner."""
+    """Settings of a learner of another package, where `train.learner` names one; in files and on command lines they have the
+    name of the learner."""
     afterstates: AfterstateSettings = AfterstateSettings()
     """Self-play without a tree, where `selfplay.mode` is `afterstates`."""
     selfplay: SelfPlaySettings = SelfPlaySettings()

@@ -9,7 +9,6 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
-from games.core import Game
 from trainer.learners.td_lambda.rule import Episode
 from zerofleet.contracts.played import EXPLORATORY
 from zerofleet.contracts.records import ValidatedGame

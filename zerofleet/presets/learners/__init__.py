@@ -64,8 +64,8 @@ def declared(name: str) -> LearnerDeclaration:
     point = offered().get(name)
     if point is None:
         raise ConfigurationError(
-            f"train.learner={name}: no such learner; there are {', '.join(available())}. Packages add others by the entry point "
-            f"group {ENTRY_POINT_GROUP}"
+            f"train.learner={name}: no such learner; there are {', '.join(available())}. Packages add others by the entry "
+            f"point group {ENTRY_POINT_GROUP}"
         )
     try:
         found = point.load()
@@ -79,7 +79,7 @@ def declared(name: str) -> LearnerDeclaration:
 
 
 def own_settings(part: str) -> type[BaseModel] | None:
-    """Return the settings class of the learner `part` of an installed package; None if there is no such learner, or no settings.
+    """Return the settings class of the learner `part` of an installed package; None without such a learner, or its settings.
 
     Raises `ConfigurationError` for a broken one.
     """

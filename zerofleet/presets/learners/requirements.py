@@ -9,9 +9,9 @@ __all__ = ["require_search_of_matches"]
 
 
 def require_search_of_matches(preset: Preset) -> None:
-    """Raise `ConfigurationError` for matches without search, which a model of values, with a uniform policy, plays at random."""
+    """Raise `ConfigurationError` for matches without search: a model of values has a uniform policy, and plays them at random."""
     if preset.gate.simulations == 0:
         raise ConfigurationError(
-            f"gate.simulations=0 plays the policy, and a model of train.learner={preset.train.learner} has values alone; want at "
-            "least 1"
+            f"gate.simulations=0 plays the policy, and a model of train.learner={preset.train.learner} has values alone; want "
+            "at least 1"
         )
