@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_process(site: Path, *words: str) -> str:
     """What a process prints that has the folder on its import path."""
-    environment = {"PYTHONPATH": f"{site}:{ROOT}", "PATH": "/usr/bin:/bin", "HOME": str(site)}
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{ROOT}"}
     done = subprocess.run(
         [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
@@ -57,7 +58,16 @@ def test_the_learner_on_the_page_learns_publishes_and_resumes_with_the_same_step
 
 @pytest.mark.slow
 def test_a_trainer_process_takes_the_settings_of_the_learner_from_its_environment_and_command_line(site: Path) -> None:
-    words = ("--game", "tic_tac_toe", "--preset", "tiny", "--train.learner", "table_values", "--table-values.learning-rate", "0.3")
+    words = (
+        "--game",
+        "tic_tac_toe",
+        "--preset",
+        "tiny",
+        "--train.learner",
+        "table_values",
+        "--table-values.learning-rate",
+        "0.3",
+    )
     printed = in_process(site, "-m", "trainer", *words, "--print-config")
     rows = {row.split()[0]: row.split()[1:] for row in printed.splitlines()}
     assert rows["table_values.learning_rate"] == ["0.3", "command", "line"]

@@ -9,7 +9,7 @@ __all__ = ["require_search_of_matches"]
 
 
 def require_search_of_matches(preset: Preset) -> None:
-    """Raise `ConfigurationError` for matches without search: a model of values has a uniform policy, and plays them at random."""
+    """Raise `ConfigurationError` for matches without search, which a model of values plays at random: its policy is uniform."""
     if preset.gate.simulations == 0:
         raise ConfigurationError(
             f"gate.simulations=0 plays the policy, and a model of train.learner={preset.train.learner} has values alone; want "
