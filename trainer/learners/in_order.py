@@ -96,7 +96,7 @@ class LearnerInOrder(ABC, Generic[Content]):
 
     @abstractmethod
     def read(self, played: ValidatedGame) -> Content:
-        """Return what is learned from a game; its length is the number of samples. Raises `RecordRejected`.
+        """Return the samples of a game; their length is their number. Raises `RecordRejected` for a game that cannot be used.
 
         It is called in the thread of the intake, while another learns.
         """
