@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_worker import changed, working
+from worker_at_work import changed, working
 
 from games.core import Game
 from selfplay_worker import worker as worker_module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from trainer.learners.queue import GameQueue
 from trainer.model_ages import ModelAges
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
@@ -67,7 +68,7 @@ def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
 
 
 def test_a_game_further_behind_than_the_settings_allow_is_refused_unless_it_is_the_champions(game, tmp_path, record):
-    kept = Replay.open(tmp_path / "replay", SampleWindow(game.spec(), TrainSettings()))
+    kept = Replay.open(tmp_path / "replay", GameQueue(lambda played: played.movers))
     champion = 9
     check = RecordCheck(game, kept, newest_version=lambda: 9, champion_version=lambda: champion, max_staleness=3)
 
