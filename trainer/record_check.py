@@ -3,7 +3,7 @@
 A game is refused when its record is unreadable or contradicts the rules, belongs to another game, claims a model that was
 never published or is too old for the settings or the window, comes from a worker over its quota or in quarantine, or reuses
 the uid of a different game. Games of a warm start may have their own rules, and their uid is their number: the first arrival
-counts, and a second worker's version of it is a duplicate.
+counts, and a second worker's version of it is a duplicate, as is a game that a worker played again move by move.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RecordCheck:
                 if known is None:
                     checked.accepted.append(self._accept(delivery, newest))
                     fresh[delivery.uid] = delivery.payload
-                elif known in (delivery.payload, _UNREADABLE) or (_is_of_agents(known) and _is_of_agents(delivery.payload)):
+                elif known in (delivery.payload, _UNREADABLE) or _is_repetition(known, delivery.payload):
                     checked.repeated.append(delivery)
                 else:
                     raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
@@ -153,9 +153,16 @@ class RecordCheck:
 _UNREADABLE = b""  # no record is empty
 
 
-def _is_of_agents(payload: bytes) -> bool:
-    """Return whether a record is of a game between agents alone."""
-    return _has_agents_only(decode_record(payload))
+def _is_repetition(known: bytes, payload: bytes) -> bool:
+    """Return whether a record repeats a stored one: the same game played again, or both between agents alone.
+
+    Raises `RecordRejected` for an unreadable record.
+    """
+    stored, repeated = decode_record(known), decode_record(payload)
+    if _has_agents_only(stored) and _has_agents_only(repeated):
+        return True
+    stored.finished_at_ms = repeated.finished_at_ms
+    return stored == repeated
 
 
 def _has_agents_only(record: GameRecord) -> bool:
