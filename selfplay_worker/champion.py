@@ -28,7 +28,7 @@ class AdoptedModel:
         self.version = 0
         self._clock = clock
         self._made_at_s: float | None = None
-        self._available = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def age_s(self) -> float:
@@ -43,11 +43,17 @@ class AdoptedModel:
         log.info("champion.adopted", version=version, before=self.version)
         self.version = version
         metrics.ADOPTED_VERSION.set(version)
-        self._available.set()
+        self._changed.set()
 
     async def available(self) -> None:
         """Wait for the first champion. Cancellation: no effect."""
-        await self._available.wait()
+        await self.newer_than(0)
+
+    async def newer_than(self, version: int) -> None:
+        """Wait for a champion of a higher version. Cancellation: no effect."""
+        while self.version <= version:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def follow(self, champions: AsyncIterator[Champion], *, delay_s: float, rng: random.Random) -> None:
         """Adopt each champion that appears: the first at once, later ones after at most `delay_s`.

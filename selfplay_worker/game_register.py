@@ -1,7 +1,9 @@
 """Register of games: number, seed, id and outcome of every game of this process.
 
 The seed of a game is a hash of (run seed, worker, incarnation, number) and part of its record: any game can be replayed.
-Each process draws its own incarnation, so a restarted worker does not repeat its first games.
+Each process draws its own incarnation, so a restarted worker does not repeat its first games. With `selfplay.sync` the version
+takes the place of the number and incarnations are equal: a restarted worker plays the same game with the same version again,
+under the same uid.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class GameRegister:
     def __init__(self, settings: WorkerSettings, resignation: ResignationCalibration) -> None:
         self._worker = settings.name
         self._run_seed = settings.run_seed
-        self._incarnation = settings.incarnation or secrets.randbits(63)
+        self._sync = settings.selfplay.sync
+        self._incarnation = settings.incarnation or (1 if self._sync else secrets.randbits(63))
         self._resignation = resignation
         self._diagnostics = Diagnostics()
 
@@ -64,10 +67,11 @@ class GameRegister:
         """Return the ticket of a new game."""
         number = self._resignation.started()
         metrics.GAMES_ACTIVE.inc()
-        uid = new_uid(self._run_seed, self._worker, number, self._incarnation)
+        counted = version if self._sync else number
+        uid = new_uid(self._run_seed, self._worker, counted, self._incarnation)
         return Ticket(
             number=number,
-            seed=game_seed(self._run_seed, self._worker, self._incarnation, number),
+            seed=game_seed(self._run_seed, self._worker, self._incarnation, counted),
             uid=uid,
             version=version,
             span=self._span(uid, version) if tracing.chosen(uid) else tracing.NO_SPAN,

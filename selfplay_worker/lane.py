@@ -16,6 +16,7 @@ import numpy as np
 
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
+from selfplay_worker.exploration import ExplorationSchedule
 from selfplay_worker.game_register import FinishedGame, GameRegister, Ticket
 from selfplay_worker.openings import Draft, Openings
 from selfplay_worker.resignation import ResignationCalibration
@@ -59,6 +60,9 @@ class Crew:
     """Executor of the search; one thread uses one core."""
     staleness: Literal["finish", "switch", "drop"]
     openings: Openings
+    exploration: ExplorationSchedule
+    sync: bool = False
+    """Whether the one game of the one lane and its version alternate."""
 
 
 class Lane:
@@ -70,6 +74,7 @@ class Lane:
         self._games: dict[int, Ticket] = {}  # by slot
         self._traces = BlockTraces()
         self._version = 0  # the adopted version this lane has acted on
+        self._last_played = 0  # version of the last finished game
         self._counted = SearchCounters(0, 0, 0)
         self._cached = metrics.EVALUATIONS.labels(source="cache")
 
@@ -82,7 +87,9 @@ class Lane:
         while not stop.now:
             async with stop.interruptible():
                 await self._crew.publisher.room()
-            self._follow_champion()
+                if self._crew.sync and not self._games and not stop.no_new_games:
+                    await self._crew.adopted.newer_than(self._last_played)
+                await self._follow_champion()
             drafts = {} if stop.no_new_games else self._fill()
             if not self._games:
                 break
@@ -119,11 +126,13 @@ class Lane:
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._crew.thread, work, *arguments)
 
-    def _follow_champion(self) -> None:
-        """Apply the staleness setting to running games when the champion has changed."""
+    async def _follow_champion(self) -> None:
+        """Apply the staleness setting to running games, and the schedule of exploration, when the champion has changed."""
         adopted = self._crew.adopted.version
         if adopted == self._version:
             return
+        if isinstance(self._block, AfterstateBlock) and not self._crew.exploration.is_constant:
+            self._block.set_exploration(await self._crew.exploration.share_of(adopted))
         self._version = adopted
         if self._crew.staleness == "drop":
             self._abandon_older("stale")
@@ -175,7 +184,9 @@ class Lane:
             played = self._block.take(slot)
             self._traces.end(slot)
             self._crew.openings.remember(played)
-            self._crew.publisher.hand_over(self._crew.register.finish(self._games.pop(slot), played))
+            ticket = self._games.pop(slot)
+            self._last_played = ticket.version
+            self._crew.publisher.hand_over(self._crew.register.finish(ticket, played))
         if finished and self._crew.resignation.enabled:
             self._block.set_resign_threshold(self._crew.resignation.threshold())
 

@@ -7,6 +7,7 @@ games, running games abandoned (or played out, by setting), finished games publi
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -17,6 +18,7 @@ import structlog
 from games.core import Game
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
+from selfplay_worker.exploration import ExplorationSchedule
 from selfplay_worker.game_register import GameRegister
 from selfplay_worker.lane import Block, Crew, Lane, Outlet
 from selfplay_worker.openings import Openings
@@ -33,6 +35,7 @@ from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.presets.agreement import require_one_game
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
@@ -151,7 +154,8 @@ class SelfPlay:
                 self._warm_start.close()
 
     async def _follow(self, champions: AsyncIterator[Champion]) -> None:
-        await self._adopted.follow(champions, delay_s=self._settings.selfplay.adoption_delay_s, rng=self._rng)
+        selfplay = self._settings.selfplay
+        await self._adopted.follow(champions, delay_s=0.0 if selfplay.sync else selfplay.adoption_delay_s, rng=self._rng)
 
     async def _play_warm_start(self, service: Service, has_champion: Callable[[], Awaitable[bool]]) -> None:
         """Play the warm start, if one is configured and there is no champion yet."""
@@ -198,7 +202,11 @@ class SelfPlay:
 def make_crew(
     game: Game, settings: WorkerSettings, *, evaluator: Evaluator, outlet: Outlet, thread: Executor, rng: random.Random
 ) -> Crew:
-    """Return the objects shared by the lanes of a worker; `evaluator` must not itself retry."""
+    """Return the objects shared by the lanes of a worker; `evaluator` must not itself retry.
+
+    Raises `ConfigurationError` for settings that contradict `selfplay.sync`.
+    """
+    require_one_game(settings.selfplay)
     resignation, adopted = _calibration(game, settings), AdoptedModel()
     return Crew(
         adopted=adopted,
@@ -210,7 +218,15 @@ def make_crew(
         thread=thread,
         staleness=settings.selfplay.staleness,
         openings=Openings(game, settings.selfplay),
+        exploration=ExplorationSchedule(settings.selfplay, _games_of(game, settings), thread=thread, rng=rng),
+        sync=settings.selfplay.sync,
     )
+
+
+def _games_of(game: Game, settings: WorkerSettings) -> Callable[[int], int]:
+    """Return a function for the games that a stored version was trained on; the store is opened when it is first called."""
+    store = functools.cache(settings.open_store)
+    return lambda version: store().manifest(model_name(game), version).games_seen
 
 
 def make_block(game: Game, settings: WorkerSettings) -> Block:

@@ -7,7 +7,7 @@ import sys
 from trainer.follower import follow, settings_of_follower
 from trainer.ranks import place_in
 from trainer.service import serve
-from trainer.settings import TrainerSettings
+from trainer.settings import TrainerSettings, settings_class
 from zerofleet.errors import ConfigurationError
 from zerofleet.service.lifecycle import EXIT_REFUSED, run_service
 from zerofleet.service.settings import inherited_environment, load_settings
@@ -15,7 +15,7 @@ from zerofleet.service.settings import inherited_environment, load_settings
 
 def main() -> int:
     """Run the trainer with the settings of command line and environment; return its exit code."""
-    settings = load_settings(TrainerSettings, sys.argv[1:])
+    settings = load_settings(settings_class(), sys.argv[1:])
     try:
         place = place_in(inherited_environment())
     except ConfigurationError as error:

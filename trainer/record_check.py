@@ -1,9 +1,9 @@
 """Check of delivered records: each is accepted, a duplicate, or refused with a reason.
 
 A game is refused when its record is unreadable or contradicts the rules, belongs to another game, claims a model that was
-never published or is older than all in the window, comes from a worker over its quota or in quarantine, or reuses the uid of
-a different game. Games of a warm start may have their own rules, and their uid is their number: the first arrival counts,
-and a second worker's version of it is a duplicate.
+never published or is too old for the settings or the window, comes from a worker over its quota or in quarantine, or reuses
+the uid of a different game. Games of a warm start may have their own rules, and their uid is their number: the first arrival
+counts, and a second worker's version of it is a duplicate, as is a game that a worker played again move by move.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ class RecordCheck:
         warm_start_game: Game | None = None,
         champion_version: Callable[[], int] = lambda: 0,
         fleet: Fleet | None = None,
+        max_staleness: int = 0,
     ) -> None:
         """`newest_version`: highest model version ever published. `warm_start_game`: game of the agents, if not `game`.
 
-        `champion_version`: version whose games are never too old, 0 if none. `fleet`: admission by worker.
+        `champion_version`: version whose games are never too old, 0 if none. `fleet`: admission by worker. `max_staleness`:
+        `TrainSettings.max_staleness`.
         """
         self._game = game
         self._warm_start_game = game if warm_start_game is None else warm_start_game
@@ -72,6 +74,7 @@ class RecordCheck:
         self._newest_version = newest_version
         self._champion_version = champion_version
         self._fleet = fleet
+        self._max_staleness = max_staleness
         self._ages = ModelAges(replay.window.total)
 
     def check(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
@@ -85,7 +88,7 @@ class RecordCheck:
                 if known is None:
                     checked.accepted.append(self._accept(delivery, newest))
                     fresh[delivery.uid] = delivery.payload
-                elif known in (delivery.payload, _UNREADABLE) or (_is_of_agents(known) and _is_of_agents(delivery.payload)):
+                elif known in (delivery.payload, _UNREADABLE) or _is_repetition(known, delivery.payload):
                     checked.repeated.append(delivery)
                 else:
                     raise RecordRejected("conflict", f"game {delivery.uid} is stored already with different content")
@@ -121,15 +124,24 @@ class RecordCheck:
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
         if claimed > newest:
             raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
-        self._require_young(claimed)
+        self._require_young(claimed, newest)
         if self._fleet is not None and claimed:
             self._fleet.admit(record.worker_id, record.moves[:], record.scores[:])
         samples = self._replay.window.read(played)
         self._ages.note(claimed, len(samples))
         return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
 
-    def _require_young(self, version: int) -> None:
-        """Refuse a game whose newest model is older than those of the window; games of agents have no model."""
+    def _require_young(self, version: int, newest: int) -> None:
+        """Refuse a game whose newest model is too old by the settings, or older than those of the window.
+
+        Games of agents have no model, and those of the champion are never too old.
+        """
+        behind = newest - version
+        if 0 < self._max_staleness < behind and 0 < version < self._champion_version():
+            raise RecordRejected(
+                "stale_model",
+                f"played by model version {version}, {behind} behind the newest; train.max_staleness={self._max_staleness}",
+            )
         window = self._replay.window
         if not window.refuses_late:
             return
@@ -141,9 +153,16 @@ class RecordCheck:
 _UNREADABLE = b""  # no record is empty
 
 
-def _is_of_agents(payload: bytes) -> bool:
-    """Return whether a record is of a game between agents alone."""
-    return _has_agents_only(decode_record(payload))
+def _is_repetition(known: bytes, payload: bytes) -> bool:
+    """Return whether a record repeats a stored one: the same game played again, or both between agents alone.
+
+    Raises `RecordRejected` for an unreadable record.
+    """
+    stored, repeated = decode_record(known), decode_record(payload)
+    if _has_agents_only(stored) and _has_agents_only(repeated):
+        return True
+    stored.finished_at_ms = repeated.finished_at_ms
+    return stored == repeated
 
 
 def _has_agents_only(record: GameRecord) -> bool:

@@ -117,6 +117,7 @@ def make_intake(
                 share_max=settings.worker_share_max,
                 quarantines=settings.suspect_workers == "quarantine",
             ),
+            max_staleness=settings.train.max_staleness,
         ),
         executor=executor,
         consumer=settings.consumer_name,

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import Field, SecretStr
+import structlog
+from pydantic import BaseModel, Field, SecretStr, create_model, model_validator
 
 from trainer.export import TritonBackend
+from zerofleet.errors import ConfigurationError
 from zerofleet.presets import NetworkSettings, TrainSettings
+from zerofleet.presets.learners import LEARNERS, declared, offered
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.service.settings import StoreSettings
 
-__all__ = ["TrainerSettings"]
+__all__ = ["TrainerSettings", "settings_class"]
+
+Own = TypeVar("Own", bound=BaseModel)
+
+log = structlog.get_logger()
 
 
 class TrainerSettings(StoreSettings):
@@ -81,3 +88,41 @@ class TrainerSettings(StoreSettings):
     def consumer_name(self) -> str:
         """Name of this consumer in the stream."""
         return self.consumer or f"trainer-{socket.gethostname()}-{os.getuid()}"
+
+    @model_validator(mode="after")
+    def _has_its_learner(self) -> Self:
+        """Raise `ConfigurationError` for an unknown learner, and for one of another package without its settings."""
+        learner = self.train.learner
+        own = declared(learner).settings
+        if learner not in LEARNERS and own is not None and not isinstance(getattr(self, learner, None), own):
+            raise ConfigurationError(
+                f"train.learner={learner} has settings of its own, {own.__name__}, and these settings of the trainer lack that "
+                "group; make them with trainer.settings.settings_class, under a name that is no setting of the trainer"
+            )
+        return self
+
+    def of_learner(self, kind: type[Own]) -> Own:
+        """Return the settings of the run's learner, of class `kind`. Raises `ConfigurationError` if it has others."""
+        found = getattr(self, self.train.learner, None)
+        if not isinstance(found, kind):
+            raise ConfigurationError(f"train.learner={self.train.learner} has no settings of class {kind.__name__}")
+        return found
+
+
+def settings_class() -> type[TrainerSettings]:
+    """Return `TrainerSettings` with a group for each learner that an installed package offers with settings of its own.
+
+    A broken package is logged and left out; `train.learner` cannot name it.
+    """
+    groups: dict[str, Any] = {}
+    for name in sorted(offered().keys() - TrainerSettings.model_fields.keys()):
+        try:
+            own = declared(name).settings
+        except ConfigurationError as error:
+            log.warning("learner.broken", learner=name, error=str(error))
+            continue
+        if own is not None:
+            groups[name] = (own, Field(default_factory=own, description=f"Settings of the learner `{name}`."))
+    if not groups:
+        return TrainerSettings
+    return create_model("TrainerSettings", __base__=TrainerSettings, __module__=__name__, **groups)

@@ -69,3 +69,18 @@ async def test_an_unreachable_stream_fails_the_check_without_showing_the_passwor
     found = await checkup.check_stream("redis://:secret@127.0.0.1:1/0")
     assert found.status == "fail"
     assert "secret" not in found.detail
+
+
+def test_broken_parts_of_other_packages_are_named(tmp_path, monkeypatch):
+    assert checkup.check_own_parts().status == "ok"
+    monkeypatch.syspath_prepend(tmp_path)
+    info = tmp_path / "broken_parts-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-parts\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[zerofleet.games]\nbroken_game = no_such_game_module\n[zerofleet.learners]\nbroken = no_such_learner_module:LEARNER\n"
+    )
+    finding = checkup.check_own_parts()
+    assert finding.status == "fail"
+    assert "the game 'broken_game' cannot be loaded" in finding.detail
+    assert "the package broken-parts offers it as 'no_such_learner_module:LEARNER'" in finding.detail

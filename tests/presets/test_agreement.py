@@ -9,6 +9,15 @@ from zerofleet.presets.experiment import Experiment, read_experiment
 
 TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
 SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
+SYNC = {
+    **TD,
+    "selfplay.sync": "true",
+    "selfplay.lanes": "1",
+    "selfplay.slots": "1",
+    "selfplay.forked_opening_share": "0",
+    "td_lambda.publish_every_games": "1",
+    "gate.mode": "off",
+}
 ROOT = Path(__file__).parents[2]
 
 
@@ -19,6 +28,7 @@ def built(settings):
 def test_a_learner_of_values_plays_without_a_tree_or_with_one():
     assert built(TD).train.learner == "td_lambda"
     assert built({"train.learner": "td_lambda"}).selfplay.mode == "search"
+    assert built(SYNC).selfplay.sync
 
 
 @pytest.mark.parametrize(
@@ -31,6 +41,11 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
+        ({"selfplay.exploration_decay": "0.9"}, "set selfplay.mode=afterstates"),
+        ({**SYNC, "selfplay.slots": "2"}, r"waits for its version; set selfplay.slots=1 \(it is 2\)"),
+        ({**SYNC, "gate.mode": "watch"}, r"gate.mode=off \(it is watch\)"),
+        ({**SYNC, "td_lambda.publish_every_games": "5"}, r"td_lambda.publish_every_games=1 \(it is 5\)"),
+        ({**SARSA, "selfplay.sync": "true"}, "of the built-in ones: td_lambda"),
     ],
 )
 def test_parts_that_contradict_each_other_are_refused(settings, message):

@@ -1,6 +1,7 @@
 """Fakes of what a worker talks to: a stream in memory, an evaluator that can go away, a gatekeeper that promotes."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import UniformEvaluator
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 class MemoryStream:

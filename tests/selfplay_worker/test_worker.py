@@ -1,27 +1,22 @@
 """A whole worker in one event loop: fake evaluator, fake stream, real search, real records."""
 
 import asyncio
-import functools
-import os
-import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from worker_at_work import changed, working
 
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
-from selfplay_worker.worker import SelfPlay
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider
 
@@ -30,39 +25,6 @@ from zerofleet.telemetry.tracing_sdk import otlp_provider
 def _traces_off_again() -> Iterator[None]:
     yield
     tracing.install(None, 0.0)
-
-
-def changed(settings: WorkerSettings, **values: Any) -> WorkerSettings:
-    selfplay = settings.selfplay.model_copy(update=values.pop("selfplay", {}))
-    search = settings.search.model_copy(update=values.pop("search", {}))
-    return settings.model_copy(update={"selfplay": selfplay, "search": search} | values)
-
-
-@asynccontextmanager
-async def working(
-    game: Game, settings: WorkerSettings, evaluator: Any, stream: Any, promotions: Any
-) -> AsyncIterator[asyncio.Task[int]]:
-    """Run a worker as its process would; leaving the block asks it to end and checks that it did so cleanly."""
-
-    running = asyncio.Event()
-
-    async def main(service: Service) -> None:
-        running.set()
-        await SelfPlay(game, settings, evaluator=evaluator, stream=stream).run(service, promotions.watch())
-
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(serve_until_drained(main, settings))
-        task.add_done_callback(functools.partial(_stop_waiting, asyncio.current_task()))
-        await running.wait()
-        yield task
-        if not task.done():
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert await task == 0
-
-
-def _stop_waiting(test: asyncio.Task[None], worker: asyncio.Task[int]) -> None:
-    if not worker.cancelled() and worker.result() != 0:
-        test.cancel("the worker failed")
 
 
 def value_of(metric: Any) -> float:

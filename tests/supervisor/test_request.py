@@ -155,3 +155,19 @@ def test_the_command_of_a_request_uses_the_experiment_file_instead_of_its_settin
         configured={"search.simulations": "9"},
     )
     assert asked.command() == "zerofleet run tic_tac_toe --preset tiny --config my.toml --set gate.mode=off --run-dir r"
+
+
+def test_games_in_lockstep_with_versions_are_for_one_worker():
+    changes = {
+        "train.learner": "td_lambda",
+        "td_lambda.publish_every_games": "1",
+        "selfplay.mode": "afterstates",
+        "selfplay.sync": "true",
+        "selfplay.lanes": "1",
+        "selfplay.slots": "1",
+        "selfplay.forked_opening_share": "0",
+        "gate.mode": "off",
+    }
+    assert RunRequest("tic_tac_toe", Path("r"), preset="tiny", overrides=changes).build_preset().selfplay.sync
+    with pytest.raises(ConfigurationError, match=r"--workers 2: selfplay\.sync=true is for one worker"):
+        RunRequest("tic_tac_toe", Path("r"), preset="tiny", overrides=changes, workers=2).build_preset()

@@ -17,6 +17,7 @@ from trainer.intake import Intake
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
+from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.errors import Unavailable
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.game_log import GameLog
@@ -89,6 +90,18 @@ async def test_a_stored_uid_with_different_content_goes_to_the_dead_letters(inta
     await stream.publish(*record(3, uid=record(1)[0]))  # and later
     await take_all(intake, stream)
     assert [letter.reason.partition(":")[0] for letter in await stream.dead()] == ["conflict", "conflict"]
+    assert len(replay.log) == 1
+
+
+async def test_a_game_that_was_played_again_move_by_move_is_a_duplicate(intake, stream, replay, record):
+    uid, payload = record(1)
+    again = GameRecord.FromString(payload)
+    again.finished_at_ms += 5_000
+    await stream.publish(uid, payload)
+    await take_all(intake, stream)
+    await stream.publish(uid, again.SerializeToString())
+    await take_all(intake, stream)
+    assert await stream.dead() == []
     assert len(replay.log) == 1
 
 

@@ -1,25 +1,30 @@
-"""Learners by name: each has the members of the contract, and the settings know the same names."""
-
-import typing
+"""Learners by name: each has the members of the contract, and a queue keeps games in order."""
 
 import pytest
 
-from trainer.learners import LEARNERS, learner_class
+from trainer.learners import learner_class
 from trainer.learners.contract import Learning
+from trainer.learners.in_order import LearnerInOrder
+from trainer.learners.queue import GameQueue
+from trainer.settings import TrainerSettings, settings_class
+from zerofleet.errors import ConfigurationError
 from zerofleet.presets import TrainSettings
-from zerofleet.presets.parts import LearnerName
+from zerofleet.presets.learners import LEARNERS
+from zerofleet.presets.td_lambda import TdLambdaSettings
 
 MEMBERS = sorted(name for name in vars(Learning) if not name.startswith("_"))
 
 
-def test_the_settings_list_the_learners_of_the_trainer():
-    assert tuple(LEARNERS) == typing.get_args(LearnerName)
+def test_a_learner_with_settings_is_a_part_of_the_trainers_settings_under_its_name():
     assert TrainSettings().learner == "alphazero"
+    for name, learner in LEARNERS.items():
+        if learner.settings is not None:
+            assert TrainerSettings.model_fields[name].annotation is learner.settings
+            assert name in TrainerSettings.PRESET_PARTS
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_learner_has_every_member_of_the_contract(name):
-    cls = learner_class(name)
+@pytest.mark.parametrize("cls", [*map(learner_class, LEARNERS), LearnerInOrder])
+def test_a_learner_has_every_member_of_the_contract(cls):
     assert MEMBERS == [
         "adopt",
         "export",
@@ -35,3 +40,57 @@ def test_a_learner_has_every_member_of_the_contract(name):
         "unpack",
     ]
     assert [name for name in MEMBERS if not hasattr(cls, name)] == []
+
+
+def test_settings_name_a_learner_that_exists_and_give_out_its_own_alone():
+    with pytest.raises(ConfigurationError, match="there are alphazero, td_lambda"):
+        TrainerSettings(game="tic_tac_toe", preset="tiny", train={"learner": "nope"})
+    settings = settings_class()(game="tic_tac_toe", preset="tiny", train={"learner": "td_lambda"}, td_lambda={"hidden": 3})
+    assert settings.of_learner(TdLambdaSettings).hidden == 3
+    with pytest.raises(ConfigurationError, match="no settings of class TrainSettings"):
+        settings.of_learner(TrainSettings)
+
+
+def test_a_learner_of_another_package_needs_its_group_and_its_class(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "learner_without_class.py").write_text(
+        "from pydantic import BaseModel\nfrom zerofleet.presets.learners import LearnerDeclaration\n"
+        "class Own(BaseModel):\n    rate: float = 0.1\n"
+        "LEARNER = LearnerDeclaration(implementation='learner_without_class:Missing', settings=Own)\n"
+    )
+    info = tmp_path / "half_a_learner-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-a-learner\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[zerofleet.learners]\nhalf = learner_without_class:LEARNER\nbroken = a_module_that_is_not_there:LEARNER\n"
+    )
+    given = {"game": "tic_tac_toe", "preset": "tiny", "train": {"learner": "half"}}
+    with pytest.raises(ConfigurationError, match="lack that group"):
+        TrainerSettings(**given)
+    cls = settings_class()  # the broken one is left out
+    assert cls(**given, half={"rate": 0.5}).half.rate == 0.5
+    assert "broken" not in cls.model_fields
+    with pytest.raises(ConfigurationError, match=r"train\.learner=half: learner_without_class:Missing cannot be imported"):
+        learner_class("half")
+
+
+def queue_of(*games, **options):
+    queue = GameQueue(lambda played: played, **options)
+    for game in games:
+        queue.add(queue.read(game))
+    return queue
+
+
+def test_a_queue_gives_games_in_order_and_counts_their_samples():
+    queue = queue_of("abc", "", "de", first=10)
+    assert (queue.games, len(queue), queue.total, queue.taken) == (2, 5, 15, 10)
+    assert queue.take() == "abc"
+    assert (queue.games, len(queue), queue.taken) == (1, 2, 13)
+    assert queue.take() == "de"
+
+
+def test_a_queue_that_keeps_empty_games_counts_each_as_one_sample():
+    queue = queue_of("abc", "", "de", keeps_empty=True)
+    assert (queue.games, queue.total) == (3, 6)
+    queue.skip_to(4)
+    assert (queue.taken, queue.take()) == (4, "de")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from trainer.learners.queue import GameQueue
 from trainer.model_ages import ModelAges
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
@@ -64,3 +65,20 @@ def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
     for number in range(10):
         replay.keep(check.check([Delivery("1", *record(number, version=8), 1)]).accepted)
     assert check.check([Delivery("1", *record(20, version=2), 1)]).accepted
+
+
+def test_a_game_further_behind_than_the_settings_allow_is_refused_unless_it_is_the_champions(game, tmp_path, record):
+    kept = Replay.open(tmp_path / "replay", GameQueue(lambda played: played.movers))
+    champion = 9
+    check = RecordCheck(game, kept, newest_version=lambda: 9, champion_version=lambda: champion, max_staleness=3)
+
+    def refused(number: int, version: int):
+        return check.check([Delivery("1", *record(number, version=version), 1)]).refused
+
+    assert [refused(number, version) for number, version in ((1, 9), (2, 6))] == [[], []]
+    late = refused(3, 5)
+    assert [refusal.reason for refusal in late] == ["stale_model"]
+    assert "version 5, 4 behind the newest; train.max_staleness=3" in late[0].text
+    champion = 5  # nothing newer is played
+    assert refused(4, 5) == []
+    kept.close()

@@ -1,31 +1,30 @@
-"""Learners by name: a trainer runs the one that `train.learner` names.
+"""Learners: a trainer runs the one that `train.learner` names.
 
-A further learner is a module with a class that has the members of `trainer.learners.contract.Learning`, a line in `LEARNERS`,
-and its name among those of `zerofleet.presets.parts.LearnerName`.
+Its class has the members of `trainer.learners.contract.Learning`; `zerofleet.presets.learners` declares those that exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from zerofleet.presets.parts import LearnerName
+from zerofleet.errors import ConfigurationError
+from zerofleet.presets.learners import declared
 
 if TYPE_CHECKING:
     from trainer.learners.contract import Learning
 
-__all__ = ["LEARNERS", "learner_class"]
-
-LEARNERS: Mapping[LearnerName, str] = {
-    "alphazero": "trainer.learners.alphazero:AlphaZero",
-    "td_lambda": "trainer.learners.td_lambda.learner:TdLambda",
-    "sarsa_lambda": "trainer.learners.sarsa_lambda.learner:SarsaLambda",
-}
-"""Module and class of each learner."""
+__all__ = ["learner_class"]
 
 
-def learner_class(name: LearnerName) -> type[Learning]:
-    """Return the class of a learner; its module is imported now, so that a trainer loads one learner only."""
-    module, _, member = LEARNERS[name].partition(":")
-    return cast("type[Learning]", getattr(import_module(module), member))
+def learner_class(name: str) -> type[Learning]:
+    """Return the class of a learner; its module is imported now, so that a trainer loads one learner only.
+
+    Raises `ConfigurationError` for an unknown learner, and for one that cannot be imported.
+    """
+    implementation = declared(name).implementation
+    module, _, member = implementation.partition(":")
+    try:
+        return cast("type[Learning]", getattr(import_module(module), member))
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"train.learner={name}: {implementation} cannot be imported: {error}") from error

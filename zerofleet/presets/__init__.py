@@ -14,13 +14,12 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.presets.parts import (
     Q_KINDS,
     GateSettings,
-    InferenceSettings,
-    ModelSettings,
     NetworkSettings,
     Preset,
     SelfPlaySettings,
     TrainSettings,
 )
+from zerofleet.presets.serving import InferenceSettings, ModelSettings
 from zerofleet.presets.tables import EVERY_SIZE, PRESETS, deep_merge, tables_of_game, tables_of_size
 
 __all__ = [

@@ -1,38 +1,29 @@
-"""Agreement of the parts of a preset: settings of learner, self-play and gate that only make sense together."""
+"""Agreement of the parts of a preset: settings of learner, self-play and gate that only make sense together.
+
+The checks of a learner belong to its declaration (`zerofleet.presets.learners`); those of self-play are here.
+"""
 
 from __future__ import annotations
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.presets import Preset
+from zerofleet.presets import Preset, SelfPlaySettings
+from zerofleet.presets.learners import LEARNERS, LearnerDeclaration, declared, settings_of
 
-__all__ = ["require_agreement"]
-
-_DRAW = 0.5
+__all__ = ["require_agreement", "require_one_game"]
 
 
 def require_agreement(chosen: Preset) -> None:
-    """Raise `ConfigurationError` for parts that contradict each other."""
-    learner, mode = chosen.train.learner, chosen.selfplay.mode
+    """Raise `ConfigurationError` for an unknown learner, and for parts that contradict each other."""
+    learner = declared(chosen.train.learner)
+    learner.require(chosen, settings_of(chosen))
     _require_measurements(chosen)
-    if learner == "alphazero" and mode == "afterstates":
+    if chosen.selfplay.exploration_decay < 1.0 and chosen.selfplay.mode != "afterstates":
         raise ConfigurationError(
-            "train.learner=alphazero learns from searched positions, and selfplay.mode=afterstates searches none; set "
-            "selfplay.mode=search, or train.learner=td_lambda"
+            f"selfplay.exploration_decay={chosen.selfplay.exploration_decay} reduces the temperature of play without a tree, "
+            "and selfplay.mode=search has another; set selfplay.mode=afterstates, or search.temperature"
         )
-    if learner == "alphazero":
-        return
-    if chosen.gate.simulations == 0:
-        raise ConfigurationError(
-            f"gate.simulations=0 plays the policy, and a model of train.learner={learner} has values alone; want at least 1"
-        )
-    if learner == "sarsa_lambda":
-        _require_chances(chosen)
-        return
-    reward, value = chosen.td_lambda.draw_reward, chosen.afterstates.draw_value
-    if mode == "afterstates" and reward != value:
-        raise ConfigurationError(
-            f"td_lambda.draw_reward={reward} and afterstates.draw_value={value} value a draw differently; want the same number"
-        )
+    if chosen.selfplay.sync:
+        _require_lockstep(chosen, learner)
 
 
 def _require_measurements(chosen: Preset) -> None:
@@ -45,17 +36,41 @@ def _require_measurements(chosen: Preset) -> None:
         )
 
 
-def _require_chances(chosen: Preset) -> None:
-    """Check what self-play without a tree must write for `sarsa_lambda`."""
-    if chosen.selfplay.mode != "afterstates":
+def require_one_game(selfplay: SelfPlaySettings) -> None:
+    """Raise `ConfigurationError` for settings of a worker that contradict `sync`, if that is set."""
+    if not selfplay.sync:
         return
-    if chosen.afterstates.draw_value != _DRAW:
+    _require_values(
+        {
+            "selfplay.mode": (selfplay.mode, "afterstates"),
+            "selfplay.lanes": (selfplay.lanes, 1),
+            "selfplay.slots": (selfplay.slots, 1),
+            "selfplay.forked_opening_share": (selfplay.forked_opening_share, 0.0),
+        }
+    )
+
+
+def _require_lockstep(chosen: Preset, learner: LearnerDeclaration) -> None:
+    """Check that every game gives a version, and every version a game."""
+    name = chosen.train.learner
+    if not learner.in_lockstep:
+        able = ", ".join(known for known, one in LEARNERS.items() if one.in_lockstep)
         raise ConfigurationError(
-            f"afterstates.draw_value={chosen.afterstates.draw_value}, and train.learner=sarsa_lambda gives a draw the reward "
-            f"0, half-way between a loss and a win; want {_DRAW}"
+            f"selfplay.sync=true needs a learner that can publish after every game, and train.learner={name} does not; "
+            f"of the built-in ones: {able}"
         )
-    if chosen.sarsa_lambda.method == "q_learning" and chosen.afterstates.pool == 0:
-        raise ConfigurationError(
-            "sarsa_lambda.method=q_learning takes the best of the moves that a player chose from, and afterstates.pool=0 "
-            "writes none into the records; set afterstates.pool=6"
-        )
+    require_one_game(chosen.selfplay)
+    _require_values(
+        {
+            f"{name}.publish_every_games": (getattr(settings_of(chosen), "publish_every_games", None), 1),
+            "gate.mode": (chosen.gate.mode, "off"),
+            "warm_start.games": (chosen.warm_start.games, 0),
+            "train.max_staleness": (chosen.train.max_staleness, 0),
+        }
+    )
+
+
+def _require_values(wanted: dict[str, tuple[object, object]]) -> None:
+    wrong = [f"{name}={want} (it is {got})" for name, (got, want) in wanted.items() if got != want]
+    if wrong:
+        raise ConfigurationError(f"selfplay.sync=true plays one game, then waits for its version; set {', '.join(wrong)}")

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from games.core import parameters_in, parameters_of
 from zerofleet.presets import Preset, preset
-from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, setting_text
+from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, part_of, setting_text
 
 __all__ = ["commented"]
 
@@ -35,10 +35,13 @@ def commented(experiment: Experiment) -> str:
     """
     blocks = [_HEAD, *_decided(experiment), *_parameters(experiment)]
     base, chosen = preset(experiment.build_game(), experiment.preset), experiment.build_preset()
-    for part in PARTS:
-        blocks.append(f"\n{_comment(Preset.model_fields[part].description or '')}[{part}]\n")
-        for key, info in PARTS[part].model_fields.items():
-            before, value = getattr(getattr(base, part), key), getattr(getattr(chosen, part), key)
+    own = [chosen.train.learner] if chosen.own_learner is not None else []
+    for part in [*PARTS, *own]:
+        earlier, now = part_of(base, part), part_of(chosen, part)
+        about = type(now).__doc__ if part in own else Preset.model_fields[part].description
+        blocks.append(f"\n{_comment(about or '')}[{part}]\n")
+        for key, info in type(now).model_fields.items():
+            before, value = getattr(earlier, key), getattr(now, key)
             mark = f"  # preset: {_toml(before)}" if value != before else ""
             blocks.append(f"{_comment(_about(info))}{key} = {_toml(value)}{mark}\n")
     return "".join([*blocks, *_services(experiment.settings)])

@@ -32,18 +32,21 @@ from games.errors import GameError
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
 from zerofleet.presets.agreement import require_agreement
+from zerofleet.presets.learners import own_settings
 from zerofleet.presets.lists import is_list, parse_list
 from zerofleet.storage.runs import check_seed
 
-__all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "read_experiment", "setting_text"]
+__all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "part_of", "read_experiment", "setting_text"]
 
 SERVICES = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
 """Services of a run in the order of starting; they are drained in reverse order."""
 
 PARTS: Mapping[str, type[BaseModel]] = {
-    name: typing.cast("type[BaseModel]", part.annotation) for name, part in Preset.model_fields.items() if name != "name"
+    name: typing.cast("type[BaseModel]", part.annotation)
+    for name, part in Preset.model_fields.items()
+    if name not in {"name", "own_learner"}
 }
-"""Parts of a preset by name."""
+"""Parts of a preset by name; a learner of another package adds one of its own (`part_of`)."""
 
 _KINDS: Mapping[str, type] = {"game": str, "preset": str, "seed": int, **dict.fromkeys(("parameters", *PARTS, *SERVICES), dict)}
 _WORDS = {str: "a string", int: "an integer", dict: "a table", bool: "a boolean", float: "a number"}
@@ -76,13 +79,32 @@ class Experiment:
         for name, value in self.settings.items():
             part, _, key = name.partition(".")
             if part not in SERVICES:  # a service reads and checks its own
-                if part not in PARTS or key not in PARTS[part].model_fields:
+                model = PARTS.get(part) or own_settings(part)
+                if model is None or key not in model.model_fields:
                     raise ConfigurationError(f"--set {name}={value}: no such setting; {nearest(name)}")
                 changes.setdefault(part, {})[key] = value
-        changed = {part: _changed(part, getattr(chosen, part), these) for part, these in changes.items()}
-        found = chosen.model_copy(update=changed)
+        changed = {part: _changed(part, part_of(chosen, part), these) for part, these in changes.items()}
+        found = chosen.model_copy(update={part: these for part, these in changed.items() if part in PARTS})
+        if (own := own_settings(found.train.learner)) is not None:
+            found = found.model_copy(update={"own_learner": changed.get(found.train.learner, own())})
         require_agreement(found)
         return found
+
+
+def part_of(chosen: Preset, name: str) -> BaseModel:
+    """Return a part of a preset by name: one of `PARTS`, or the settings of a learner of another package.
+
+    The latter are the preset's if it has that learner, and otherwise their defaults. Raises `ConfigurationError` for an unknown
+    part.
+    """
+    if name in PARTS:
+        part: BaseModel = getattr(chosen, name)
+        return part
+    if (own := own_settings(name)) is None:
+        raise ConfigurationError(f"{name}: no such part; {nearest(name)}")
+    if chosen.own_learner is not None and chosen.train.learner == name:
+        return chosen.own_learner
+    return own()
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -109,17 +131,20 @@ def setting_text(value: Any) -> str:
 
 def nearest(name: str) -> str:
     """Return a hint with the known name closest to an unknown one; the same key in another part comes first."""
-    settings = {f"{part}.{key}": key for part, model in PARTS.items() for key in model.model_fields}
+    own = own_settings(name.partition(".")[0])
+    parts = PARTS if own is None else {name.partition(".")[0]: own, **PARTS}
+    settings = {f"{part}.{key}": key for part, model in parts.items() for key in model.model_fields}
     near = [full for full, key in settings.items() if key == name.rpartition(".")[2]]
     near = near or difflib.get_close_matches(name, [*_KINDS, *settings], n=1)
-    return f"did you mean {' or '.join(near)}?" if near else f"settings begin with {', '.join(sorted(PARTS))}"
+    return f"did you mean {' or '.join(near)}?" if near else f"settings begin with {', '.join(sorted(parts))}"
 
 
 def _experiment(tree: Mapping[str, Any]) -> Experiment:
+    own = [name for name in tree if name not in _KINDS and own_settings(name) is not None]
     for name, value in tree.items():
-        if name not in _KINDS:
+        if name not in _KINDS and name not in own:
             raise ConfigurationError(f"{name}: no such key; {nearest(name)}")
-        _require_kind(name, value, _KINDS[name])
+        _require_kind(name, value, _KINDS.get(name, dict))
     if "game" not in tree:
         raise ConfigurationError('game is missing; add a line such as game = "connect_four"')
     parameters = _parameters(tree["game"], tree.get("parameters", {}))
@@ -130,8 +155,8 @@ def _experiment(tree: Mapping[str, Any]) -> Experiment:
         check_seed(tree["seed"])
     base = preset(make(tree["game"], **parameters), chosen)
     settings: dict[str, str] = {}
-    for part in PARTS.keys() & tree.keys():
-        settings |= _settings_of_part(part, getattr(base, part), tree[part])
+    for part in [*(PARTS.keys() & tree.keys()), *own]:
+        settings |= _settings_of_part(part, part_of(base, part), tree[part])
     for service in SERVICES:
         settings |= {name: setting_text(value) for name, value in _leaves(tree.get(service, {}), service)}
     return Experiment(tree["game"], chosen, tree.get("seed"), parameters, settings)

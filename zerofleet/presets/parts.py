@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from zerofleet.agents.model.search_options import SearchOptions, parse_search
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
+from zerofleet.presets.serving import InferenceSettings, ModelSettings
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -18,9 +19,7 @@ from zerofleet.search.settings import SearchSettings
 __all__ = [
     "Q_KINDS",
     "GateSettings",
-    "InferenceSettings",
     "LearnerName",
-    "ModelSettings",
     "NetworkSettings",
     "Preset",
     "SelfPlaySettings",
@@ -137,18 +136,17 @@ class NetworkSettings(_Part):
             return False
 
 
-LearnerName: TypeAlias = Literal["alphazero", "td_lambda", "sarsa_lambda"]
-"""Learners of the trainer (`trainer.learners`)."""
+LearnerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+"""Name of a learner; `zerofleet.presets.learners` knows those that exist."""
 
 
 class TrainSettings(_Part):
     """Learner. Samples are searched positions; a step trains on one batch of them."""
 
     learner: LearnerName = "alphazero"
-    """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions.
-    `td_lambda`: the chance of winning, by temporal differences, with the settings of the part `td_lambda`. `sarsa_lambda`: a
-    linear evaluation of Chinese Checkers on the rhombus, with those of the part `sarsa_lambda`. Of this part both use `threads`
-    alone."""
+    """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions, with the
+    settings of this part. Every other has a part of its own name, and uses `threads` and `max_staleness` of this one:
+    `td_lambda`, `sarsa_lambda`, and learners of other packages (docs/learners.md)."""
     batch_size: int = Field(default=256, ge=1)
     """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -229,6 +227,9 @@ class TrainSettings(_Part):
     candidate_growth: float = Field(default=0.1, ge=0)
     """Minimum relative growth of a run's samples between two candidates: progress is by orders of magnitude, and the match of
     a candidate with hardly more data than the champion is wasted. 0: only `samples_per_candidate` counts."""
+    max_staleness: int = Field(default=0, ge=0)
+    """Most versions by which a game's model may lag behind the newest. Later games are refused, and counted as `stale_model`;
+    those of the champion never are. 0: no such bound."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of the learner; with torchrun, per process."""
 
@@ -245,6 +246,15 @@ class SelfPlaySettings(_Part):
     positions after each move, with those of the part `afterstates`; for games of two players and perfect information."""
     staleness: Literal["finish", "switch", "drop"] = "switch"
     """Treatment of running games when a new champion arrives: finish on their version, switch between moves, or drop."""
+    sync: bool = False
+    """Whether one game of `afterstates` and its update alternate: the worker plays one game with each version, and the next
+    with the version that learned from it, so that the weights follow from the seed alone. For one worker, and for learners
+    that publish after every game; far slower than games side by side."""
+    exploration_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of `afterstates.temperature` and `afterstates.epsilon` after each epoch of `exploration_epoch_games` games of the
+    run; 1: constant. Below 1 the worker reads the games that a version was trained on from the model store."""
+    exploration_epoch_games: int = Field(default=10_000, ge=1)
+    """Games of such an epoch."""
     adoption_delay_s: float = Field(default=1.0, ge=0)
     """Upper bound of the random delay before a worker adopts a new champion, so that workers do not adopt it in step."""
     opening_plies: int = Field(default=0, ge=0)
@@ -344,27 +354,6 @@ class GateSettings(_Part):
         return parse_search(self.search)
 
 
-class ModelSettings(_Part):
-    """Retention of versions in the model store, besides all former champions and undecided candidates."""
-
-    keep: int = Field(default=100, ge=0)
-    """Number of newest versions that are kept, whatever their verdict; 0 never deletes."""
-    keep_every: int = Field(default=0, ge=0)
-    """Older versions with multiples of this number are kept as history; 0 keeps none."""
-
-
-class InferenceSettings(_Part):
-    """Inference server."""
-
-    threads: int = Field(default=1, ge=1)
-    """CPU threads of the device thread."""
-    max_batch: int = Field(default=256, ge=1)
-    """Maximum rows per batch. A CPU gains little beyond a few hundred, a GPU needs thousands; requests of exactly this size,
-    a block's leaves, waste least."""
-    max_delay_us: int = Field(default=1000, ge=0)
-    """Maximum wait for a fuller batch, in microseconds."""
-
-
 class Preset(_Part):
     """Settings of every service for one machine size."""
 
@@ -380,6 +369,9 @@ class Preset(_Part):
     """Learner `td_lambda`, where `train.learner` names it."""
     sarsa_lambda: SarsaLambdaSettings = SarsaLambdaSettings()
     """Learner `sarsa_lambda`, where `train.learner` names it."""
+    own_learner: SerializeAsAny[BaseModel] | None = None
+    """Settings of a learner of another package, where `train.learner` names one; in files and on command lines they have the
+    name of the learner."""
     afterstates: AfterstateSettings = AfterstateSettings()
     """Self-play without a tree, where `selfplay.mode` is `afterstates`."""
     selfplay: SelfPlaySettings = SelfPlaySettings()

@@ -60,7 +60,10 @@ class RunRequest:
 
     def build_preset(self) -> Preset:
         """Return the preset with the settings of its parts; raises `ConfigurationError` naming the wrong one."""
-        return self.experiment.build_preset()
+        chosen = self.experiment.build_preset()
+        if chosen.selfplay.sync and self.workers != 1:
+            raise ConfigurationError(f"--workers {self.workers}: selfplay.sync=true is for one worker; want 1")
+        return chosen
 
     def command(self, *, with_duration: bool = True) -> str:
         """Return the equivalent command line."""

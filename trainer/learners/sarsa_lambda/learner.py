@@ -19,8 +19,9 @@ from games.core import Game
 from trainer.export import Served
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
+from trainer.learners.queue import GameQueue
 from trainer.learners.sarsa_lambda import checkpoint as checkpoints
-from trainer.learners.sarsa_lambda.experience import ExperienceQueue
+from trainer.learners.sarsa_lambda.experience import read_experience
 from trainer.learners.sarsa_lambda.rule import Rates, learn, new_rule
 from trainer.learners.sarsa_lambda.served import LinearModule
 from trainer.ranks import Ranks
@@ -69,7 +70,7 @@ class SarsaLambda:
         self.game = game
         self.settings = settings
         self.state = LearnerState()
-        self.window = ExperienceQueue(settings, first=first)
+        self.window = GameQueue(lambda played: read_experience(played, settings), first=first)
         self.progress = 0.0
         self.weights = np.random.default_rng([seed, PHASES]).normal(0.0, settings.initial_deviation, (PHASES, len(FEATURES)))
         self.weights[:, FEATURES.index("distance")] += settings.initial_distance
@@ -145,7 +146,7 @@ class SarsaLambda:
 
     def step(self) -> GameReport:
         """Learn from the next game. Raises `CorruptModel` when a weight is no longer finite."""
-        episode, settings = self.window.take(), self.settings
+        episode, settings = self.window.take().episode, self.settings
         squashes = settings.output == "tanh"
         rule = new_rule(self.weights, self.rates, method=settings.method, squashes=squashes, learned=self._learned)
         updates, squares, largest = learn(rule, episode)
@@ -155,7 +156,7 @@ class SarsaLambda:
                 "sarsa_lambda.learning_rate and start another run"
             )
         self.state.step += 1
-        self.state.samples_trained += len(episode.seats)
+        self.state.samples_trained = self.window.taken
         self.state.progress = self.progress
         return GameReport(len(episode.seats), settings.learning_rate, squares / max(1, updates), largest)
 

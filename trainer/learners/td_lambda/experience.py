@@ -1,12 +1,7 @@
-"""Experience of the learner: the positions of a game from which it learns, and the queue in which they wait.
-
-Each game is learned from once, in the order of the game log. A restart reads the games that were not learned from yet.
-"""
+"""Experience of the learner: the positions of a game from which it learns."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,13 +9,12 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
-from games.core import Game
 from trainer.learners.td_lambda.rule import Episode
 from zerofleet.contracts.played import EXPLORATORY
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.presets.td_lambda import TdLambdaSettings
 
-__all__ = ["Experience", "ExperienceQueue", "read_experience"]
+__all__ = ["Experience", "read_experience"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,60 +26,6 @@ class Experience:
     def __len__(self) -> int:
         """Return the number of positions."""
         return len(self.episode.seats)
-
-
-class ExperienceQueue:
-    """Games that wait for the learner, first in, first out; see `trainer.learners.contract.Window`. Thread-safe.
-
-    Its samples are positions. A position is kept until its game has been learned from.
-    """
-
-    refuses_late = False
-
-    def __init__(self, game: Game, settings: TdLambdaSettings, *, first: int = 0) -> None:
-        """`first`: number of the next position, when earlier ones were learned from before the start."""
-        self._game = game
-        self._settings = settings
-        self._total = self._begin = first
-        self._waiting: deque[Experience] = deque()
-        self._lock = threading.Lock()
-
-    @property
-    def total(self) -> int:
-        """Positions that ever arrived."""
-        return self._total
-
-    def __len__(self) -> int:
-        """Return the number of positions that wait."""
-        return self._total - self._begin
-
-    @property
-    def games(self) -> int:
-        """Number of games that wait."""
-        return len(self._waiting)
-
-    def read(self, played: ValidatedGame) -> Experience:
-        """Return the positions of a game; none, if none of its moves were chosen by a player who learns."""
-        return read_experience(played, self._settings)
-
-    def add(self, samples: Experience) -> None:
-        """Append a game; one without positions is dropped."""
-        if len(samples):
-            with self._lock:
-                self._waiting.append(samples)
-                self._total += len(samples)
-
-    def take(self) -> Episode:
-        """Remove and return the next game; there must be one."""
-        with self._lock:
-            taken = self._waiting.popleft()
-            self._begin += len(taken)
-            return taken.episode
-
-    def skip_to(self, position: int) -> None:
-        """Drop the games before a position: they were learned from before the start."""
-        while self._waiting and self._begin < position:
-            self.take()
 
 
 class _Reading(NamedTuple):

@@ -18,8 +18,9 @@ from games.core import Game
 from trainer.export import Served
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
+from trainer.learners.queue import GameQueue
 from trainer.learners.td_lambda import checkpoint as checkpoints
-from trainer.learners.td_lambda.experience import ExperienceQueue
+from trainer.learners.td_lambda.experience import read_experience
 from trainer.learners.td_lambda.rule import Episode, Rates, Rule, learn, new_traces, new_workspace
 from trainer.learners.td_lambda.served import ValueModule, as_tensors, from_tensors
 from trainer.ranks import Ranks
@@ -72,7 +73,9 @@ class TdLambda:
         self.game = game
         self.settings = settings
         self.state = LearnerState()
-        self.window = ExperienceQueue(game, settings, first=first)
+        self.window = GameQueue(
+            lambda played: read_experience(played, settings), first=first, keeps_empty=settings.publish_every_games == 1
+        )
         self.progress = 0.0
         self.net = first_weights(spec.num_inputs, settings, seed=seed)
         self._traces = new_traces(self.net, spec.num_players, settings.trace_decay)
@@ -161,7 +164,7 @@ class TdLambda:
 
     def step(self) -> GameReport:
         """Learn from the next game. Raises `CorruptModel` when a weight is no longer finite."""
-        episode, rates = self.window.take(), self.rates
+        episode, rates = self.window.take().episode, self.rates
         updates, squares, largest = learn(Rule(self.net, self._table, self._traces, rates, self._work), episode)
         if not np.isfinite(squares):
             raise CorruptModel(
@@ -169,7 +172,7 @@ class TdLambda:
                 "td_lambda.learning_rate and start another run"
             )
         self.state.step += 1
-        self.state.samples_trained += len(episode.seats)
+        self.state.samples_trained = self.window.taken
         self.state.progress = self.progress
         return GameReport(len(episode.seats), rates.learning_rate, squares / max(1, updates), largest)
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,9 @@ import numpy as np
 import psutil
 
 from games import core, tic_tac_toe
-from zerofleet.errors import ZerofleetError
+from games.errors import GameError
+from zerofleet.errors import ConfigurationError, ZerofleetError
+from zerofleet.presets import learners
 from zerofleet.storage.streams import open_stream
 
 __all__ = ["Finding", "check_stream", "checks"]
@@ -61,6 +64,7 @@ def checks(*, run_dir: Path) -> Sequence[Callable[[], Finding]]:
         functools.partial(check_disk, run_dir),
         check_port,
         check_unix_socket,
+        check_own_parts,
     )
 
 
@@ -201,6 +205,26 @@ def check_unix_socket() -> Finding:
         except OSError as error:
             return Finding("Unix sockets", "fail", f"{directory}: {error.strerror}", "set TMPDIR to a local file system")
         return Finding("Unix sockets", "ok", f"work in {Path(directory).parent}")
+
+
+def check_own_parts() -> Finding:
+    """Check that the games and learners of other packages can be loaded; every package that cannot is named."""
+    found, broken = [], []
+    for point in entry_points(group=core.ENTRY_POINT_GROUP):
+        found.append(f"game {point.name}")
+        try:
+            core.make(point.name)
+        except GameError as error:
+            broken.append(str(error))
+    for name in learners.offered():
+        found.append(f"learner {name}")
+        try:
+            learners.declared(name)
+        except ConfigurationError as error:
+            broken.append(str(error))
+    if broken:
+        return Finding("Own parts", "fail", "; ".join(broken), "correct or remove the packages; without them all else works")
+    return Finding("Own parts", "ok", ", ".join(found) or "no package adds games or learners")
 
 
 async def check_stream(url: str) -> Finding:

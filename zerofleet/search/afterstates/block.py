@@ -129,6 +129,10 @@ class AfterstateBlock:
         """Set the model versions of a slot's seats from their next move on."""
         self._arena.versions[slot] = versions
 
+    def set_exploration(self, share: float) -> None:
+        """Multiply epsilon and temperature of the settings by a share in (0, 1], for every game's next move."""
+        self._policy = policy_of(self.settings, share)
+
     def set_resign_threshold(self, threshold: float) -> None:
         """Do nothing: games without a tree have no resignation."""
 

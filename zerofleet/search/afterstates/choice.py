@@ -22,11 +22,11 @@ class Policy(NamedTuple):
     draw_value: float
 
 
-def policy_of(settings: AfterstateSettings) -> Policy:
-    """Return the compiled form of the settings."""
+def policy_of(settings: AfterstateSettings, share: float = 1.0) -> Policy:
+    """Return the compiled form of the settings; epsilon and temperature are multiplied by `share`."""
     return Policy(
-        epsilon=settings.epsilon if settings.policy == "epsilon_greedy" else 0.0,
-        temperature=settings.temperature if settings.policy == "softmax" else 0.0,
+        epsilon=settings.epsilon * share if settings.policy == "epsilon_greedy" else 0.0,
+        temperature=settings.temperature * share if settings.policy == "softmax" else 0.0,
         draw_value=settings.draw_value,
     )
 

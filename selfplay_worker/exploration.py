@@ -1,0 +1,58 @@
+"""Exploration of play without a tree over a run: temperature and epsilon fall by epochs of games.
+
+The games of a run are those that the played version was trained on, stated by its manifest. All workers therefore agree, and a
+restart changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import structlog
+
+from zerofleet.errors import Unavailable
+from zerofleet.presets import SelfPlaySettings
+from zerofleet.rpc.backoff import Backoff
+
+__all__ = ["ExplorationSchedule"]
+
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
+
+log = structlog.get_logger()
+
+
+class ExplorationSchedule:
+    """Share of temperature and epsilon that remains: factor^(games // games of an epoch)."""
+
+    def __init__(
+        self, settings: SelfPlaySettings, games_of: Callable[[int], int], *, thread: Executor, rng: random.Random
+    ) -> None:
+        """`games_of`: returns the games that a version was trained on; it blocks, and is called in `thread`."""
+        self._factor = settings.exploration_decay
+        self._epoch_games = settings.exploration_epoch_games
+        self._games_of = games_of
+        self._thread = thread
+        self._rng = rng
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether exploration never changes; no version is then looked up."""
+        return self._factor == 1.0
+
+    async def share_of(self, version: int) -> float:
+        """Return the share with which a version explores, in (0, 1], retrying while the store is unavailable.
+
+        Raises `ModelNotFound` for a version that is not in the store. Cancellation: no effect.
+        """
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
+        while True:
+            try:
+                games = await asyncio.get_running_loop().run_in_executor(self._thread, self._games_of, version)
+            except Unavailable as error:
+                log.warning("exploration.store_away", version=version, error=str(error))
+                await backoff.pause()
+                continue
+            return float(self._factor ** (games // self._epoch_games))

@@ -1,0 +1,28 @@
+"""Declaration of the learner `td_lambda`."""
+
+from __future__ import annotations
+
+from zerofleet.errors import ConfigurationError
+from zerofleet.presets import Preset
+from zerofleet.presets.learners.declaration import LearnerDeclaration
+from zerofleet.presets.learners.requirements import require_search_of_matches
+from zerofleet.presets.td_lambda import TdLambdaSettings
+
+__all__ = ["LEARNER"]
+
+
+def _require(preset: Preset, settings: TdLambdaSettings) -> None:
+    require_search_of_matches(preset)
+    reward, value = settings.draw_reward, preset.afterstates.draw_value
+    if preset.selfplay.mode == "afterstates" and reward != value:
+        raise ConfigurationError(
+            f"td_lambda.draw_reward={reward} and afterstates.draw_value={value} value a draw differently; want the same number"
+        )
+
+
+LEARNER = LearnerDeclaration(
+    implementation="trainer.learners.td_lambda.learner:TdLambda",
+    settings=TdLambdaSettings,
+    require=_require,
+    in_lockstep=True,
+)

@@ -1,0 +1,32 @@
+"""Parts of a preset about models after their training: retention in the store, and the inference server."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["InferenceSettings", "ModelSettings"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class ModelSettings(_Part):
+    """Retention of versions in the model store, besides all former champions and undecided candidates."""
+
+    keep: int = Field(default=100, ge=0)
+    """Number of newest versions that are kept, whatever their verdict; 0 never deletes."""
+    keep_every: int = Field(default=0, ge=0)
+    """Older versions with multiples of this number are kept as history; 0 keeps none."""
+
+
+class InferenceSettings(_Part):
+    """Inference server."""
+
+    threads: int = Field(default=1, ge=1)
+    """CPU threads of the device thread."""
+    max_batch: int = Field(default=256, ge=1)
+    """Maximum rows per batch. A CPU gains little beyond a few hundred, a GPU needs thousands; requests of exactly this size,
+    a block's leaves, waste least."""
+    max_delay_us: int = Field(default=1000, ge=0)
+    """Maximum wait for a fuller batch, in microseconds."""
