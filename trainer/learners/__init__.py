@@ -21,6 +21,7 @@ LEARNERS: Mapping[LearnerName, str] = {
     "alphazero": "trainer.learners.alphazero:AlphaZero",
     "td_lambda": "trainer.learners.td_lambda.learner:TdLambda",
     "sarsa_lambda": "trainer.learners.sarsa_lambda.learner:SarsaLambda",
+    "outcome": "trainer.learners.outcome.learner:Outcome",
 }
 """Module and class of each learner."""
 

@@ -27,10 +27,27 @@ def require_agreement(chosen: Preset) -> None:
     if learner == "sarsa_lambda":
         _require_chances(chosen)
         return
+    if learner == "outcome":
+        _require_results(chosen)
+        return
     reward, value = chosen.td_lambda.draw_reward, chosen.afterstates.draw_value
     if mode == "afterstates" and reward != value:
         raise ConfigurationError(
             f"td_lambda.draw_reward={reward} and afterstates.draw_value={value} value a draw differently; want the same number"
+        )
+
+
+def _require_results(chosen: Preset) -> None:
+    """Check what `outcome` learns from, and that workers can evaluate its network."""
+    if chosen.warm_start.winner_only:
+        raise ConfigurationError(
+            "warm_start.winner_only=true leaves moves of winners alone, and train.learner=outcome predicts who wins; want false"
+        )
+    in_worker = chosen.selfplay.mode == "afterstates" and chosen.afterstates.evaluation == "process"
+    if in_worker and chosen.network.kind != "perceptron":
+        raise ConfigurationError(
+            f"afterstates.evaluation=process evaluates perceptrons, and network.kind={chosen.network.kind}; set "
+            "afterstates.evaluation=server"
         )
 
 

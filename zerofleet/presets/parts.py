@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from zerofleet.agents.model.search_options import SearchOptions, parse_search
 from zerofleet.errors import InvalidRequest
+from zerofleet.presets.outcome import OutcomeSettings
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.presets.warm_start import WarmStartSettings
@@ -137,7 +138,7 @@ class NetworkSettings(_Part):
             return False
 
 
-LearnerName: TypeAlias = Literal["alphazero", "td_lambda", "sarsa_lambda"]
+LearnerName: TypeAlias = Literal["alphazero", "td_lambda", "sarsa_lambda", "outcome"]
 """Learners of the trainer (`trainer.learners`)."""
 
 
@@ -147,8 +148,9 @@ class TrainSettings(_Part):
     learner: LearnerName = "alphazero"
     """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions.
     `td_lambda`: the chance of winning, by temporal differences, with the settings of the part `td_lambda`. `sarsa_lambda`: a
-    linear evaluation of Chinese Checkers on the rhombus, with those of the part `sarsa_lambda`. Of this part both use `threads`
-    alone."""
+    linear evaluation of Chinese Checkers on the rhombus, with those of the part `sarsa_lambda`. `outcome`: the
+    result of the game by supervision, on the part `network`, with those of the part `outcome`. Of this part these three use
+    `threads` alone."""
     batch_size: int = Field(default=256, ge=1)
     """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -377,6 +379,8 @@ class Preset(_Part):
     """Learner `td_lambda`, where `train.learner` names it."""
     sarsa_lambda: SarsaLambdaSettings = SarsaLambdaSettings()
     """Learner `sarsa_lambda`, where `train.learner` names it."""
+    outcome: OutcomeSettings = OutcomeSettings()
+    """Learner `outcome`, where `train.learner` names it."""
     afterstates: AfterstateSettings = AfterstateSettings()
     """Self-play without a tree, where `selfplay.mode` is `afterstates`."""
     selfplay: SelfPlaySettings = SelfPlaySettings()
