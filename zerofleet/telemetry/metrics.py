@@ -149,7 +149,7 @@ TRAIN_ILLEGAL_MASS = _gauge(
 )
 TRAIN_HELD_OUT = _gauge(
     "zerofleet_train_held_out_ratio",
-    "Share of results and moves of held-out games that are predicted",
+    "Share of results and moves of held-out games predicted",
     "measure",
     by=(TRAINER,),
 )

@@ -112,19 +112,16 @@ def _ranked(played: ValidatedGame) -> Ranked:
     plies = [plies[i] for i in np.unique(np.linspace(0, len(plies) - 1, _MOST_RANKED).astype(int))] if plies else []
     after = [afterstates_of(game, played.states[ply], np.array(legal[ply])) for ply in plies]
     movers = [int(core.to_move(game, played.states[ply])) for ply in plies]
-    width = game.spec().packed_bytes
+    of_movers = list(zip(after, movers, strict=True))
     return Ranked(
-        states=np.concatenate([*(one.packed for one in after), np.zeros((0, width), np.uint8)]),
-        same=np.concatenate([*(one.movers == seat for one, seat in zip(after, movers, strict=True)), np.zeros(0, np.bool_)]),
-        chances=np.concatenate(
-            [
-                *(
-                    np.where(one.over, (one.scores[:, seat] + 1.0) / 2.0, np.nan)
-                    for one, seat in zip(after, movers, strict=True)
-                ),
-                np.zeros(0),
-            ]
-        ),
+        states=np.concatenate([*(one.packed for one in after), _nothing(played).states]),
+        same=np.concatenate([*(one.movers == seat for one, seat in of_movers), np.zeros(0, np.bool_)]),
+        chances=np.concatenate([*(_by_rules(one, seat) for one, seat in of_movers), np.zeros(0)]),
         start=np.concatenate(([0], np.cumsum([len(legal[ply]) for ply in plies]))).astype(np.int64),
         played=np.array([legal[ply].index(int(played.record.moves[ply])) for ply in plies], dtype=np.int64),
     )
+
+
+def _by_rules(after: Afterstates, seat: int) -> np.ndarray:
+    """Return the chance of winning of a seat in positions that are over, float64 [n]; nan in all others."""
+    return np.where(after.over, (after.scores[:, seat] + 1.0) / 2.0, np.nan)

@@ -165,8 +165,7 @@ class Outcome:
         """Learn from the next games, then from replays. Raises `CorruptModel` when a loss is no longer finite."""
         settings, rng = self.settings, np.random.default_rng([self._seed, self.state.step])
         reports = [self.train_on(self.window.take(settings.games_per_step))]
-        for _ in range(settings.replays):
-            reports.append(self.train_on(self.window.draw(settings.games_per_step, rng)))
+        reports += [self.train_on(self.window.draw(settings.games_per_step, rng)) for _ in range(settings.replays)]
         self.state.step += 1
         self.state.progress = self.progress
         every = max(1, settings.measure_every_games // settings.games_per_step)
@@ -205,7 +204,7 @@ class Outcome:
 
     @torch.no_grad()
     def chances(self, states: np.ndarray) -> np.ndarray:
-        """Return the chances of winning of the players to move in packed positions, float32 [B], by the network as it stands."""
+        """Return the chances of winning of the players to move in packed positions, float32 [B], in the network's mode."""
         parts = [self._chances(torch.from_numpy(part).to(self.device)).cpu() for part in _parts(states)]
         return torch.cat([*parts, torch.zeros(0)]).numpy()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -65,6 +65,9 @@ class _LayerNorm(NamedTuple):
         return np.asarray(centred / deviation * self.weight + self.bias)
 
 
+_Step: TypeAlias = _Dense | _Scale | _LayerNorm | Callable[[np.ndarray], np.ndarray]
+
+
 class PerceptronNetwork:
     """Perceptron with heads for policy, value and extra predictions, as `trainer.network` builds it."""
 
@@ -93,7 +96,7 @@ class PerceptronNetwork:
         self._tensors = tensors
         self._bits = int(np.prod(spec.planes))
         widths = [spec.num_inputs, *(int(str(width)) for width in _listed(settings.get("hidden")))]
-        self._steps: list[Callable[[np.ndarray], np.ndarray]] = []
+        self._steps: list[_Step] = []
         modules = 2 + (self._normalisation != "none") + bool(settings.get("dropout"))
         for index, (before, after) in enumerate(pairwise(widths)):
             self._steps += self._layer(modules * index, before, after, spec if index == 0 else None)
@@ -132,7 +135,7 @@ class PerceptronNetwork:
         policy = _softmax(np.where(listed, chosen, _PADDED)) * listed
         return policy.astype(np.float16)
 
-    def _layer(self, place: int, inputs: int, outputs: int, spec: GameSpec | None) -> list[Callable[[np.ndarray], np.ndarray]]:
+    def _layer(self, place: int, inputs: int, outputs: int, spec: GameSpec | None) -> list[_Step]:
         """Return the steps of a hidden layer whose first module has number `place`; `spec`: of the layer that reads bits."""
         dense = self._dense(f"trunk.layers.{place}", inputs, outputs)
         if spec is not None and spec.reading is not None:
