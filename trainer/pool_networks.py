@@ -2,8 +2,8 @@
 
     score = (1 - k) W + k V        V value of the position after the move, W board value there, for the player who moves
 
-The positions after all listed moves are made in torch, so the source is part of the served model. A move that fills the goal has
-the score 1 by the rules. For Chinese Checkers on the rhombus, where an action is 81 from + to in the mover's view.
+The positions after all listed moves are made in torch, so the source is part of the served model. A move that fills the goal
+has the score 1 by the rules. For Chinese Checkers on the rhombus, where an action is 81 from + to in the mover's view.
 
 Axes: B batch, C planes, H x W cells, L listed actions, A actions, N positions after moves.
 """
@@ -84,10 +84,8 @@ class NetworkScores(nn.Module):
         value = self.network(seen.to(self.network.unit.dtype))[1][:, 1].float()
         goal = self.goal.to(mine.dtype)
         inside = mine @ goal
-        if self.spoils:
-            full = (((mine + other) @ goal) == self.pieces) & (inside > 0.0)
-        else:
-            full = inside == self.pieces
+        taken = (mine + other) @ goal if self.spoils else inside
+        full = (taken == self.pieces) & (inside > 0.0)
         return torch.where(full, torch.full_like(value, 2.0), value)
 
 
@@ -106,7 +104,7 @@ def network_source(game: Game, settings: TrainerSettings) -> nn.Module:
 def stored_network(game: Game, chosen: CombinedSettings) -> tuple[Network, Manifest]:
     """Return the frozen network, verified, and its manifest.
 
-    Raises `ConfigurationError` without a version or for a network without values, `ModelNotFound`, `CorruptModel`, `VersionSkew`.
+    Raises `ConfigurationError` without a version or for another network, `ModelNotFound`, `CorruptModel`, `VersionSkew`.
     """
     if not (chosen.models and chosen.version):
         raise ConfigurationError(

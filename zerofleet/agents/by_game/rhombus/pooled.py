@@ -4,9 +4,9 @@
     rhombus_pool:3,model=7               the six best by the model; the best of these after a search of three plies
     rhombus_pool:3,model=7,mix=0.5       the six best by half the board value and half the model's value
 
-Moves are ranked by (1 - k) W + k V (Li, Chinese University of Hong Kong): V is the model's value of the position after the move, W
-the board value of `rhombus_search` there, the lead as a share of all levels; both are in [-1, 1] for the player who moves. A
-level of lead is 1/120 in W, so W decides between moves only with a small k. A move that ends the game has its score.
+Moves are ranked by (1 - k) W + k V (Li, Chinese University of Hong Kong): V is the model's value of the position after the
+move, W the board value of `rhombus_search` there, the lead as a share of all levels; both are in [-1, 1] for the player who
+moves. A level of lead is 1/120 in W, so W decides between moves only with a small k. A move that ends the game has its score.
 """
 
 from __future__ import annotations
