@@ -12,6 +12,7 @@ from selfplay_worker.openings import Openings
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.search import warm_up as warm_up_search
 from zerofleet.search.afterstates.warmup import warm_up as warm_up_afterstates
+from zerofleet.search.afterstates.warmup import warm_up_action_values
 
 __all__ = ["warm_up"]
 
@@ -28,6 +29,8 @@ def warm_up(game: Game, settings: WorkerSettings, openings: Openings) -> None:
     game_walk.warm_up(game)
     if settings.selfplay.mode == "afterstates":
         warm_up_afterstates(game, settings.afterstates)
+    elif settings.selfplay.mode == "action_values":
+        warm_up_action_values(game, settings.afterstates)
     else:
         warm_up_search(game, settings.search, versions=[1] * game.spec().num_players)
     log.info("worker.warm", seconds=round(time.monotonic() - began, 2))

@@ -45,6 +45,7 @@ MakePoolSource: TypeAlias = Callable[[Game, TrainerSettings], nn.Module]
 POOL_SOURCES: Mapping[str, str] = {
     "heuristic": "trainer.pool_sources:CellGains",
     "listed": "trainer.pool_sources:Listing",
+    "network": "trainer.pool_networks:network_source",
 }
 """Module and maker of each source, by the name in `deep_q.pool_by`."""
 
@@ -74,14 +75,14 @@ class CellGains(nn.Module):
         self.mine = nn.Parameter(mine, requires_grad=False)  # [81]
         self.other = nn.Parameter(other, requires_grad=False)  # [81]
         self.gains = nn.Parameter(mine[target] - mine[start], requires_grad=False)  # [A]
-        self.most = float(table.level * LEVELS_TO_GO)
+        self.most, self.surest = float(table.level * LEVELS_TO_GO), _SUREST
 
     def forward(self, planes: Tensor, actions: Tensor) -> Tensor:
         """See `PoolSource.forward`."""
         boards = planes.float().flatten(2)
         lead = boards[:, 0] @ self.mine.float() - boards[:, 1] @ self.other.float()
         scores = (lead[:, None] + self.gains.float()[actions]) / self.most
-        return scores.clamp(-_SUREST, _SUREST)
+        return scores.clamp(-self.surest, self.surest)
 
 
 class Listing(nn.Module):

@@ -21,7 +21,10 @@ LEARNERS: Mapping[LearnerName, str] = {
     "alphazero": "trainer.learners.alphazero:AlphaZero",
     "td_lambda": "trainer.learners.td_lambda.learner:TdLambda",
     "sarsa_lambda": "trainer.learners.sarsa_lambda.learner:SarsaLambda",
+    "dqn": "trainer.learners.deep_q.learner:Dqn",
+    "deep_sarsa": "trainer.learners.deep_q.learner:DeepSarsa",
     "outcome": "trainer.learners.outcome.learner:Outcome",
+    "combined": "trainer.learners.combined.learner:Combined",
 }
 """Module and class of each learner."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.presets import Preset
+from zerofleet.presets import Q_KINDS, Preset
 
 __all__ = ["require_agreement"]
 
 _DRAW = 0.5
+_OF_ACTIONS = ("dqn", "deep_sarsa", "combined")
 
 
 def require_agreement(chosen: Preset) -> None:
@@ -17,6 +18,14 @@ def require_agreement(chosen: Preset) -> None:
         raise ConfigurationError(
             "train.learner=alphazero learns from searched positions, and selfplay.mode=afterstates searches none; set "
             "selfplay.mode=search, or train.learner=td_lambda"
+        )
+    if learner in _OF_ACTIONS or mode == "action_values":
+        _require_action_values(chosen)
+        return
+    if chosen.afterstates.epsilon_versions:
+        raise ConfigurationError(
+            f"afterstates.epsilon_versions={chosen.afterstates.epsilon_versions} is for selfplay.mode=action_values, and the "
+            f"mode is {mode}; want 0"
         )
     if learner == "alphazero":
         return
@@ -64,4 +73,29 @@ def _require_chances(chosen: Preset) -> None:
         raise ConfigurationError(
             "sarsa_lambda.method=q_learning takes the best of the moves that a player chose from, and afterstates.pool=0 "
             "writes none into the records; set afterstates.pool=6"
+        )
+
+
+def _require_action_values(chosen: Preset) -> None:
+    """Check that learner, network and self-play all are of action values."""
+    learner, mode, kind = chosen.train.learner, chosen.selfplay.mode, chosen.network.kind
+    if learner not in _OF_ACTIONS or mode != "action_values" or kind not in Q_KINDS:
+        raise ConfigurationError(
+            f"train.learner={learner}, selfplay.mode={mode} and network.kind={kind}: the values of moves need all three; set "
+            "train.learner=dqn, deep_sarsa or combined, selfplay.mode=action_values and network.kind=q_pool or q_sa"
+        )
+    by_network = learner == "combined" or chosen.deep_q.pool_by == "network"
+    if by_network and not (chosen.combined.models and chosen.combined.version):
+        raise ConfigurationError(
+            f"train.learner={learner} with deep_q.pool_by={chosen.deep_q.pool_by} takes the pool of a trained network; set "
+            "combined.models=runs/outcome/models and combined.version=7"
+        )
+    if chosen.warm_start.games:
+        raise ConfigurationError(
+            f"warm_start.games={chosen.warm_start.games}: the games of agents have no pools, from which train.learner={learner} "
+            "learns; set it to 0, and play against agents with afterstates.opponents"
+        )
+    if chosen.deep_q.pool_by == "values" and kind != "q_sa":
+        raise ConfigurationError(
+            f"deep_q.pool_by=values ranks every legal move by its value, and network.kind={kind} values ranks; set q_sa"
         )

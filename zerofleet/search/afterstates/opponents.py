@@ -1,0 +1,83 @@
+"""Opponents of the seat that learns, in play without a tree: the model itself, a frozen version of it, or an agent.
+
+Which of them plays a game depends on the seed of the game alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from games.core import Game, State
+from zerofleet.errors import ConfigurationError
+from zerofleet.search.afterstates.settings import AfterstateSettings
+
+__all__ = ["SELF", "ChooseMove", "Opponent", "Opponents", "agents_named"]
+
+ChooseMove: TypeAlias = Callable[[Game, State, np.random.Generator], int]
+"""Choice of a legal move for the player to move; the generator is the only source of randomness."""
+
+_ITSELF = "self"
+_VERSION = "version:"
+_STREAM = 5  # separates these draws from others from the seed of a game
+
+
+class Opponent(NamedTuple):
+    """Player of the seat that does not learn."""
+
+    version: int = 0
+    """Frozen version of the model; 0: none."""
+    agent: str = ""
+    """Name of the agent; empty for a model."""
+    choose: ChooseMove | None = None
+    """Choice of the agent's moves."""
+
+
+SELF = Opponent()
+"""The model of the other seat."""
+
+
+class Opponents:
+    """Opponents of a worker's games, with their frequencies."""
+
+    def __init__(self, settings: AfterstateSettings, agents: Mapping[str, tuple[str, ChooseMove]] | None = None) -> None:
+        """`agents`: name and choice of moves of each agent, by its spelling in the settings.
+
+        Raises `ConfigurationError` for an agent that is missing there, and for a version that is not a positive number.
+        """
+        self._known = tuple(_opponent(text, agents or {}) for text in settings.opponents) or (SELF,)
+        shares = np.array(settings.opponent_shares or [1.0] * len(self._known))
+        self._ends = np.cumsum(shares / shares.sum())
+
+    def of_game(self, seed: int) -> Opponent:
+        """Return the opponent in the game with this seed."""
+        drawn = float(np.random.default_rng([seed, _STREAM]).random())
+        return self._known[min(int(np.searchsorted(self._ends, drawn, side="right")), len(self._known) - 1)]
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """Frozen versions among the opponents, ascending."""
+        return tuple(sorted({opponent.version for opponent in self._known if opponent.version}))
+
+
+def agents_named(settings: AfterstateSettings) -> tuple[str, ...]:
+    """Return the spellings of the agents among the opponents."""
+    return tuple(text for text in settings.opponents if text != _ITSELF and not text.startswith(_VERSION))
+
+
+def _opponent(text: str, agents: Mapping[str, tuple[str, ChooseMove]]) -> Opponent:
+    if text == _ITSELF:
+        return SELF
+    if text.startswith(_VERSION):
+        number = text.removeprefix(_VERSION)
+        if not (number.isascii() and number.isdigit() and int(number)):
+            raise ConfigurationError(f"afterstates.opponents has {text!r}; want a version from 1 on, such as version:7")
+        return Opponent(version=int(number))
+    if text not in agents:
+        raise ConfigurationError(
+            f"afterstates.opponents has {text!r}, for which there is no agent; want self, version:7 or an agent"
+        )
+    name, choose = agents[text]
+    return Opponent(agent=name, choose=choose)
