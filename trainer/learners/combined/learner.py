@@ -2,8 +2,8 @@
 
     legal moves ── frozen network, alone or with the board value ──► six best ── Q-learning ──► move
 
-The frozen network is part of every version, so a version plays alike wherever it is served. Manifests and checkpoints name it by
-its hash: a run goes on with the network that it began with, or not at all.
+The frozen network is part of every version, so a version plays alike wherever it is served. Manifests and checkpoints name it
+by its hash: a run goes on with the network that it began with, or not at all.
 """
 
 from __future__ import annotations
