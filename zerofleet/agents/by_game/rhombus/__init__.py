@@ -6,6 +6,7 @@ root          iterations over the moves of a position
 search        minimax, alpha-beta and NegaScout below the root
 evaluation    cell values and feature weights, read from data files
 features      the five features
+homing        shortest way home, once the sides have passed each other
 listing       packed and ordered move lists
 generation    hop generation, four generators
 cells         board tables for the generators
