@@ -218,7 +218,8 @@ def make_crew(
 def make_block(game: Game, settings: WorkerSettings) -> Block:
     """Return the block of a lane; its players do not resign until the threshold is calibrated.
 
-    Raises `ConfigurationError` for a game that cannot be played without a tree; `InvalidRequest` for agents that cannot play it.
+    Raises `ConfigurationError` for a game that cannot be played without a tree, `InvalidRequest` for agents that cannot play
+    it.
     """
     if settings.selfplay.mode != "search":
         opponents = make_opponents(game, settings.afterstates)

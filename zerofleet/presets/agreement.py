@@ -19,6 +19,7 @@ def require_agreement(chosen: Preset) -> None:
             "train.learner=alphazero learns from searched positions, and selfplay.mode=afterstates searches none; set "
             "selfplay.mode=search, or train.learner=td_lambda"
         )
+    _require_served(chosen)
     if learner in _OF_ACTIONS or mode == "action_values":
         _require_action_values(chosen)
         return
@@ -76,6 +77,17 @@ def _require_chances(chosen: Preset) -> None:
         )
 
 
+def _require_served(chosen: Preset) -> None:
+    """Check that the frozen opponents are served, where a server evaluates them."""
+    afterstates = chosen.afterstates
+    by_server = chosen.selfplay.mode == "action_values" or afterstates.evaluation == "server"
+    if by_server and (missing := sorted(set(afterstates.frozen) - set(chosen.models.pinned))):
+        raise ConfigurationError(
+            f"afterstates.opponents has version:{missing[0]}, which the inference server would not keep; set "
+            f"models.pinned=[{missing[0]}]"
+        )
+
+
 def _require_action_values(chosen: Preset) -> None:
     """Check that learner, network and self-play all are of action values."""
     learner, mode, kind = chosen.train.learner, chosen.selfplay.mode, chosen.network.kind
@@ -92,8 +104,8 @@ def _require_action_values(chosen: Preset) -> None:
         )
     if chosen.warm_start.games:
         raise ConfigurationError(
-            f"warm_start.games={chosen.warm_start.games}: the games of agents have no pools, from which train.learner={learner} "
-            "learns; set it to 0, and play against agents with afterstates.opponents"
+            f"warm_start.games={chosen.warm_start.games}: the games of agents have no pools, from which train.learner="
+            f"{learner} learns; set it to 0, and play against agents with afterstates.opponents"
         )
     if chosen.deep_q.pool_by == "values" and kind != "q_sa":
         raise ConfigurationError(

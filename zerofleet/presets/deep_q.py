@@ -1,4 +1,4 @@
-"""Settings of the learners `dqn` and `deep_sarsa`: a small convolutional network of action values, learned from a short memory."""
+"""Settings of the learners `dqn` and `deep_sarsa`: a small convolutional network of action values and a short memory."""
 
 from __future__ import annotations
 

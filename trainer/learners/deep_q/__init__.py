@@ -1,1 +1,1 @@
-"""Learners `dqn` and `deep_sarsa`: a small convolutional network of action values, learned from a short memory of transitions."""
+"""Learners `dqn` and `deep_sarsa`: a small convolutional network of action values, learned from recent transitions."""

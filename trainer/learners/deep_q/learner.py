@@ -136,7 +136,7 @@ class DeepQ:
         )
 
     def restore(self, checkpoint: checkpoints.DeepQCheckpoint, tensors: dict[str, Tensor]) -> None:
-        """See `Learning.restore`. Transitions that entered the memory before are dropped as they are read from the log again."""
+        """See `Learning.restore`. Transitions that entered the memory before are dropped as the log is read again."""
         checkpoints.require_same(checkpoint, self.game, self.described, name=self.NAME, replay=self.settings.replay)
         self.network.load_state_dict(_part(tensors, _NETWORK))
         self.target.load_state_dict(_part(tensors, _TARGET))

@@ -20,7 +20,7 @@ from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import RecordRejected
 from zerofleet.presets.deep_q import DeepQSettings
 
-__all__ = ["NO_MOVE", "Transitions", "TransitionQueue", "read_transitions"]
+__all__ = ["NO_MOVE", "TransitionQueue", "Transitions", "read_transitions"]
 
 NO_MOVE = -1
 """Action of an empty place in a pool, and rank after the last turn."""
@@ -119,8 +119,8 @@ def _require_pools(played: ValidatedGame, pools: list[np.ndarray], most: int) ->
     record = played.record
     raise RecordRejected(
         "search",
-        f"game {record.uid!r} of worker {record.worker_id!r}: a move with a pool of {min(sizes) or max(sizes)} moves, want 1 to "
-        f"{most}; the workers need selfplay.mode=action_values and a model with this network.pool",
+        f"game {record.uid!r} of worker {record.worker_id!r}: a move with a pool of {min(sizes) or max(sizes)} moves, want 1 "
+        f"to {most}; the workers need selfplay.mode=action_values and a model with this network.pool",
     )
 
 

@@ -35,7 +35,7 @@ def values_of(network: QPool | QSA, spec: GameSpec, batch: Transitions) -> Tenso
 
 
 def pool_values(network: QPool | QSA, planes: Tensor, pool: Tensor) -> Tensor:
-    """Return the values of the moves of a pool (int64 [B, M], best first), float32 [B, M]; those of empty places mean nothing."""
+    """Return the values of the moves of a pool (int64 [B, M]), float32 [B, M]; those of empty places mean nothing."""
     if isinstance(network, QSA):
         width = pool.shape[1]
         moves: Tensor = network(planes.repeat_interleave(width, 0), pool.clamp(min=0).flatten())

@@ -39,7 +39,8 @@ def encode_record(
     """Return the wire form of a finished game; `finished_at_ms` defaults to this machine's current time.
 
     A seat played from outside (`EXTERNAL`) is written as version 0. Its moves can be training targets if `agents` names its
-    agent: one name per seat, empty for models; by default the agents of the game. A searched move of an agent has version 0 and no root value.
+    agent: one name per seat, empty for models; by default those of the game. A searched move of an agent has version 0 and no
+    root value.
     """
     record = pb.GameRecord(
         schema=SCHEMA,

@@ -82,9 +82,8 @@ class ActionValueBlock(AfterstateBlock):
         mover = int(core.to_move(self.game, arena.states[slot]))
         version = int(arena.row_versions[row])
         pool, scores, values = pool_of(arena.legal[row, : arena.counts[slot]], ranks, chances)
-        chosen, probability, is_exploratory = choose(
-            values, len(pool), self._policy_of(slot, mover, version), arena.words[slot]
-        )
+        policy = self._policy_of(slot, mover, version)
+        chosen, probability, is_exploratory = choose(values, len(pool), policy, arena.words[slot])
         arena.move_versions[slot, ply] = version
         arena.behaviour[slot, ply] = probability
         arena.exploratory[slot, ply] = is_exploratory

@@ -14,13 +14,11 @@ from games.core import Game, State
 from zerofleet.errors import ConfigurationError
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["SELF", "ChooseMove", "Opponent", "Opponents", "agents_named"]
+__all__ = ["SELF", "ChooseMove", "Opponent", "Opponents"]
 
 ChooseMove: TypeAlias = Callable[[Game, State, np.random.Generator], int]
 """Choice of a legal move for the player to move; the generator is the only source of randomness."""
 
-_ITSELF = "self"
-_VERSION = "version:"
 _STREAM = 5  # separates these draws from others from the seed of a game
 
 
@@ -45,9 +43,14 @@ class Opponents:
     def __init__(self, settings: AfterstateSettings, agents: Mapping[str, tuple[str, ChooseMove]] | None = None) -> None:
         """`agents`: name and choice of moves of each agent, by its spelling in the settings.
 
-        Raises `ConfigurationError` for an agent that is missing there, and for a version that is not a positive number.
+        Raises `ConfigurationError` for an agent that is missing there.
         """
-        self._known = tuple(_opponent(text, agents or {}) for text in settings.opponents) or (SELF,)
+        agents = agents or {}
+        if missing := [text for text in settings.agents if text not in agents]:
+            raise ConfigurationError(f"afterstates.opponents has {missing[0]!r}, and no agents are played here")
+        players = {"self": SELF} | {f"version:{version}": Opponent(version=version) for version in settings.frozen}
+        players |= {text: Opponent(agent=name, choose=choose) for text, (name, choose) in agents.items()}
+        self._known = tuple(players[text] for text in settings.opponents) or (SELF,)
         shares = np.array(settings.opponent_shares or [1.0] * len(self._known))
         self._ends = np.cumsum(shares / shares.sum())
 
@@ -55,29 +58,3 @@ class Opponents:
         """Return the opponent in the game with this seed."""
         drawn = float(np.random.default_rng([seed, _STREAM]).random())
         return self._known[min(int(np.searchsorted(self._ends, drawn, side="right")), len(self._known) - 1)]
-
-    @property
-    def versions(self) -> tuple[int, ...]:
-        """Frozen versions among the opponents, ascending."""
-        return tuple(sorted({opponent.version for opponent in self._known if opponent.version}))
-
-
-def agents_named(settings: AfterstateSettings) -> tuple[str, ...]:
-    """Return the spellings of the agents among the opponents."""
-    return tuple(text for text in settings.opponents if text != _ITSELF and not text.startswith(_VERSION))
-
-
-def _opponent(text: str, agents: Mapping[str, tuple[str, ChooseMove]]) -> Opponent:
-    if text == _ITSELF:
-        return SELF
-    if text.startswith(_VERSION):
-        number = text.removeprefix(_VERSION)
-        if not (number.isascii() and number.isdigit() and int(number)):
-            raise ConfigurationError(f"afterstates.opponents has {text!r}; want a version from 1 on, such as version:7")
-        return Opponent(version=int(number))
-    if text not in agents:
-        raise ConfigurationError(
-            f"afterstates.opponents has {text!r}, for which there is no agent; want self, version:7 or an agent"
-        )
-    name, choose = agents[text]
-    return Opponent(agent=name, choose=choose)

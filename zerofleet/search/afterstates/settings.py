@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 __all__ = ["AfterstateSettings"]
+
+_ITSELF = "self"
+_VERSION = "version:"
 
 
 class AfterstateSettings(BaseModel):
@@ -47,9 +50,18 @@ class AfterstateSettings(BaseModel):
     """Evaluation of the positions. `process`: compiled in the worker's process, with weights from the model store, for the
     perceptrons of learners of values. `server`: by the inference server, for any model."""
 
+    @field_validator("opponents")
+    @classmethod
+    def _versions_are_numbers(cls, opponents: tuple[str, ...]) -> tuple[str, ...]:
+        for text in opponents:
+            number = text.removeprefix(_VERSION)
+            if text.startswith(_VERSION) and not (number.isascii() and number.isdigit() and number == str(int(number) or "")):
+                raise ValueError(f"opponents has {text!r}; want a version from 1 on, such as version:7")
+        return opponents
+
     @model_validator(mode="after")
     def _opponents_have_a_seat(self) -> Self:
-        if set(self.opponents) - {"self"} and self.learner_seat == "all":
+        if set(self.opponents) - {_ITSELF} and self.learner_seat == "all":
             raise ValueError(
                 f"opponents={list(self.opponents)} take the seat that does not learn, and learner_seat=all leaves none; set "
                 "learner_seat=alternate"
@@ -65,6 +77,16 @@ class AfterstateSettings(BaseModel):
                 "not all 0"
             )
         return self
+
+    @property
+    def frozen(self) -> tuple[int, ...]:
+        """Frozen versions among the opponents."""
+        return tuple(int(text.removeprefix(_VERSION)) for text in self.opponents if text.startswith(_VERSION))
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Agents among the opponents."""
+        return tuple(text for text in self.opponents if text != _ITSELF and not text.startswith(_VERSION))
 
     def epsilon_of(self, version: int) -> float:
         """Return the share of random moves of `epsilon_greedy` with a model version (1 and up)."""
