@@ -9,6 +9,14 @@ from zerofleet.presets.experiment import Experiment, read_experiment
 
 TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
 SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
+OUTCOME = {
+    "train.learner": "outcome",
+    "selfplay.mode": "afterstates",
+    "network.kind": "perceptron",
+    "network.policy_head": "none",
+    "network.value_output": "win_or_loss",
+}
+COMBINED = {"train.learner": "combined", "selfplay.mode": "action_values", "network.kind": "q_pool"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,6 +38,19 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
+        ({**OUTCOME, "gate.simulations": "0"}, "outcome has values alone"),
+        ({**OUTCOME, "network.kind": "convolutional"}, r"set afterstates\.evaluation=server"),
+        ({**OUTCOME, "warm_start.winner_only": "true"}, "predicts who wins"),
+        (COMBINED, r"set combined\.models=runs/outcome/models"),
+        ({**COMBINED, "combined.models": "m", "combined.version": "1", "network.kind": "perceptron"}, "need all three"),
+        (
+            {
+                "train.learner": "dqn",
+                **{k: v for k, v in COMBINED.items() if k != "train.learner"},
+                "deep_q.pool_by": "network",
+            },
+            r"combined\.version=7",
+        ),
     ],
 )
 def test_parts_that_contradict_each_other_are_refused(settings, message):
@@ -48,3 +69,11 @@ def test_the_experiment_of_the_rhombus_by_sarsa_is_whole():
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.afterstates.pool) == ("chinese_checkers_rhombus", "sarsa_lambda", 6)
     assert built({**SARSA, "sarsa_lambda.method": "q_learning", "afterstates.pool": "6"}).gate.simulations > 0
+
+
+def test_the_experiment_of_the_rhombus_by_supervision_has_the_network_of_the_report():
+    experiment = read_experiment(ROOT / "examples" / "rhombus_outcome.toml")
+    preset = experiment.build_preset()
+    assert (experiment.game, preset.train.learner, preset.network.hidden) == ("chinese_checkers_rhombus", "outcome", (729, 729))
+    assert built({**OUTCOME, "network.kind": "convolutional", "afterstates.evaluation": "server"}).outcome.sides == "one"
+    assert built({**COMBINED, "combined.models": "m", "combined.version": "1"}).combined.mix == 1.0
