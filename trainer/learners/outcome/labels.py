@@ -44,7 +44,7 @@ class Labelled:
     states: np.ndarray  # uint8 [N, packed_bytes]
     labels: np.ndarray  # float32 [N], in [0, 1]
     ranked: Ranked | None = None
-    """Of a held-out game, which is not learned from."""
+    """Moves to rank, in a held-out game, which is not learned from; else None."""
 
     def __len__(self) -> int:
         """Return the number of positions."""
