@@ -9,6 +9,7 @@ from games.chinese_checkers.rhombus.board import words_of
 from games.core import make
 from trainer.export import Lineage, export_network
 from trainer.learners.combined.learner import Combined
+from trainer.learners.contract import Accounts
 from trainer.network import new_network
 from trainer.pool_networks import NetworkScores, network_source
 from trainer.pool_sources import CellGains, pool_source
@@ -17,7 +18,7 @@ from zerofleet.agents import make_agent
 from zerofleet.agents.by_game.rhombus.evaluation import cell_values, expected_score
 from zerofleet.agents.by_game.rhombus.pooled import board_values
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
+from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound, VersionSkew
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.presets import NetworkSettings
@@ -162,6 +163,19 @@ def test_combined_exports_a_policy_over_the_six_best_moves_by_the_frozen_network
         assert {legal[place] for place in np.flatnonzero(policy)} <= set(pool.tolist())
         assert (policy > 0).sum() >= 1
         assert len(pool) == 6
+
+
+def test_a_run_of_combined_goes_on_with_the_frozen_network_that_it_began_with(tmp_path, store):
+    learner = Combined.open(GAME, settings_of(tmp_path, store))
+    packed = Combined.unpack(*learner.pack(Accounts()), where="a test")
+    other = Combined.open(GAME, settings_of(tmp_path, store, mix=0.5))
+    with pytest.raises(VersionSkew, match="start another run"):
+        other.restore(*packed)
+    again = Combined.open(GAME, settings_of(tmp_path, store))
+    again.restore(*packed)
+    assert again.described == learner.described
+    with pytest.raises(VersionSkew):
+        other.adopt(learner.described, dict(learner.export().weights), name="version 1")
 
 
 def test_a_pool_needs_a_stored_version_that_has_values(tmp_path, store):

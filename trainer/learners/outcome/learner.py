@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from games import positions
 from games.core import Game
 from trainer.export import Served, served_network
 from trainer.exported_module import unpack_planes
@@ -29,6 +30,7 @@ from trainer.learners.outcome.queue import GameQueue
 from trainer.network import new_network
 from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
+from zerofleet.agents.uct.afterstates import afterstates_of
 from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
 from zerofleet.presets import NetworkSettings
 from zerofleet.presets.outcome import OutcomeSettings
@@ -99,6 +101,8 @@ class Outcome:
         """See `Learning.open`; it trains in one process."""
         if ranks is not None and ranks.size > 1:
             raise ConfigurationError(f"train.learner=outcome trains in one process, torchrun started {ranks.size}")
+        start = positions.new_state(game)
+        afterstates_of(game, start, np.array(positions.legal(game, start)))  # compiled now: a first game would wait for it
         return cls(game, settings.network, settings.outcome, seed=settings.seed, first=first, device=device)
 
     @staticmethod
