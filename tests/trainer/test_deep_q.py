@@ -443,11 +443,11 @@ def test_the_learners_refuse_what_they_cannot_learn(tmp_path):
         opened(settings_of(tmp_path, network={"kind": "residual"}))
     with pytest.raises(ConfigurationError, match="two players with perfect information"):
         Dqn(make("rock_paper_scissors"), settings_of(tmp_path))
-    with pytest.raises(ConfigurationError, match="set deep_q.pool_by=values or listed"):
+    with pytest.raises(ConfigurationError, match=r"set deep_q\.pool_by=values or listed"):
         opened(settings_of(tmp_path, pool_by="heuristic"))
     with pytest.raises(ConfigurationError, match=r"raise network\.pool"):
         opened(settings_of(tmp_path, network={"kind": "q_pool", "pool": 4}))
-    with pytest.raises(ConfigurationError, match="set network.kind=q_sa"):
+    with pytest.raises(ConfigurationError, match=r"set network\.kind=q_sa"):
         opened(on_rhombus(tmp_path, pool_by="values"), RHOMBUS)
     with pytest.raises(ConfigurationError, match="the game is tic_tac_toe; set 0"):
         opened(settings_of(tmp_path, shaping=1.0))
