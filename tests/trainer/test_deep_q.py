@@ -20,9 +20,11 @@ from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.errors import ConfigurationError, CorruptModel, RecordRejected, VersionSkew
+from zerofleet.evaluators.base import Evaluation
 from zerofleet.presets.deep_q import DeepQSettings
 from zerofleet.search.afterstates.action_values import ActionValueBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -402,6 +404,33 @@ def test_a_served_model_plays_the_best_value_of_the_six_best_moves(tmp_path, kin
     shares = np.exp((q - q.max()) / TEMPERATURE)
     np.testing.assert_allclose(policy[best], shares / shares.sum(), atol=1e-3)
     assert not policy[len(moves) :].any()
+
+
+@pytest.mark.parametrize("learner", ["dqn", "deep_sarsa"])
+def test_the_worker_the_learner_and_the_agent_agree_on_pools_and_values(tmp_path, learner):
+    chosen = opened(settings_of(tmp_path, learner), SMALL)
+    module = script(chosen.export().module)
+
+    def evaluate(batch, version):
+        policy, value, *heads = (head.numpy() for head in heads_of(module, batch.states.copy(), batch.legal.copy()))
+        return Evaluation(policy, value, version, tuple(heads))
+
+    block = ActionValueBlock(SMALL, AfterstateSettings(policy="greedy"), slots=1)
+    block.begin(0, seed=3, versions=[1, 1])
+    agent = make_agent("network,model=1", SMALL, evaluate=evaluate)
+    while not block.finished():
+        state = positions.replay(SMALL, block.moves(0), 3)
+        expected = agent.choose(SMALL, state, np.random.default_rng(1)).action
+        found = evaluate(block.advance().batch, 1)
+        block.absorb(found.policy, found.value, found.extra_heads)
+        assert block.moves(0)[-1] == expected
+    one = block.take(0)
+    samples = read(chosen, encode_record(one, worker_id="w", uid="0" * 32))
+    with torch.no_grad():
+        values = values_of(chosen.network, SPEC, samples).numpy()
+    order = np.argsort(np.concatenate([np.arange(seat, len(one.moves), 2) for seat in range(2)]))
+    recorded = [move.root_value[move.ply % 2] for move in one.searched]
+    np.testing.assert_allclose(values[order].clip(-1, 1), recorded, atol=1e-5)
 
 
 def after(seen, move):
