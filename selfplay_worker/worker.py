@@ -202,9 +202,10 @@ def make_crew(
 ) -> Crew:
     """Return the objects shared by the lanes of a worker; `evaluator` must not itself retry."""
     resignation, adopted = _calibration(game, settings), AdoptedModel()
+    frozen = settings.afterstates.frozen if settings.selfplay.mode != "search" else ()
     return Crew(
         adopted=adopted,
-        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng),
+        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng, lasting=frozen),
         register=GameRegister(settings, resignation),
         publisher=outlet,
         resignation=resignation,

@@ -9,6 +9,7 @@ from zerofleet.presets.experiment import Experiment, read_experiment
 
 TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
 SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
+DQN = {"train.learner": "dqn", "selfplay.mode": "action_values", "network.kind": "q_pool"}
 OUTCOME = {
     "train.learner": "outcome",
     "selfplay.mode": "afterstates",
@@ -38,6 +39,13 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
+        ({**TD, "selfplay.mode": "action_values"}, "need all three"),
+        ({**DQN, "selfplay.mode": "search"}, "need all three"),
+        ({**DQN, "network.kind": "residual"}, "set train.learner=dqn or deep_sarsa"),
+        ({**DQN, "warm_start.games": "5"}, r"with afterstates\.opponents"),
+        ({**DQN, "deep_q.pool_by": "values"}, "set q_sa"),
+        ({**DQN, "afterstates.opponents": "version:2", "afterstates.learner_seat": "first"}, r"set models\.pinned=\[2\]"),
+        ({**TD, "afterstates.epsilon_versions": "5"}, "is for selfplay.mode=action_values"),
         ({**OUTCOME, "gate.simulations": "0"}, "outcome has values alone"),
         ({**OUTCOME, "network.kind": "convolutional"}, r"set afterstates\.evaluation=server"),
         ({**OUTCOME, "warm_start.winner_only": "true"}, "predicts who wins"),
@@ -69,6 +77,14 @@ def test_the_experiment_of_the_rhombus_by_sarsa_is_whole():
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.afterstates.pool) == ("chinese_checkers_rhombus", "sarsa_lambda", 6)
     assert built({**SARSA, "sarsa_lambda.method": "q_learning", "afterstates.pool": "6"}).gate.simulations > 0
+
+
+def test_the_experiment_of_the_rhombus_by_dqn_is_whole():
+    experiment = read_experiment(ROOT / "examples" / "rhombus_dqn.toml")
+    preset = experiment.build_preset()
+    assert (experiment.game, preset.train.learner, preset.selfplay.mode) == ("chinese_checkers_rhombus", "dqn", "action_values")
+    assert (preset.afterstates.opponents, preset.gate.simulations) == (("rhombus_search:2",), 0)
+    assert built({**DQN, "train.learner": "deep_sarsa", "afterstates.opponents": "self"}).afterstates.agents == ()
 
 
 def test_the_experiment_of_the_rhombus_by_supervision_has_the_network_of_the_report():

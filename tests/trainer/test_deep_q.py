@@ -20,9 +20,11 @@ from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
+from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.errors import ConfigurationError, CorruptModel, RecordRejected, VersionSkew
+from zerofleet.evaluators.base import Evaluation
 from zerofleet.presets.deep_q import DeepQSettings
 from zerofleet.search.afterstates.action_values import ActionValueBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -404,6 +406,33 @@ def test_a_served_model_plays_the_best_value_of_the_six_best_moves(tmp_path, kin
     assert not policy[len(moves) :].any()
 
 
+@pytest.mark.parametrize("learner", ["dqn", "deep_sarsa"])
+def test_the_worker_the_learner_and_the_agent_agree_on_pools_and_values(tmp_path, learner):
+    chosen = opened(settings_of(tmp_path, learner), SMALL)
+    module = script(chosen.export().module)
+
+    def evaluate(batch, version):
+        policy, value, *heads = (head.numpy() for head in heads_of(module, batch.states.copy(), batch.legal.copy()))
+        return Evaluation(policy, value, version, tuple(heads))
+
+    block = ActionValueBlock(SMALL, AfterstateSettings(policy="greedy"), slots=1)
+    block.begin(0, seed=3, versions=[1, 1])
+    agent = make_agent("network,model=1", SMALL, evaluate=evaluate)
+    while not block.finished():
+        state = positions.replay(SMALL, block.moves(0), 3)
+        expected = agent.choose(SMALL, state, np.random.default_rng(1)).action
+        found = evaluate(block.advance().batch, 1)
+        block.absorb(found.policy, found.value, found.extra_heads)
+        assert block.moves(0)[-1] == expected
+    one = block.take(0)
+    samples = read(chosen, encode_record(one, worker_id="w", uid="0" * 32))
+    with torch.no_grad():
+        values = values_of(chosen.network, SPEC, samples).numpy()
+    order = np.argsort(np.concatenate([np.arange(seat, len(one.moves), 2) for seat in range(2)]))
+    recorded = [move.root_value[move.ply % 2] for move in one.searched]
+    np.testing.assert_allclose(values[order].clip(-1, 1), recorded, atol=1e-5)
+
+
 def after(seen, move):
     """The viewer's encoding with a piece moved."""
     bits = np.unpackbits(seen, count=162, bitorder="little")
@@ -443,11 +472,11 @@ def test_the_learners_refuse_what_they_cannot_learn(tmp_path):
         opened(settings_of(tmp_path, network={"kind": "residual"}))
     with pytest.raises(ConfigurationError, match="two players with perfect information"):
         Dqn(make("rock_paper_scissors"), settings_of(tmp_path))
-    with pytest.raises(ConfigurationError, match="set deep_q.pool_by=values or listed"):
+    with pytest.raises(ConfigurationError, match=r"set deep_q\.pool_by=values or listed"):
         opened(settings_of(tmp_path, pool_by="heuristic"))
     with pytest.raises(ConfigurationError, match=r"raise network\.pool"):
         opened(settings_of(tmp_path, network={"kind": "q_pool", "pool": 4}))
-    with pytest.raises(ConfigurationError, match="set network.kind=q_sa"):
+    with pytest.raises(ConfigurationError, match=r"set network\.kind=q_sa"):
         opened(on_rhombus(tmp_path, pool_by="values"), RHOMBUS)
     with pytest.raises(ConfigurationError, match="the game is tic_tac_toe; set 0"):
         opened(settings_of(tmp_path, shaping=1.0))

@@ -59,9 +59,10 @@ def by_queue(chain: Chain, *, tolerance: float = 1e-12, most: int = 10_000_000) 
         priority, i = heapq.heappop(queue)
         if -priority < tolerance:
             break
-        step, pending[i] = pending[i].copy(), 0.0
-        if not step.any():
-            continue  # a newer entry of this state came first
+        step = pending[i].copy()
+        if float(np.abs(step).max()) != -priority:
+            continue  # a newer entry holds this state's priority
+        pending[i] = 0.0
         found[i] += step
         for j in np.flatnonzero(chain.between[:, i]):
             pending[j] += chain.between[j, i] * step
