@@ -41,7 +41,7 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
         ({**TD, "selfplay.mode": "action_values"}, "need all three"),
         ({**DQN, "selfplay.mode": "search"}, "need all three"),
-        ({**DQN, "network.kind": "residual"}, "set train.learner=dqn or deep_sarsa"),
+        ({**DQN, "network.kind": "residual"}, "set train.learner=dqn, deep_sarsa or combined"),
         ({**DQN, "warm_start.games": "5"}, r"with afterstates\.opponents"),
         ({**DQN, "deep_q.pool_by": "values"}, "set q_sa"),
         ({**DQN, "afterstates.opponents": "version:2", "afterstates.learner_seat": "first"}, r"set models\.pinned=\[2\]"),
@@ -51,14 +51,7 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**OUTCOME, "warm_start.winner_only": "true"}, "predicts who wins"),
         (COMBINED, r"set combined\.models=runs/outcome/models"),
         ({**COMBINED, "combined.models": "m", "combined.version": "1", "network.kind": "perceptron"}, "need all three"),
-        (
-            {
-                "train.learner": "dqn",
-                **{k: v for k, v in COMBINED.items() if k != "train.learner"},
-                "deep_q.pool_by": "network",
-            },
-            r"combined\.version=7",
-        ),
+        ({**DQN, "deep_q.pool_by": "network"}, r"combined\.version=7"),
     ],
 )
 def test_parts_that_contradict_each_other_are_refused(settings, message):
