@@ -168,7 +168,7 @@ class DeepQ:
         kind = self._kind
         return {
             "kind": kind.kind,
-            "q_channels": list(kind.q_channels),
+            "q_channels": kind.q_channels,
             "q_padding": kind.q_padding,
             "pool": kind.pool,
             "pool_by": self.settings.pool_by,
@@ -212,13 +212,13 @@ class DeepQ:
         (loss / 2.0).backward()  # type: ignore[no-untyped-call]
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
         norm = float(torch.nn.utils.get_total_norm(gradients))
-        if not (np.isfinite(norm) and torch.isfinite(loss)):
+        if not (np.isfinite(norm) and np.isfinite(loss.item())):
             raise CorruptModel(
                 f"the gradient of step {self.state.step} is not finite: the weights have diverged; lower "
                 "deep_q.learning_rate and start another run"
             )
         self._optimizer.step()
-        return UpdateReport(len(batch), settings.learning_rate, float(loss), norm)
+        return UpdateReport(len(batch), settings.learning_rate, loss.item(), norm)
 
     def _drawn(self) -> Transitions:
         """Return the batch of this step."""

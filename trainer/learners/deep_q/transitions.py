@@ -116,11 +116,11 @@ def _require_pools(played: ValidatedGame, pools: list[np.ndarray], most: int) ->
     sizes = {len(found) for found in pools}
     if not sizes or (min(sizes) > 0 and max(sizes) <= most):
         return
-    record = played.record
+    record, size = played.record, max(sizes) if min(sizes) else 0
     raise RecordRejected(
         "search",
-        f"game {record.uid!r} of worker {record.worker_id!r}: a move with a pool of {min(sizes) or max(sizes)} moves, want 1 "
-        f"to {most}; the workers need selfplay.mode=action_values and a model with this network.pool",
+        f"game {record.uid!r} of worker {record.worker_id!r}: a move with a pool of {size} moves, want 1 to {most}; workers "
+        "need selfplay.mode=action_values and a model with this network.pool",
     )
 
 
