@@ -9,6 +9,7 @@ import torch
 
 from games import core, positions
 from games.core import make
+from selfplay_worker.opposition import make_opponents
 from trainer.learners.contract import Accounts
 from trainer.learners.outcome.labels import Labelled, is_held_out, read_labels
 from trainer.learners.outcome.learner import Outcome
@@ -100,6 +101,29 @@ def weights_of(learner):
 
 def same(one, other):
     return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_moves_of_an_opposing_agent_are_labelled_too_and_those_of_a_random_opening_are_not(records):
+    block = AfterstateBlock(
+        GAME,
+        AfterstateSettings(policy="greedy", opponents=("random",), learner_seat="first"),
+        slots=12,
+        opponents=make_opponents(GAME, AfterstateSettings(opponents=("random",), learner_seat="first")),
+    )
+    for slot in range(12):
+        block.begin(slot, seed=slot, versions=[1, 1], opening=[4, 0])
+    while len(block.finished()) < 12:
+        block.absorb(np.empty(0), np.zeros((len(block.advance().batch), 2), dtype=np.float32))
+    games = [encode_record(block.take(slot), worker_id="w", uid=f"{slot:032x}") for slot in range(12)]
+    record = decided(games, won_by=0)
+    played = valid(record)
+    assert set(played.search.ply.tolist()) == set(range(2, len(played.record.moves), 2))  # the model's moves alone
+    found = read(record, **ALL_LEARN)
+    assert len(found) == len(played.record.moves) - 1 - 2
+    for row in range(len(found)):
+        ply = 3 + row
+        np.testing.assert_array_equal(found.states[row], positions.encode_for(GAME, played.states[ply], ply % 2))
+        assert found.labels[row] == (1.0 if ply % 2 == 0 else 0.0)
 
 
 @pytest.mark.parametrize("winner", [0, 1])

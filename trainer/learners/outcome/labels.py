@@ -54,16 +54,17 @@ class Labelled:
 def read_labels(played: ValidatedGame, settings: OutcomeSettings) -> Labelled:
     """Return the labelled positions of a validated game; of a held-out one those after the moves of both players.
 
-    There are none for an excluded game, nor for one with fewer than two positions.
+    Every move from the first recorded choice on counts, those of agents as opponents included. There are no positions for an
+    excluded game, nor for one with fewer than two.
     """
     chances = _chances(played.scores, settings)
-    rows = np.arange(len(played.search.ply))
-    if chances is None or not len(rows):
+    plies = _plies(played)
+    if chances is None or not len(plies):
         return _nothing(played)
     held_out = is_held_out(played, settings.held_out_share)
     if settings.sides == "one" and not held_out:
-        rows = rows[played.movers[played.search.ply] == _seat(played)]
-    after = [_afterstates(played, ply, settings, held_out=held_out) for ply in played.search.ply[rows]]
+        plies = plies[played.movers[plies] == _seat(played)]
+    after = [_afterstates(played, ply, settings, held_out=held_out) for ply in plies]
     states = [one.packed[~one.over] for one in after]
     viewers = [one.movers[~one.over] for one in after]
     found = Labelled(
@@ -90,6 +91,12 @@ def _chances(scores: np.ndarray, settings: OutcomeSettings) -> np.ndarray | None
     return None if settings.undecided == "exclude" else np.full(len(scores), _DRAWN, np.float32)
 
 
+def _plies(played: ValidatedGame) -> np.ndarray:
+    """Return the plies from the first choice in the record on, int [n]: random openings have none."""
+    chosen = played.search.ply
+    return np.arange(chosen[0] if len(chosen) else len(played.record.moves), len(played.record.moves))
+
+
 def _seat(played: ValidatedGame) -> int:
     named = int(played.record.learner_seat)
     return named - 1 if named else int(played.record.seed) & 1
@@ -106,7 +113,8 @@ def _afterstates(played: ValidatedGame, ply: int, settings: OutcomeSettings, *, 
 def _ranked(played: ValidatedGame) -> Ranked:
     """Return moves of a game, evenly spaced, with all that were legal beside them."""
     game, search = played.game, played.search
-    plies = [int(ply) for ply in search.ply[(search.flags & EXPLORATORY) == 0]]
+    exploratory = set(search.ply[(search.flags & EXPLORATORY) != 0].tolist())
+    plies = [int(ply) for ply in _plies(played) if int(ply) not in exploratory]
     legal = {ply: positions.legal(game, played.states[ply]) for ply in plies}
     plies = [ply for ply in plies if len(legal[ply]) > 1]
     plies = [plies[i] for i in np.unique(np.linspace(0, len(plies) - 1, _MOST_RANKED).astype(int))] if plies else []
