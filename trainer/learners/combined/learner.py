@@ -9,7 +9,7 @@ by its hash: a run goes on with the network that it began with, or not at all.
 from __future__ import annotations
 
 from games.core import Game
-from trainer.learners.deep_q.learner import Dqn
+from trainer.learners.deep_q.learner import DeepQ
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.naming import model_name
@@ -18,13 +18,14 @@ from zerofleet.storage.model_store.opening import open_model_store
 __all__ = ["Combined"]
 
 
-class Combined(Dqn):
+class Combined(DeepQ):
     """Q-learning in the pool of a frozen network; see `trainer.learners.contract.Learning` for the members."""
 
     NAME = "combined"
+    ON_POLICY = False
 
     def __init__(self, game: Game, settings: TrainerSettings, *, first: int = 0) -> None:
-        """Make first weights. Raises as `Dqn` and `trainer.pool_networks.stored_network` do."""
+        """Make first weights. Raises as `DeepQ` and `trainer.pool_networks.stored_network` do."""
         by_network = settings.deep_q.model_copy(update={"pool_by": "network"})
         super().__init__(game, settings.model_copy(update={"deep_q": by_network}), first=first)
         chosen = settings.combined

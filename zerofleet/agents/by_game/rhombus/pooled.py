@@ -112,7 +112,7 @@ def board_values(game: Game, state: State, actions: np.ndarray) -> np.ndarray:
     lead = int(bits[:CELLS] @ table.worth[0]) - int(bits[CELLS:] @ table.worth[1])
     start, target = np.divmod(actions, CELLS)
     scores = lead + table.worth[0][target] - table.worth[0][start]
-    return np.clip(scores / (table.level * LEVELS_TO_GO), -_SUREST, _SUREST)
+    return np.asarray(np.clip(scores / (table.level * LEVELS_TO_GO), -_SUREST, _SUREST))
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RhombusPoolAgent:
