@@ -50,11 +50,11 @@ class Opponents:
             raise ConfigurationError(f"afterstates.opponents has {missing[0]!r}, and no agents are played here")
         players = {"self": SELF} | {f"version:{version}": Opponent(version=version) for version in settings.frozen}
         players |= {text: Opponent(agent=name, choose=choose) for text, (name, choose) in agents.items()}
-        self._known = tuple(players[text] for text in settings.opponents) or (SELF,)
-        shares = np.array(settings.opponent_shares or [1.0] * len(self._known))
+        self.known = tuple(players[text] for text in settings.opponents) or (SELF,)
+        shares = np.array(settings.opponent_shares or [1.0] * len(self.known))
         self._ends = np.cumsum(shares / shares.sum())
 
     def of_game(self, seed: int) -> Opponent:
         """Return the opponent in the game with this seed."""
         drawn = float(np.random.default_rng([seed, _STREAM]).random())
-        return self._known[min(int(np.searchsorted(self._ends, drawn, side="right")), len(self._known) - 1)]
+        return self.known[min(int(np.searchsorted(self._ends, drawn, side="right")), len(self.known) - 1)]
