@@ -1,4 +1,4 @@
-"""Versions on the inference servers: the champion and its predecessor always, others while they are needed.
+"""Versions on the inference servers: the champion, its predecessor and pinned ones always, others while they are needed.
 
 The predecessor stays so that games begun on it can finish. A restarted or newly added server is brought up to date.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -42,8 +42,18 @@ class Control(Protocol):
 class Serving:
     """Reconciles the inference server's versions of one model with the wanted ones."""
 
-    def __init__(self, control: Control, model: str, pointer: ChampionPointer, *, recheck_s: float) -> None:
+    def __init__(
+        self,
+        control: Control,
+        model: str,
+        pointer: ChampionPointer,
+        *,
+        recheck_s: float,
+        pinned: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        """`pinned`: stored versions that are served as long as there is a champion."""
         self._control = control
+        self._pinned = pinned
         self._model = model
         self._pointer = pointer
         self._recheck_s = recheck_s
@@ -79,7 +89,8 @@ class Serving:
     def wanted(self) -> tuple[int, ...]:
         """Return the versions that should be served, ascending."""
         champions = recent_versions(self._pointer.history)
-        return tuple(sorted({*champions, *(version for version, count in self._needed.items() if count > 0)}))
+        pinned = self._pinned() if champions else ()
+        return tuple(sorted({*champions, *pinned, *(version for version, count in self._needed.items() if count > 0)}))
 
     def champion_changed(self) -> None:
         """Wake `run` after a change of the champion."""

@@ -3,7 +3,8 @@
 Each kind of failure is retried in exactly one layer:
 
     the server is overloaded or away       here, without a limit: the worker's evaluator is made with `retry_s=0`
-    the adopted version is not loaded yet  here, without a limit
+    the adopted version, or one that       here, without a limit
+    stays, is not loaded yet
     one replica of several lacks a version `zerofleet.evaluators.kserve`, whose next call reaches another replica
     another version is not served          nowhere: it will not come back, and its games are dropped
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Collection
 
 import structlog
 
@@ -37,10 +39,19 @@ log = structlog.get_logger()
 class PatientEvaluator:
     """Evaluator that retries until it succeeds; shared by the lanes of a worker."""
 
-    def __init__(self, evaluator: Evaluator, adopted: AdoptedModel, *, spec: GameSpec, rng: random.Random) -> None:
-        """Wrap `evaluator`, which must not itself retry the failures retried here."""
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        adopted: AdoptedModel,
+        *,
+        spec: GameSpec,
+        rng: random.Random,
+        lasting: Collection[int] = (),
+    ) -> None:
+        """Wrap `evaluator`, which must not itself retry the failures retried here; `lasting`: versions that stay in service."""
         self._evaluator = evaluator
         self._adopted = adopted
+        self._lasting = frozenset(lasting)
         self._spec = spec
         self._rng = rng
         self._network = metrics.EVALUATIONS.labels(source="network")
@@ -66,7 +77,7 @@ class PatientEvaluator:
         return await evaluate_by_version(ask, leaves.batch, leaves.versions), gone
 
     async def _ask(self, batch: LeafBatch, version: ModelVersion) -> Evaluation | None:
-        """Return the evaluation, or None when the version is neither served nor the adopted one."""
+        """Return the evaluation, or None when the version is neither served nor the adopted one, nor one that stays."""
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
             began_s = time.monotonic()
@@ -74,7 +85,8 @@ class PatientEvaluator:
                 found = await self._evaluator.evaluate(batch, version=version)
             except (Unavailable, Overloaded, ModelNotFound, CorruptModel) as error:
                 # The adopted version may still be loading. Another one will not come back.
-                if isinstance(error, ModelNotFound | CorruptModel) and version != self._adopted.version:
+                missing = isinstance(error, ModelNotFound | CorruptModel)
+                if missing and version not in {self._adopted.version, *self._lasting}:
                     log.warning("version.gone", version=version, error=str(error))
                     return None
                 self._note_failure(error, began_s)

@@ -209,4 +209,5 @@ def _joined(leaves: Leaves, drafts: Sequence[Draft], version: int) -> Leaves:
     states = np.concatenate([leaves.batch.states, *(batch.states for batch in batches)])
     legal = np.concatenate([leaves.batch.legal, *(batch.legal for batch in batches)])
     added = np.full(len(states) - len(leaves.batch), version, dtype=leaves.versions.dtype)
-    return Leaves(LeafBatch(states, legal, leaves.batch.extra_heads), np.concatenate([leaves.versions, added]))
+    batch = LeafBatch(states, legal, leaves.batch.extra_heads, leaves.batch.head_width)
+    return Leaves(batch, np.concatenate([leaves.versions, added]))

@@ -29,8 +29,8 @@ class WorkerSettings(StoreSettings):
     selfplay: SelfPlaySettings
     """Lanes, games and the treatment of running games when the champion changes."""
     afterstates: AfterstateSettings
-    """Choice of moves where `selfplay.mode` is `afterstates`. With `afterstates.evaluation=process` the worker reads the
-    champion's weights from the model store."""
+    """Choice of moves where `selfplay.mode` is `afterstates` or `action_values`. With `afterstates.evaluation=process` the
+    worker reads the champion's weights from the model store."""
     warm_start: WarmStartSettings
     """Games of agents played before the first champion."""
 

@@ -22,6 +22,7 @@ from selfplay_worker.exploration import ExplorationSchedule
 from selfplay_worker.game_register import GameRegister
 from selfplay_worker.lane import Block, Crew, Lane, Outlet
 from selfplay_worker.openings import Openings
+from selfplay_worker.opposition import make_opponents
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import NEVER, ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
@@ -40,6 +41,7 @@ from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
+from zerofleet.search.afterstates.action_values import ActionValueBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.streams import GameStream, open_stream
@@ -208,9 +210,10 @@ def make_crew(
     """
     require_one_game(settings.selfplay)
     resignation, adopted = _calibration(game, settings), AdoptedModel()
+    frozen = settings.afterstates.frozen if settings.selfplay.mode != "search" else ()
     return Crew(
         adopted=adopted,
-        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng),
+        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng, lasting=frozen),
         register=GameRegister(settings, resignation),
         publisher=outlet,
         resignation=resignation,
@@ -232,10 +235,13 @@ def _games_of(game: Game, settings: WorkerSettings) -> Callable[[int], int]:
 def make_block(game: Game, settings: WorkerSettings) -> Block:
     """Return the block of a lane; its players do not resign until the threshold is calibrated.
 
-    Raises `ConfigurationError` for a game that cannot be played without a tree.
+    Raises `ConfigurationError` for a game that cannot be played without a tree, `InvalidRequest` for agents that cannot play
+    it.
     """
-    if settings.selfplay.mode == "afterstates":
-        return AfterstateBlock(game, settings.afterstates, slots=settings.selfplay.slots)
+    if settings.selfplay.mode != "search":
+        opponents = make_opponents(game, settings.afterstates)
+        kind = AfterstateBlock if settings.selfplay.mode == "afterstates" else ActionValueBlock
+        return kind(game, settings.afterstates, slots=settings.selfplay.slots, opponents=opponents)
     search = settings.search.model_copy(update={"resign_threshold": NEVER})
     return SearchBlock(game, search, slots=settings.selfplay.slots)
 

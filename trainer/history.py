@@ -20,7 +20,10 @@ import structlog
 from zerofleet.errors import ConfigurationError
 from zerofleet.storage.files import whole_lines
 
-__all__ = ["FIGURES", "History", "open_history"]
+__all__ = ["FIGURES", "HELD_OUT_MEASURES", "History", "open_history"]
+
+HELD_OUT_MEASURES = ("accuracy", "recall_1", "recall_6")
+"""Measures on held-out games: shares of predicted results, and of moves that are the best or among the six best."""
 
 FIGURES = (
     "losses/total",
@@ -32,6 +35,7 @@ FIGURES = (
     "charts/learning_rate",
     "charts/gradient_norm",
     "charts/illegal_mass",
+    *(f"charts/{name}" for name in HELD_OUT_MEASURES),
     "charts/skipped_steps",
     "charts/samples_per_second",
     "charts/wait_share",

@@ -12,7 +12,10 @@ from pydantic import BaseModel, Field, SecretStr, create_model, model_validator
 from trainer.export import TritonBackend
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import NetworkSettings, TrainSettings
+from zerofleet.presets.combined import CombinedSettings
+from zerofleet.presets.deep_q import DeepQSettings
 from zerofleet.presets.learners import LEARNERS, declared, offered
+from zerofleet.presets.outcome import OutcomeSettings
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.presets.warm_start import WarmStartSettings
@@ -29,7 +32,16 @@ class TrainerSettings(StoreSettings):
     """Settings of the process that stores finished games, trains on them and publishes candidates."""
 
     SERVICE: ClassVar[str] = "trainer"
-    PRESET_PARTS: ClassVar[tuple[str, ...]] = ("network", "train", "td_lambda", "sarsa_lambda", "warm_start")
+    PRESET_PARTS: ClassVar[tuple[str, ...]] = (
+        "network",
+        "train",
+        "td_lambda",
+        "sarsa_lambda",
+        "deep_q",
+        "outcome",
+        "combined",
+        "warm_start",
+    )
 
     network: NetworkSettings
     """Architecture of the network; fixed for a run."""
@@ -39,6 +51,12 @@ class TrainerSettings(StoreSettings):
     """Learner `td_lambda`, where `train.learner` names it."""
     sarsa_lambda: SarsaLambdaSettings
     """Learner `sarsa_lambda`, where `train.learner` names it."""
+    deep_q: DeepQSettings
+    """Learners `dqn` and `deep_sarsa`, where `train.learner` names one of them."""
+    outcome: OutcomeSettings
+    """Learner `outcome`, where `train.learner` names it."""
+    combined: CombinedSettings
+    """Pool of the learner `combined`, where `train.learner` names it."""
     warm_start: WarmStartSettings
     """Games of agents from which the first version is trained; must equal the workers', or training never begins."""
 

@@ -12,6 +12,7 @@ import structlog
 from games.core import Game
 from trainer.checkpoint_files import save
 from trainer.export import Lineage, Served, export_served
+from trainer.history import HELD_OUT_MEASURES
 from trainer.learners.contract import Accounts, Learning, TakingStep
 from trainer.loss import ILLEGAL_MASS
 from trainer.plan import Plan
@@ -40,6 +41,8 @@ class Figures:
     busy_s: float = 0.0
     wait_s: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    """Steps in each sum: measures are not part of every report."""
 
     def add(self, report: TakingStep) -> None:
         """Count a step; losses of a skipped one are left out."""
@@ -51,6 +54,7 @@ class Figures:
         figures = {**report.losses, "gradient_norm": report.gradient_norm, "learning_rate": report.learning_rate}
         for name, figure in figures.items():
             self.sums[name] = self.sums.get(name, 0.0) + figure
+            self.counts[name] = self.counts.get(name, 0) + 1
 
     def row(self) -> dict[str, float]:
         """Return means and rates under the names of `trainer.history.FIGURES`."""
@@ -61,10 +65,11 @@ class Figures:
             "charts/wait_share": self.wait_s / elapsed_s if elapsed_s else 0.0,
         }
         if self.steps:
-            mean = {name: total / self.steps for name, total in self.sums.items()}
+            mean = {name: total / self.counts[name] for name, total in self.sums.items()}
             losses = ("total", "policy", "value", *EXTRA_HEADS, *AUXILIARY_HEADS)
             row |= {f"losses/{name}": mean[name] for name in losses if name in mean}
-            row |= {f"charts/{name}": mean[name] for name in ("learning_rate", "gradient_norm", ILLEGAL_MASS) if name in mean}
+            charts = ("learning_rate", "gradient_norm", ILLEGAL_MASS, *HELD_OUT_MEASURES)
+            row |= {f"charts/{name}": mean[name] for name in charts if name in mean}
         return row
 
 
@@ -117,6 +122,8 @@ class Training:
                 for head, loss in report.losses.items():
                     if head == ILLEGAL_MASS:
                         metrics.TRAIN_ILLEGAL_MASS.set(loss)
+                    elif head in HELD_OUT_MEASURES:
+                        metrics.TRAIN_HELD_OUT.labels(measure=head).set(loss)
                     else:
                         metrics.TRAIN_LOSS.labels(head=head).set(loss)
                 metrics.TRAIN_RATE.set(report.learning_rate)

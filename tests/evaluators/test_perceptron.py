@@ -66,6 +66,53 @@ def test_an_encoding_that_stands_for_numbers_is_read_as_the_served_network_reads
     np.testing.assert_allclose(value, wanted[1].numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("normalisation", ["none", "batch", "layer"])
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize(("output", "policy"), [("mover", "dense"), ("win_or_loss", "none"), ("players", "none")])
+def test_norms_dropout_and_outputs_are_those_of_the_served_network(tmp_path, normalisation, place, output, policy):
+    settings = NetworkSettings(
+        kind="perceptron",
+        hidden=(7, 6, 5),
+        normalisation=normalisation,
+        normalise=place,
+        dropout=0.2 if place == "after" else 0.0,
+        value_output=output,
+        policy_head=policy,
+    )
+    network = new_network(TIC_TAC_TOE.spec(), settings, seed=3)
+    with torch.no_grad():
+        for _ in range(9):  # statistics of batch norms
+            network(torch.randint(0, 2, (32, *TIC_TAC_TOE.spec().planes)).float())
+        for parameter in network.parameters():  # weights of norms begin as 1 and 0
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) / 5)
+    store = DirectoryStore(tmp_path)
+    export_network(store, TIC_TAC_TOE, network.eval(), settings, lineage=Lineage())
+    states, legal = sample_positions(TIC_TAC_TOE, games=5, seed=1)
+    got_policy, got_value, _ = load_network(store, TIC_TAC_TOE, 1)(LeafBatch(states, legal))
+    with torch.inference_mode():
+        want_policy, want_value = serving_module(network, TIC_TAC_TOE.spec())(
+            torch.from_numpy(states.copy()), torch.from_numpy(legal.copy())
+        )
+    np.testing.assert_allclose(got_value, want_value.numpy(), atol=1e-5)
+    np.testing.assert_allclose(got_policy, want_policy.numpy(), atol=1e-3)
+    assert np.ptp(got_value[:, 0]) > 1e-3
+
+
+def test_outputs_in_points_are_left_to_a_server(tmp_path):
+    store, _ = stored(tmp_path, TIC_TAC_TOE, value_output="points")
+    with pytest.raises(InvalidRequest, match="value_output=points, which cannot be evaluated in this process"):
+        load_network(store, TIC_TAC_TOE, 1)
+
+
+def test_a_norm_that_is_missing_is_named(tmp_path):
+    store, _ = stored(tmp_path, TIC_TAC_TOE, hidden=(5,), normalisation="layer")
+    manifest = store.manifest(model_name(TIC_TAC_TOE), 1)
+    tensors = load_file(store.directory(model_name(TIC_TAC_TOE), 1) / "weights.safetensors")
+    del tensors["trunk.layers.1.bias"]
+    with pytest.raises(CorruptModel, match=r"trunk\.layers\.1\.bias has no such tensor"):
+        PerceptronNetwork(manifest, tensors, TIC_TAC_TOE.spec())
+
+
 def test_a_sigmoid_layer_is_evaluated_as_written(tmp_path):
     store, _ = stored(tmp_path, TIC_TAC_TOE, hidden=(5,))
     manifest = store.manifest(model_name(TIC_TAC_TOE), 1)

@@ -116,6 +116,15 @@ async def test_a_replica_added_during_a_match_is_given_champion_and_candidate(fl
         work.cancel()
 
 
+async def test_pinned_versions_are_served_beside_the_champion(fleet, models, tmp_path):
+    pointer, pinned = _pointer(models, tmp_path), {2}
+    serving = Serving(fleet, MODEL, pointer, recheck_s=1.0, pinned=lambda: pinned)
+    await serving.apply()
+    assert [replica.held for replica in fleet.replicas] == [{1, 2}, {1, 2}]
+    pinned.clear()
+    assert serving.wanted() == (1,)
+
+
 def _pointer(models, tmp_path):
     """Return the pointer of a store whose champion is version 1 and which has a version 2."""
     for _ in range(2):

@@ -26,8 +26,8 @@ GOLDEN = {
         zerofleet_records_duplicate_total zerofleet_records_rejected_total zerofleet_replay_games_ever
         zerofleet_replay_samples zerofleet_replay_samples_ever zerofleet_samples_reused_ratio zerofleet_stream_dead_entries
         zerofleet_stream_lag_entries zerofleet_stream_oldest_pending_seconds zerofleet_stream_pending_entries
-        zerofleet_suspect_workers zerofleet_train_busy_seconds_total zerofleet_train_illegal_mass_ratio
-        zerofleet_train_learning_rate zerofleet_train_loss
+        zerofleet_suspect_workers zerofleet_train_busy_seconds_total zerofleet_train_held_out_ratio
+        zerofleet_train_illegal_mass_ratio zerofleet_train_learning_rate zerofleet_train_loss
         zerofleet_train_samples_total zerofleet_train_skipped_steps_total zerofleet_train_step zerofleet_train_steps_total
         zerofleet_train_wait_seconds_total
     """,

@@ -18,6 +18,15 @@ SYNC = {
     "td_lambda.publish_every_games": "1",
     "gate.mode": "off",
 }
+DQN = {"train.learner": "dqn", "selfplay.mode": "action_values", "network.kind": "q_pool"}
+OUTCOME = {
+    "train.learner": "outcome",
+    "selfplay.mode": "afterstates",
+    "network.kind": "perceptron",
+    "network.policy_head": "none",
+    "network.value_output": "win_or_loss",
+}
+COMBINED = {"train.learner": "combined", "selfplay.mode": "action_values", "network.kind": "q_pool"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -46,6 +55,19 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**SYNC, "gate.mode": "watch"}, r"gate.mode=off \(it is watch\)"),
         ({**SYNC, "td_lambda.publish_every_games": "5"}, r"td_lambda.publish_every_games=1 \(it is 5\)"),
         ({**SARSA, "selfplay.sync": "true"}, "of the built-in ones: td_lambda"),
+        ({**TD, "selfplay.mode": "action_values"}, "need all three"),
+        ({**DQN, "selfplay.mode": "search"}, "need all three"),
+        ({**DQN, "network.kind": "residual"}, "set train.learner=dqn, deep_sarsa or combined"),
+        ({**DQN, "warm_start.games": "5"}, r"with afterstates\.opponents"),
+        ({**DQN, "deep_q.pool_by": "values"}, "set q_sa"),
+        ({**DQN, "afterstates.opponents": "version:2", "afterstates.learner_seat": "first"}, r"set models\.pinned=\[2\]"),
+        ({**TD, "afterstates.epsilon_versions": "5"}, "is for selfplay.mode=action_values"),
+        ({**OUTCOME, "gate.simulations": "0"}, "outcome has values alone"),
+        ({**OUTCOME, "network.kind": "convolutional"}, r"set afterstates\.evaluation=server"),
+        ({**OUTCOME, "warm_start.winner_only": "true"}, "predicts who wins"),
+        (COMBINED, r"set combined\.models=runs/outcome/models"),
+        ({**COMBINED, "combined.models": "m", "combined.version": "1", "network.kind": "perceptron"}, "need all three"),
+        ({**DQN, "deep_q.pool_by": "network"}, r"combined\.version=7"),
     ],
 )
 def test_parts_that_contradict_each_other_are_refused(settings, message):
@@ -65,3 +87,19 @@ def test_the_experiment_of_the_rhombus_by_sarsa_is_whole():
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.afterstates.pool) == ("chinese_checkers_rhombus", "sarsa_lambda", 6)
     assert built({**SARSA, "sarsa_lambda.method": "q_learning", "afterstates.pool": "6"}).gate.simulations > 0
+
+
+def test_the_experiment_of_the_rhombus_by_dqn_is_whole():
+    experiment = read_experiment(ROOT / "examples" / "rhombus_dqn.toml")
+    preset = experiment.build_preset()
+    assert (experiment.game, preset.train.learner, preset.selfplay.mode) == ("chinese_checkers_rhombus", "dqn", "action_values")
+    assert (preset.afterstates.opponents, preset.gate.simulations) == (("rhombus_search:2",), 0)
+    assert built({**DQN, "train.learner": "deep_sarsa", "afterstates.opponents": "self"}).afterstates.agents == ()
+
+
+def test_the_experiment_of_the_rhombus_by_supervision_has_the_network_of_the_report():
+    experiment = read_experiment(ROOT / "examples" / "rhombus_outcome.toml")
+    preset = experiment.build_preset()
+    assert (experiment.game, preset.train.learner, preset.network.hidden) == ("chinese_checkers_rhombus", "outcome", (729, 729))
+    assert built({**OUTCOME, "network.kind": "convolutional", "afterstates.evaluation": "server"}).outcome.sides == "one"
+    assert built({**COMBINED, "combined.models": "m", "combined.version": "1"}).combined.mix == 1.0

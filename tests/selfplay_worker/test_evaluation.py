@@ -47,10 +47,10 @@ def leaves(*versions: int) -> Leaves:
 
 @pytest.fixture
 def patient() -> Callable[..., PatientEvaluator]:
-    def make(evaluator: Scripted, adopted: int = 2) -> PatientEvaluator:
+    def make(evaluator: Scripted, adopted: int = 2, lasting: tuple[int, ...] = ()) -> PatientEvaluator:
         model = AdoptedModel()
         model.adopt(adopted)
-        return PatientEvaluator(evaluator, model, spec=SPEC, rng=random.Random(1))
+        return PatientEvaluator(evaluator, model, spec=SPEC, rng=random.Random(1), lasting=lasting)
 
     return make
 
@@ -90,6 +90,12 @@ async def test_a_transient_failure_is_retried_and_each_retry_is_counted_once(pat
     assert (gone, found.value[:, 0].tolist(), len(evaluator.rows)) == (set(), [2, 2], 5)
     counted = {kind: value.get() - before[kind] for kind, value in counters.items()}
     assert counted == {"Unavailable": 1, "Overloaded": 2, "ModelNotFound": 1}
+
+
+async def test_a_version_that_stays_in_service_is_awaited_while_it_loads(patient):
+    evaluator = Scripted(ModelNotFound("still loading"))
+    found, gone = await patient(evaluator, lasting=(1,)).evaluate(leaves(1, 1))
+    assert (gone, found.value[:, 0].tolist()) == (set(), [1, 1])
 
 
 @pytest.mark.parametrize(("tell_after_s", "events"), [(3600.0, []), (0.0, ["inference.away", "inference.back"])])

@@ -56,8 +56,8 @@ def test_a_setting_overrides_a_number_of_the_preset() -> None:
         (
             "kitchen__sink",
             "3",
-            "settings begin with afterstates, gate, inference, models, network, sarsa_lambda, search, selfplay, td_lambda, "
-            "train, warm_start",
+            "settings begin with afterstates, combined, deep_q, gate, inference, models, network, outcome, sarsa_lambda, "
+            "search, selfplay, td_lambda, train, warm_start",
         ),
         ("search__simulations", "many", "--set search.simulations=many: Input should be a valid integer"),
         ("search__fast_simulations", "900", "fast_simulations=900 exceeds simulations="),

@@ -12,7 +12,8 @@ from games.core import make
 from trainer.learners.contract import Accounts
 from trainer.learners.sarsa_lambda.experience import Experience, read_experience
 from trainer.learners.sarsa_lambda.learner import SarsaLambda
-from trainer.learners.sarsa_lambda.rule import ENDED
+from trainer.learners.sarsa_lambda.leaves import with_leaves
+from trainer.learners.sarsa_lambda.rule import ENDED, NONE, Episode
 from trainer.learners.sarsa_lambda.served import LinearModule
 from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
@@ -172,7 +173,47 @@ def test_q_learning_refuses_a_record_without_pools():
         read(play(1, pool=0)[0], method="q_learning")
 
 
-@pytest.mark.parametrize("method", ["sarsa", "q_learning", "monte_carlo"])
+def test_td_leaf_learns_the_values_of_the_positions_after_the_best_replies(records):
+    record = decode_record(records[0])
+    found = read(records[0], method="td_leaf")
+    leaves = with_leaves(found, WEIGHTS)
+    replaced = 0
+    for row in range(0, len(record.moves) - 1, 7):
+        state = positions.replay(GAME, record.moves[: row + 1], record.seed)
+        worth = []
+        for reply in positions.legal(GAME, state):
+            after = state.copy()
+            core.play(GAME, after, reply)
+            if not core.is_over(GAME, after):
+                features, phase = described(after)
+                worth.append((float(WEIGHTS[phase] @ -features), tuple(-features), phase))
+        value, features, phase = min(worth, key=lambda one: one[0])
+        assert WEIGHTS[leaves.phases[row]] @ leaves.features[row] == pytest.approx(value, abs=1e-9)
+        if sum(abs(one[0] - value) < 1e-9 for one in worth) == 1:
+            assert (tuple(leaves.features[row]), leaves.phases[row]) == (features, phase)
+            replaced += not np.array_equal(leaves.features[row], found.features[row])
+    assert replaced > 2
+    assert (leaves.phases[-1], found.phases[-1]) == (ENDED, ENDED)
+
+
+def test_a_move_whose_best_reply_ends_the_game_keeps_its_own_position():
+    episode = Episode(
+        features=np.array([[1.0], [2.0], [3.0]]),
+        phases=np.array([0, 1, ENDED]),
+        seats=np.array([0, 1, 0]),
+        exploratory=np.zeros(3, bool),
+        pool_features=np.array([[[5.0], [0.0]], [[7.0], [4.0]], [[0.0], [0.0]]]),
+        pool_phases=np.array([[0, ENDED], [1, 2], [NONE, NONE]]),
+        pool_rewards=np.array([[0.0, -1.0], [0.0, 0.0], [0.0, 0.0]]),
+        rewards=np.array([1.0, -1.0]),
+    )
+    leaves = with_leaves(episode, np.array([[1.0], [1.0], [1.0]]))
+    assert (leaves.features.tolist(), leaves.phases.tolist()) == ([[1.0], [4.0], [3.0]], [0, 2, ENDED])
+    won = episode._replace(pool_rewards=np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
+    assert with_leaves(won, np.ones((3, 1))).features[0] == 5.0  # the other side does not choose to lose
+
+
+@pytest.mark.parametrize("method", ["sarsa", "q_learning", "monte_carlo", "td_leaf"])
 def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path, records, method):
     first = open_training(settings_of(tmp_path, method=method), GAME)
     assert (first.newest_version, first.learner.steps_allowed()) == (1, 0)

@@ -88,6 +88,11 @@ AGENTS = {
         "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
         rhombus.from_spelling,
     ),
+    "rhombus_pool": AgentKind(
+        "rhombus_pool:DEPTH,model=VERSION",
+        "for chinese_checkers_rhombus: the heuristic search among the six best moves by a model of values",
+        rhombus.pool_from_spelling,
+    ),
     "abalone_search": AgentKind(
         "abalone_search:DEPTH",
         "for abalone: alpha-beta with a heuristic evaluation, such as abalone_search:3,evaluation=strong or :50ms",

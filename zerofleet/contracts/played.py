@@ -56,3 +56,4 @@ class PlayedGame:
     resignation_control: bool
     tag: object  # as passed to `begin`
     learner_seat: int | None = None  # seat from whose moves a learner of values learns; None: every seat of a model
+    agents: tuple[str, ...] = ()  # names of the agents by seat, empty for models; empty: there are none

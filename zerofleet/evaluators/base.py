@@ -23,6 +23,7 @@ class LeafBatch:
     states: np.ndarray  # uint8 [B, packed_bytes], encoded for the player to move
     legal: np.ndarray  # int16 [B, L], ascending, padded with -1
     extra_heads: int = 0  # number of extra heads requested, the first ones of the model's manifest
+    head_width: int = 0  # columns of each; 0: one for each action of the game
 
     def __len__(self) -> int:
         return len(self.states)

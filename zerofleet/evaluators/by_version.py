@@ -31,7 +31,7 @@ async def evaluate_by_version(evaluate: Evaluate, batch: LeafBatch, versions: np
     if len(wanted) == 1:
         return await evaluate(batch, version=wanted[0])
     places = [np.flatnonzero(versions == version) for version in wanted]
-    parts = [LeafBatch(batch.states[rows], batch.legal[rows], batch.extra_heads) for rows in places]
+    parts = [LeafBatch(batch.states[rows], batch.legal[rows], batch.extra_heads, batch.head_width) for rows in places]
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(evaluate(part, version=version)) for version, part in zip(wanted, parts, strict=True)]

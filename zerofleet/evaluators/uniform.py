@@ -21,20 +21,21 @@ def uniform_policy(legal: np.ndarray) -> np.ndarray:
 def uniform_answer(batch: LeafBatch, spec: GameSpec) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
     """Return the arguments of `SearchBlock.absorb` for an uninformed network.
 
-    The policy is uniform over the listed actions, all values are 0, and requested extra heads are uniform over all actions.
+    The policy is uniform over the listed actions, all values are 0, and requested extra heads are uniform over their columns.
     """
     value = np.zeros((len(batch), spec.num_players), dtype=np.float32)
     return uniform_policy(batch.legal), value, _uniform_heads(batch, spec.num_actions)
 
 
 def _uniform_heads(batch: LeafBatch, num_actions: int) -> tuple[np.ndarray, ...]:
-    return tuple(np.full((len(batch), num_actions), 1.0 / num_actions, dtype=np.float16) for _ in range(batch.extra_heads))
+    width = batch.head_width or num_actions
+    return tuple(np.full((len(batch), width), 1.0 / width, dtype=np.float16) for _ in range(batch.extra_heads))
 
 
 class UniformEvaluator:
     """`Evaluator` with a uniform policy over the listed actions and all values 0.
 
-    Extra heads are available only if `num_actions` is given; each is uniform over all actions.
+    Extra heads are available only if `num_actions` is given; each is uniform over its columns.
     """
 
     def __init__(self, num_players: int, num_actions: int = 0) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset, SelfPlaySettings
 from zerofleet.presets.learners import LEARNERS, LearnerDeclaration, declared, settings_of
+from zerofleet.presets.learners.requirements import require_action_values
 
 __all__ = ["require_agreement", "require_one_game"]
 
@@ -17,6 +18,14 @@ def require_agreement(chosen: Preset) -> None:
     learner = declared(chosen.train.learner)
     learner.require(chosen, settings_of(chosen))
     _require_measurements(chosen)
+    _require_served(chosen)
+    if chosen.selfplay.mode == "action_values":
+        require_action_values(chosen)
+    elif chosen.afterstates.epsilon_versions:
+        raise ConfigurationError(
+            f"afterstates.epsilon_versions={chosen.afterstates.epsilon_versions} is for selfplay.mode=action_values, and the "
+            f"mode is {chosen.selfplay.mode}; want 0"
+        )
     if chosen.selfplay.exploration_decay < 1.0 and chosen.selfplay.mode != "afterstates":
         raise ConfigurationError(
             f"selfplay.exploration_decay={chosen.selfplay.exploration_decay} reduces the temperature of play without a tree, "
@@ -33,6 +42,17 @@ def _require_measurements(chosen: Preset) -> None:
         raise ConfigurationError(
             "gate.watch_of=evaluations takes a share of the inference server's evaluations, and self-play with "
             "afterstates.evaluation=process asks for none, so no version would be measured; set gate.watch_of=time"
+        )
+
+
+def _require_served(chosen: Preset) -> None:
+    """Check that the frozen opponents are served, where a server evaluates them."""
+    afterstates = chosen.afterstates
+    by_server = chosen.selfplay.mode == "action_values" or afterstates.evaluation == "server"
+    if by_server and (missing := sorted(set(afterstates.frozen) - set(chosen.models.pinned))):
+        raise ConfigurationError(
+            f"afterstates.opponents has version:{missing[0]}, which the inference server would not keep; set "
+            f"models.pinned=[{missing[0]}]"
         )
 
 

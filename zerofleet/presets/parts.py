@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 
 from zerofleet.agents.model.search_options import SearchOptions, parse_search
 from zerofleet.errors import InvalidRequest
+from zerofleet.presets.combined import CombinedSettings
+from zerofleet.presets.deep_q import DeepQSettings
+from zerofleet.presets.outcome import OutcomeSettings
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.presets.serving import InferenceSettings, ModelSettings
 from zerofleet.presets.td_lambda import TdLambdaSettings
@@ -41,7 +44,7 @@ class NetworkSettings(_Part):
     kind: Literal["residual", "convolutional", "perceptron", "q_pool", "q_sa"] = "residual"
     """Architecture. `residual`: a stem and `blocks` of two 3x3 convolutions, for boards. `convolutional`: the 3x3 convolutions
     of `convolutions`. `perceptron`: dense layers, for flat encodings. `q_pool`, `q_sa`: two small convolutions that give the
-    values of `pool` moves, or of one move given by two more planes; for learners of action values."""
+    values of `pool` moves, or of one move given by two more planes; for the learners `dqn` and `deep_sarsa`."""
     blocks: int = Field(default=2, ge=1, le=80)
     """Number of residual blocks in the trunk."""
     channels: int = Field(default=32, ge=1, le=1024)
@@ -94,7 +97,7 @@ class NetworkSettings(_Part):
     q_padding: Literal["same", "valid"] = "same"
     """Padding of these convolutions. `valid`: without, so that the last rows and columns of a board are not seen."""
     pool: int = Field(default=6, ge=1, le=256)
-    """Number of moves that `q_pool` values."""
+    """Number of moves that `q_pool` values, and among which players with either choose."""
     policy_activation: Literal["softmax", "sigmoid_norm", "sigmoid_raw"] = "softmax"
     """Policy activation. `sigmoid_norm`: sigmoids, renormalised over the legal actions. `sigmoid_raw`: for demonstration
     only: the loss uses the raw sigmoids, so that raising all of them minimises it."""
@@ -145,8 +148,9 @@ class TrainSettings(_Part):
 
     learner: LearnerName = "alphazero"
     """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions, with the
-    settings of this part. Every other has a part of its own name, and uses `threads` and `max_staleness` of this one:
-    `td_lambda`, `sarsa_lambda`, and learners of other packages (docs/learners.md)."""
+    settings of this part. Every other has a part of its own, and uses `threads` and `max_staleness` of this one: `td_lambda`,
+    `sarsa_lambda`, `outcome`; `dqn` and `deep_sarsa` the part `deep_q`, `combined` that and its own; and learners of other
+    packages (docs/learners.md)."""
     batch_size: int = Field(default=256, ge=1)
     """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -241,9 +245,10 @@ class SelfPlaySettings(_Part):
     """Number of coroutines, each with a block of games; while one waits for the network another searches."""
     slots: int = Field(default=256, ge=1)
     """Games per block."""
-    mode: Literal["search", "afterstates"] = "search"
+    mode: Literal["search", "afterstates", "action_values"] = "search"
     """Choice of moves. `search`: by a tree search, with the settings of the part `search`. `afterstates`: by the values of the
-    positions after each move, with those of the part `afterstates`; for games of two players and perfect information."""
+    positions after each move, with those of the part `afterstates`; for games of two players and perfect information.
+    `action_values`: by a model's values of the moves of its pool, with those of the same part, for the same games."""
     staleness: Literal["finish", "switch", "drop"] = "switch"
     """Treatment of running games when a new champion arrives: finish on their version, switch between moves, or drop."""
     sync: bool = False
@@ -369,11 +374,17 @@ class Preset(_Part):
     """Learner `td_lambda`, where `train.learner` names it."""
     sarsa_lambda: SarsaLambdaSettings = SarsaLambdaSettings()
     """Learner `sarsa_lambda`, where `train.learner` names it."""
+    deep_q: DeepQSettings = DeepQSettings()
+    """Learners `dqn` and `deep_sarsa`, where `train.learner` names one of them."""
+    outcome: OutcomeSettings = OutcomeSettings()
+    """Learner `outcome`, where `train.learner` names it."""
+    combined: CombinedSettings = CombinedSettings()
+    """Pool of the learner `combined`, where `train.learner` names it."""
     own_learner: SerializeAsAny[BaseModel] | None = None
     """Settings of a learner of another package, where `train.learner` names one; in files and on command lines they have the
     name of the learner."""
     afterstates: AfterstateSettings = AfterstateSettings()
-    """Self-play without a tree, where `selfplay.mode` is `afterstates`."""
+    """Self-play without a tree, where `selfplay.mode` is `afterstates` or `action_values`."""
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """One self-play worker process."""
     gate: GateSettings = GateSettings()

@@ -17,10 +17,10 @@ class SarsaLambdaSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-    method: Literal["sarsa", "q_learning", "monte_carlo"] = "sarsa"
+    method: Literal["sarsa", "q_learning", "monte_carlo", "td_leaf"] = "sarsa"
     """Target of a move's value. `sarsa`: the value of the player's next move; with `trace_decay` 0 this is TD(0).
     `q_learning`: the best value in the pool of that move; needs `afterstates.pool`. `monte_carlo`: the result of the game,
-    discounted."""
+    discounted. `td_leaf`: as `sarsa`, with the value of a move taken after the best reply to it."""
     output: Literal["linear", "tanh"] = "linear"
     """Value of a position with the weighted sum u. `linear`: u. `tanh`: tanh(u), within the rewards -1 to 1. Models are served
     with tanh(u), which has the same order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = ["InferenceSettings", "ModelSettings"]
@@ -18,6 +20,8 @@ class ModelSettings(_Part):
     """Number of newest versions that are kept, whatever their verdict; 0 never deletes."""
     keep_every: int = Field(default=0, ge=0)
     """Older versions with multiples of this number are kept as history; 0 keeps none."""
+    pinned: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(), max_length=8)
+    """Versions that are kept, and served beside the champions, once they are stored: those of `afterstates.opponents`."""
 
 
 class InferenceSettings(_Part):

@@ -138,7 +138,7 @@ REPLAY_SAMPLES_TOTAL = _gauge("zerofleet_replay_samples_ever", "Samples ever sto
 REPLAY_GAMES = _gauge("zerofleet_replay_games_ever", "Games ever stored", by=(TRAINER,))
 SAMPLES_REUSED = _gauge("zerofleet_samples_reused_ratio", "Mean number of times a sample was trained on", by=(TRAINER,))
 
-# Learner. `head`: policy, value, extra heads by name, and total, their weighted sum.
+# Learner. `head`: policy, value, extra heads by name, and total, their weighted sum. `measure`: accuracy, recall_1, recall_6.
 TRAIN_STEPS = _counter("zerofleet_train_steps_total", "Steps taken by this process", by=(TRAINER,))
 TRAIN_STEP = _gauge("zerofleet_train_step", "Step number, including earlier sessions of the run", by=(TRAINER,))
 TRAIN_SAMPLES = _counter("zerofleet_train_samples_total", "Samples trained on", by=(TRAINER,))
@@ -146,6 +146,12 @@ TRAIN_SKIPPED = _counter("zerofleet_train_skipped_steps_total", "Steps skipped b
 TRAIN_LOSS = _gauge("zerofleet_train_loss", "Loss, averaged over recent steps", "head", by=(TRAINER,))
 TRAIN_ILLEGAL_MASS = _gauge(
     "zerofleet_train_illegal_mass_ratio", "Probability on illegal actions, with a policy over all", by=(TRAINER,)
+)
+TRAIN_HELD_OUT = _gauge(
+    "zerofleet_train_held_out_ratio",
+    "Share of results and moves of held-out games predicted",
+    "measure",
+    by=(TRAINER,),
 )
 TRAIN_RATE = _gauge("zerofleet_train_learning_rate", "Learning rate", by=(TRAINER,))
 TRAIN_WAIT = _counter("zerofleet_train_wait_seconds_total", "Time the learner waited for games", by=(TRAINER,))

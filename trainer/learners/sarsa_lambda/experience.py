@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games import core
+from games import core, positions
 from games.compiled import compiled
 from trainer.learners.sarsa_lambda.rule import ENDED, NONE, Episode
 from zerofleet.agents.by_game.rhombus.values import Seen, describe, new_seen
@@ -36,7 +36,8 @@ class _Reading(NamedTuple):
     states: np.ndarray  # uint64 [n + 1, S]
     plies: np.ndarray  # int32 [N]
     start: np.ndarray  # int32 [N + 1], first entry of each row's pool; zeros where no pool is read
-    pool: np.ndarray  # int32 [K]
+    pool: np.ndarray  # int32 [K], moves of the pools, or the replies to the moves
+    replies: bool
     seen: Seen
     after: np.ndarray  # uint64 [S], scratch
     packed: np.ndarray  # uint8 [packed_bytes], scratch
@@ -53,22 +54,16 @@ def read_experience(played: ValidatedGame, settings: SarsaLambdaSettings) -> Exp
     rows = np.arange(len(search.ply))
     if record.learner_seat:
         rows = rows[played.movers[search.ply] == record.learner_seat - 1]
-    sizes, width = np.diff(search.pool_start)[rows], 0
-    if settings.method == "q_learning" and len(rows):
-        width = int(sizes.max())
-        if not sizes.all():
-            raise RecordRejected(
-                "search",
-                f"game {record.uid!r} of worker {record.worker_id!r}: a move without its pool, from which "
-                "sarsa_lambda.method=q_learning learns; set afterstates.pool on the workers",
-            )
+    pooled = _pools(played, rows, settings)
+    sizes = [len(pool) for pool in pooled]
+    width = max(sizes, default=0)
     spec = played.game.spec()
-    pooled = [search.pool[search.pool_start[row] : search.pool_start[row + 1]] for row in rows] if width else []
     reading = _Reading(
         states=played.states,
         plies=search.ply[rows],
-        start=np.concatenate(([0], np.cumsum(sizes if width else 0 * sizes))).astype(np.int32),
-        pool=np.concatenate(pooled).astype(np.int32) if pooled else np.zeros(0, np.int32),
+        start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int32),
+        pool=np.concatenate([*pooled, np.zeros(0, np.int32)]).astype(np.int32),
+        replies=settings.method == "td_leaf",
         seen=new_seen(),
         after=np.zeros(spec.state_size, np.uint64),
         packed=np.zeros(spec.packed_bytes, np.uint8),
@@ -89,20 +84,43 @@ def read_experience(played: ValidatedGame, settings: SarsaLambdaSettings) -> Exp
     return Experience(episode)
 
 
+def _pools(played: ValidatedGame, rows: np.ndarray, settings: SarsaLambdaSettings) -> list[np.ndarray]:
+    """Return the moves beside each row that the method needs: the pool, the replies to the move, or none."""
+    search, record = played.search, played.record
+    if settings.method == "td_leaf":
+        return [np.array(positions.legal(played.game, played.states[ply + 1]), np.int32) for ply in search.ply[rows]]
+    if settings.method != "q_learning":
+        return [np.zeros(0, np.int32) for _ in rows]
+    pooled = [search.pool[search.pool_start[row] : search.pool_start[row + 1]] for row in rows]
+    if not all(len(pool) for pool in pooled):
+        raise RecordRejected(
+            "search",
+            f"game {record.uid!r} of worker {record.worker_id!r}: a move without its pool, from which "
+            "sarsa_lambda.method=q_learning learns; set afterstates.pool on the workers",
+        )
+    return pooled
+
+
 @compiled
 def _describe_rows(game: Any, reading: _Reading, out: Episode) -> None:
-    """Write features and phases of the positions after the moves of a reading and, where wanted, after those of their pools."""
+    """Write features and phases of the positions after the moves of a reading and, where wanted, after those of their pools.
+
+    After a reply the player who has just moved is the other one, so the features change their sign.
+    """
     for row in range(reading.plies.shape[0]):
         ply = reading.plies[row]
         out.phases[row] = _describe_state(game, reading, reading.states[ply + 1], out.features[row])
         for rank in range(reading.start[row + 1] - reading.start[row]):
-            reading.after[:] = reading.states[ply]
+            reading.after[:] = reading.states[ply + 1] if reading.replies else reading.states[ply]
             core.play(game, reading.after, reading.pool[reading.start[row] + rank])
             phase = _describe_state(game, reading, reading.after, out.pool_features[row, rank])
             out.pool_phases[row, rank] = phase
             if phase == ENDED:
                 core.scores(game, reading.after, reading.scores)
                 out.pool_rewards[row, rank] = reading.scores[out.seats[row]]
+            elif reading.replies:
+                for i in range(out.pool_features.shape[2]):
+                    out.pool_features[row, rank, i] *= -1.0
 
 
 @compiled

@@ -22,6 +22,7 @@ from trainer.learners.contract import Accounts
 from trainer.learners.queue import GameQueue
 from trainer.learners.sarsa_lambda import checkpoint as checkpoints
 from trainer.learners.sarsa_lambda.experience import read_experience
+from trainer.learners.sarsa_lambda.leaves import with_leaves
 from trainer.learners.sarsa_lambda.rule import Rates, learn, new_rule
 from trainer.learners.sarsa_lambda.served import LinearModule
 from trainer.ranks import Ranks
@@ -147,8 +148,10 @@ class SarsaLambda:
     def step(self) -> GameReport:
         """Learn from the next game. Raises `CorruptModel` when a weight is no longer finite."""
         episode, settings = self.window.take().episode, self.settings
-        squashes = settings.output == "tanh"
-        rule = new_rule(self.weights, self.rates, method=settings.method, squashes=squashes, learned=self._learned)
+        squashes, method = settings.output == "tanh", settings.method
+        if method == "td_leaf":
+            episode, method = with_leaves(episode, self.weights), "sarsa"
+        rule = new_rule(self.weights, self.rates, method=method, squashes=squashes, learned=self._learned)
         updates, squares, largest = learn(rule, episode)
         if not (np.isfinite(squares) and np.isfinite(self.weights).all()):
             raise CorruptModel(

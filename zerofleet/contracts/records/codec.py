@@ -39,7 +39,8 @@ def encode_record(
     """Return the wire form of a finished game; `finished_at_ms` defaults to this machine's current time.
 
     A seat played from outside (`EXTERNAL`) is written as version 0. Its moves can be training targets if `agents` names its
-    agent: one name per seat, empty for models. A searched move of an agent has version 0 and no root value.
+    agent: one name per seat, empty for models; by default those of the game. A searched move of an agent has version 0 and no
+    root value.
     """
     record = pb.GameRecord(
         schema=SCHEMA,
@@ -56,7 +57,7 @@ def encode_record(
         resigned_seat=0 if played.resigned_seat is None else played.resigned_seat + 1,
         finished_at_ms=time.time_ns() // 1_000_000 if finished_at_ms is None else finished_at_ms,
         resignation_control=played.resignation_control,
-        seat_agents=agents,
+        seat_agents=agents or played.agents,
         learner_seat=0 if played.learner_seat is None else played.learner_seat + 1,
     )
     return record.SerializeToString()

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
-from zerofleet.presets.learners import alphazero, sarsa_lambda, td_lambda
+from zerofleet.presets.learners import alphazero, deep_q, outcome, sarsa_lambda, td_lambda
 from zerofleet.presets.learners.declaration import LearnerDeclaration
 
 __all__ = [
@@ -37,6 +37,10 @@ LEARNERS: Mapping[str, LearnerDeclaration] = {
     "alphazero": alphazero.LEARNER,
     "td_lambda": td_lambda.LEARNER,
     "sarsa_lambda": sarsa_lambda.LEARNER,
+    "dqn": deep_q.DQN,
+    "deep_sarsa": deep_q.DEEP_SARSA,
+    "outcome": outcome.LEARNER,
+    "combined": deep_q.COMBINED,
 }
 """Built-in learners."""
 

@@ -4,7 +4,7 @@
     block.absorb(policy, value)       every slot plays one move
 
 A move that ends the game is valued by the rules; all others by the evaluation of the position they lead to, seen by its player
-to move. Policies of evaluations are not used. A game depends on its seed and its evaluations only.
+to move. Policies of evaluations are not used. A game depends on its seed, its evaluations and its opponent only.
 """
 
 from __future__ import annotations
@@ -22,25 +22,34 @@ from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search.afterstates import kernel
 from zerofleet.search.afterstates.choice import policy_of
 from zerofleet.search.afterstates.kernel import FINISHED, IDLE, PLAYING
+from zerofleet.search.afterstates.opponents import SELF, Opponent, Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
 from zerofleet.search.block import Leaves, SearchCounters
+from zerofleet.search.kernel import EXTERNAL
 
 __all__ = ["AfterstateBlock"]
 
 _NO_TARGET = np.empty(0, dtype=np.uint16)
 _ONE_VISIT = np.ones(1, dtype=np.int32)
 _MOST_VALUE = 1.001  # 1 plus rounding
+_STREAM = 6  # separates the agents' randomness from other draws from the seed of a game
 
 
 class AfterstateBlock:
     """Block of `slots` games of two players with perfect information, each with its own seed. Not thread-safe."""
 
-    def __init__(self, game: Game, settings: AfterstateSettings, *, slots: int) -> None:
-        """Allocate the block. Raises `ConfigurationError` for another kind of game."""
+    MODE = "afterstates"
+    """Its `selfplay.mode`."""
+
+    def __init__(self, game: Game, settings: AfterstateSettings, *, slots: int, opponents: Opponents | None = None) -> None:
+        """Allocate the block; `opponents`: by default those of the settings, which then are no agents.
+
+        Raises `ConfigurationError` for another kind of game.
+        """
         spec = game.spec()
         if spec.num_players != 2 or spec.information != "perfect":
             raise ConfigurationError(
-                f"selfplay.mode=afterstates plays games of two players with perfect information; {spec.name} has "
+                f"selfplay.mode={self.MODE} plays games of two players with perfect information; {spec.name} has "
                 f"{spec.num_players} players and {spec.information} information; set selfplay.mode=search"
             )
         self.game = game
@@ -51,6 +60,9 @@ class AfterstateBlock:
         self._first_versions: list[tuple[int, ...]] = [()] * slots
         self._openings = [0] * slots
         self._tags: list[object] = [None] * slots
+        self._opponents = Opponents(settings) if opponents is None else opponents
+        self._seated: list[Opponent] = [SELF] * slots
+        self._luck = [np.random.default_rng(0)] * slots  # of the agents
         self._used = 0
 
     def __len__(self) -> int:
@@ -82,10 +94,12 @@ class AfterstateBlock:
             raise IllegalMove(f"the opening {list(opening)} ends the game")
         arena.words[slot] = np.uint64(seed)
         arena.plies[slot] = len(opening)
-        arena.versions[slot] = versions
         arena.status[slot] = PLAYING
-        self._seeds[slot], self._first_versions[slot] = seed, tuple(versions)
-        self._openings[slot], self._tags[slot] = len(opening), tag
+        self._seated[slot] = self._opponents.of_game(seed)
+        self._luck[slot] = np.random.default_rng([seed, _STREAM])
+        self._seeds[slot], self._openings[slot], self._tags[slot] = seed, len(opening), tag
+        self.set_versions(slot, versions)
+        self._first_versions[slot] = tuple(arena.versions[slot].tolist())
 
     def advance(self) -> Leaves:
         """Return the afterstates that need an evaluation; idempotent until `absorb`.
@@ -93,6 +107,7 @@ class AfterstateBlock:
         A position whose every move ends the game needs none, and is played at once.
         """
         if not self._used:
+            self._let_agents_move()
             self._used = kernel.expand(self.game, self._arena, self._policy)
         arena, used = self._arena, self._used
         return Leaves(LeafBatch(arena.packed[:used], arena.legal[:used]), arena.row_versions[:used])
@@ -126,8 +141,11 @@ class AfterstateBlock:
         return [int(move) for move in self._arena.moves[slot, : self._arena.plies[slot]]]
 
     def set_versions(self, slot: int, versions: Sequence[int]) -> None:
-        """Set the model versions of a slot's seats from their next move on."""
+        """Set the model versions of a slot's seats from their next move on; that of an opponent other than the model stays."""
         self._arena.versions[slot] = versions
+        opponent = self._seated[slot]
+        if opponent is not SELF:
+            self._arena.versions[slot, self._opponent_seat(slot)] = opponent.version or EXTERNAL
 
     def set_exploration(self, share: float) -> None:
         """Multiply epsilon and temperature of the settings by a share in (0, 1], for every game's next move."""
@@ -161,6 +179,7 @@ class AfterstateBlock:
             resignation_control=False,
             tag=self._tags[slot],
             learner_seat=self._learner_seat(self._seeds[slot]),
+            agents=self._agents_of(slot),
         )
         arena.status[slot] = IDLE
         self._tags[slot] = None
@@ -190,7 +209,40 @@ class AfterstateBlock:
                 pool_scores=pool_scores[ply, : pooled[ply]],
             )
             for ply in range(opening, plies)
+            if versions[ply] != EXTERNAL
         )
+
+    def _let_agents_move(self) -> None:
+        """Play the move of every agent whose turn it is."""
+        arena, game = self._arena, self.game
+        for slot, opponent in enumerate(self._seated):
+            state = arena.states[slot]
+            if opponent.choose is None or arena.status[slot] != PLAYING:
+                continue
+            if int(core.to_move(game, state)) == self._opponent_seat(slot):
+                arena.move_versions[slot, arena.plies[slot]] = EXTERNAL
+                self._play(slot, opponent.choose(game, state.copy(), self._luck[slot]))
+
+    def _play(self, slot: int, action: int) -> None:
+        """Play a move that was chosen outside of the kernel."""
+        arena, ply = self._arena, int(self._arena.plies[slot])
+        arena.moves[slot, ply] = action
+        core.play(self.game, arena.states[slot], action)
+        arena.plies[slot] = ply + 1
+        arena.moves_played[0] += 1
+        if core.is_over(self.game, arena.states[slot]):
+            core.scores(self.game, arena.states[slot], arena.scores[slot])
+            arena.status[slot] = FINISHED
+
+    def _opponent_seat(self, slot: int) -> int:
+        """Return the seat that does not learn."""
+        learner = self._learner_seat(self._seeds[slot])
+        return 1 - (self._seeds[slot] & 1 if learner is None else learner)
+
+    def _agents_of(self, slot: int) -> tuple[str, ...]:
+        """Return the names of the agents by seat; empty if there are none."""
+        name, seat = self._seated[slot].agent, self._opponent_seat(slot)
+        return ("", name)[:: 1 if seat else -1] if name else ()
 
     def _learner_seat(self, seed: int) -> int | None:
         return {"all": None, "alternate": seed & 1, "first": 0, "second": 1}[self.settings.learner_seat]

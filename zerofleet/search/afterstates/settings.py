@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 __all__ = ["AfterstateSettings"]
 
+_ITSELF = "self"
+_VERSION = "version:"
+
 
 class AfterstateSettings(BaseModel):
-    """Play by the values of afterstates, the positions after each legal move. A value V is a chance of winning, in [0, 1]."""
+    """Play by the values of afterstates, the positions after each legal move. A value V is a chance of winning, in [0, 1].
+
+    With `selfplay.mode=action_values` it is a model's value Q of a move of its pool, in [-1, 1], and `pool`, `draw_value` and
+    `evaluation` are not used: the model has its pool, and the server evaluates it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -19,6 +26,11 @@ class AfterstateSettings(BaseModel):
     `epsilon`, otherwise greedy. `softmax`: with probability proportional to exp(V / temperature)."""
     epsilon: float = Field(default=0.1, ge=0, le=1)
     """Share of random moves of `epsilon_greedy`."""
+    epsilon_first: float = Field(default=1.0, ge=0, le=1)
+    """Share of random moves with model version 1, where `epsilon_versions` is set."""
+    epsilon_versions: int = Field(default=0, ge=0)
+    """Versions of the model over which the share falls evenly from `epsilon_first` to `epsilon`, so that all workers agree and
+    a restart changes nothing. 0: `epsilon` throughout. With `selfplay.mode=action_values`."""
     temperature: float = Field(default=0.1, ge=0)
     """tau of `softmax`; 0 is greedy, and a large one random."""
     pool: int = Field(default=0, ge=0, le=64)
@@ -29,6 +41,54 @@ class AfterstateSettings(BaseModel):
     learner_seat: Literal["all", "alternate", "first", "second"] = "all"
     """Seat from whose moves a learner of values learns, written into each record. `alternate`: one or the other, by the seed of
     the game."""
+    opponents: tuple[str, ...] = ()
+    """Players of the other seat, one for each game, drawn by its seed: `self`, the model itself; `version:7`, a frozen version;
+    or an agent, such as `rhombus_search:2`. Empty: the model itself."""
+    opponent_shares: tuple[float, ...] = ()
+    """Relative frequencies of the opponents, in their order; empty: equal."""
     evaluation: Literal["process", "server"] = "process"
     """Evaluation of the positions. `process`: compiled in the worker's process, with weights from the model store, for the
     perceptrons of learners of values. `server`: by the inference server, for any model."""
+
+    @field_validator("opponents")
+    @classmethod
+    def _versions_are_numbers(cls, opponents: tuple[str, ...]) -> tuple[str, ...]:
+        for text in opponents:
+            number = text.removeprefix(_VERSION)
+            if text.startswith(_VERSION) and not (number.isascii() and number.isdigit() and number == str(int(number) or "")):
+                raise ValueError(f"opponents has {text!r}; want a version from 1 on, such as version:7")
+        return opponents
+
+    @model_validator(mode="after")
+    def _opponents_have_a_seat(self) -> Self:
+        if set(self.opponents) - {_ITSELF} and self.learner_seat == "all":
+            raise ValueError(
+                f"opponents={list(self.opponents)} take the seat that does not learn, and learner_seat=all leaves none; set "
+                "learner_seat=alternate"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Self:
+        shares = self.opponent_shares
+        if shares and (len(shares) != len(self.opponents) or min(shares) < 0 or sum(shares) <= 0):
+            raise ValueError(
+                f"opponent_shares={list(shares)} for {len(self.opponents)} opponents; want a number for each, none negative, "
+                "not all 0"
+            )
+        return self
+
+    @property
+    def frozen(self) -> tuple[int, ...]:
+        """Frozen versions among the opponents."""
+        return tuple(int(text.removeprefix(_VERSION)) for text in self.opponents if text.startswith(_VERSION))
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Agents among the opponents."""
+        return tuple(text for text in self.opponents if text != _ITSELF and not text.startswith(_VERSION))
+
+    def epsilon_of(self, version: int) -> float:
+        """Return the share of random moves of `epsilon_greedy` with a model version (1 and up)."""
+        left = 1.0 - (version - 1) / self.epsilon_versions if self.epsilon_versions else 0.0
+        return self.epsilon + (self.epsilon_first - self.epsilon) * max(0.0, left)

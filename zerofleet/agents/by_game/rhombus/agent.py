@@ -17,6 +17,7 @@ from games.core import Game, State
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.budget import Budget
 from zerofleet.agents.by_game.rhombus.evaluation import cell_values, expected_score, linear_weights
+from zerofleet.agents.by_game.rhombus.homing import have_passed, shortest_way
 from zerofleet.agents.by_game.rhombus.root import Found, run
 from zerofleet.agents.by_game.rhombus.work import Work, make_work
 from zerofleet.agents.canonical import canonical_name
@@ -64,6 +65,10 @@ class SearchOptions(AgentOptions):
     """All moves; no moves that end behind their start; no moves with a backward hop."""
     top: int = Field(default=0, ge=0, le=192)
     """Forward pruning: number of moves searched per position, those of the largest gain; 0: all."""
+    endgame: Literal["search", "exact"] = "search"
+    """Play once all pieces have passed each other. `exact`: a shortest way home, where one is found within `endgame_nodes`."""
+    endgame_nodes: int = Field(default=20_000, ge=1, le=10_000_000)
+    """Positions visited by the search of the shortest way."""
 
     def values(self, name: str) -> int:
         """Return the index of an option's value among its allowed values."""
@@ -125,7 +130,12 @@ class RhombusSearchAgent:
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
-        found = self.search(cast("ChineseCheckersRhombus", game), state)
+        rhombus = cast("ChineseCheckersRhombus", game)
+        if self.options.endgame == "exact" and have_passed(rhombus, state):
+            way = shortest_way(rhombus, state, most_nodes=self.options.endgame_nodes)
+            if way is not None:
+                return Choice(way.moves[0], way.nodes)
+        found = self.search(rhombus, state)
         value = expected_score(found.score, _level(self.options))
         return Choice(int(rng.choice(found.actions)), found.nodes, value)
 

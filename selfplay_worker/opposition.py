@@ -1,0 +1,20 @@
+"""Opponents of a worker's games without a tree: the agents named in the settings, made once."""
+
+from __future__ import annotations
+
+from games.core import Game
+from zerofleet.agents import Agent, AgentMaker, make_agent
+from zerofleet.search.afterstates.opponents import ChooseMove, Opponents
+from zerofleet.search.afterstates.settings import AfterstateSettings
+
+__all__ = ["make_opponents"]
+
+
+def make_opponents(game: Game, settings: AfterstateSettings, *, make_agent: AgentMaker = make_agent) -> Opponents:
+    """Return the opponents of a game. Raises `ConfigurationError`; `InvalidRequest` for agents that cannot play it."""
+    agents = {text: make_agent(text, game) for text in settings.agents}
+    return Opponents(settings, {text: (agent.name, _moves_of(agent)) for text, agent in agents.items()})
+
+
+def _moves_of(agent: Agent) -> ChooseMove:
+    return lambda game, state, rng: agent.choose(game, state, rng).action

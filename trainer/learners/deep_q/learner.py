@@ -1,0 +1,269 @@
+"""Learners `dqn` and `deep_sarsa`: one step is one update on draws from the memory, after the transitions that pay for it.
+
+Every transition enters the memory once, in the order of the game log, and allows `draws` draws; an update takes `batch_size` of
+them. Draws depend on the seed and the number of the step, so a restored learner takes the next step of the stopped one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from games.core import Game
+from trainer.export import Served
+from trainer.learner import LearnerState
+from trainer.learners.contract import Accounts
+from trainer.learners.deep_q import checkpoint as checkpoints
+from trainer.learners.deep_q.memory import Memory
+from trainer.learners.deep_q.served import ActionValueModule, OwnValues
+from trainer.learners.deep_q.shaping import BoardValue
+from trainer.learners.deep_q.transitions import TransitionQueue, Transitions
+from trainer.learners.deep_q.values import targets_of, values_of
+from trainer.pool_sources import pool_source
+from trainer.q_networks import QSA, new_q_network
+from trainer.ranks import Ranks
+from trainer.settings import TrainerSettings
+from zerofleet.contracts.heads import MOVE_HEADS
+from zerofleet.contracts.manifests import NetworkDict
+from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.presets.parts import LearnerName
+
+__all__ = ["DeepQ", "DeepSarsa", "Dqn", "UpdateReport"]
+
+_NETWORK, _TARGET, _MOMENTUM, _MEMORY = "network.", "target.", "momentum.", "memory."
+_OWN = "values"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """Outcome of a step."""
+
+    samples: int
+    learning_rate: float
+    squared_error: float
+    """Mean of the squared errors of the batch."""
+    gradient_norm: float
+    skipped: bool = False
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The mean squared error, as total and as loss of the value."""
+        return {"total": self.squared_error, "value": self.squared_error}
+
+
+class DeepQ:
+    """Network of action values with its target network and memory; see `trainer.learners.contract.Learning` for the members."""
+
+    NAME: ClassVar[LearnerName]
+    ON_POLICY: ClassVar[bool]
+    """Whether the target has the value of the next move as played, not the largest of the pool."""
+
+    def __init__(self, game: Game, settings: TrainerSettings, *, first: int = 0) -> None:
+        """Make first weights. Raises `ConfigurationError` for a game or settings that it does not support."""
+        spec = game.spec()
+        if spec.num_players != 2 or spec.information != "perfect":
+            raise ConfigurationError(
+                f"train.learner={self.NAME} needs a game of two players with perfect information; {spec.name} has "
+                f"{spec.num_players} players and {spec.information} information"
+            )
+        self.game = game
+        self.settings = settings.deep_q
+        self.state = LearnerState()
+        self.progress = 0.0
+        self.counts = checkpoints.Progress(taken=first)
+        self._pool, self._seed, self._kind = settings.network.pool, settings.seed, settings.network
+        self.network = new_q_network(spec, settings.network, seed=settings.seed)
+        self.target = copy.deepcopy(self.network).requires_grad_(False)
+        if self.settings.pool_by == _OWN:
+            if not isinstance(self.network, QSA):
+                raise ConfigurationError("deep_q.pool_by=values ranks moves by their values; set network.kind=q_sa")
+            self._source: torch.nn.Module = OwnValues(self.network)
+        else:
+            self._source = pool_source(self.settings.pool_by, game, settings)
+        if self.settings.shaping:
+            BoardValue(game)  # raises for another game
+        self._optimizer = torch.optim.SGD(
+            self.network.parameters(), lr=self.settings.learning_rate, momentum=self.settings.momentum
+        )
+        self.memory = Memory(self.settings, packed_bytes=spec.packed_bytes, pool=self._pool)
+        self.window = TransitionQueue(self.settings, pool=self._pool, first=first)
+
+    @classmethod
+    def open(
+        cls,
+        game: Game,
+        settings: TrainerSettings,
+        *,
+        first: int = 0,
+        device: torch.device | None = None,
+        ranks: Ranks | None = None,
+    ) -> Self:
+        """See `Learning.open`; it trains on the CPU, in one process."""
+        del device
+        if ranks is not None and ranks.size > 1:
+            raise ConfigurationError(f"train.learner={cls.NAME} trains in one process, torchrun started {ranks.size}")
+        return cls(game, settings, first=first)
+
+    @staticmethod
+    def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[checkpoints.DeepQCheckpoint, dict[str, Tensor]]:
+        """See `Learning.unpack`."""
+        return checkpoints.unpack(counts, tensors, where=where)
+
+    def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
+        """See `Learning.pack`."""
+        tensors = {f"{_NETWORK}{name}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors |= {f"{_TARGET}{name}": tensor for name, tensor in self.target.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            buffer = self._optimizer.state[parameter].get("momentum_buffer")
+            if buffer is not None:
+                tensors[f"{_MOMENTUM}{name}"] = buffer
+        tensors |= {f"{_MEMORY}{name}": torch.from_numpy(column) for name, column in self.memory.ring._asdict().items()}
+        return checkpoints.pack(
+            self.game,
+            self.described,
+            tensors,
+            name=self.NAME,
+            replay=self.settings.replay,
+            state=self.state,
+            progress=self.counts,
+            accounts=accounts,
+        )
+
+    def restore(self, checkpoint: checkpoints.DeepQCheckpoint, tensors: dict[str, Tensor]) -> None:
+        """See `Learning.restore`. Transitions that entered the memory before are dropped as the log is read again."""
+        checkpoints.require_same(checkpoint, self.game, self.described, name=self.NAME, replay=self.settings.replay)
+        self.network.load_state_dict(_part(tensors, _NETWORK))
+        self.target.load_state_dict(_part(tensors, _TARGET))
+        buffers = _part(tensors, _MOMENTUM)
+        for name, parameter in self.network.named_parameters():
+            if name in buffers:
+                self._optimizer.state[parameter]["momentum_buffer"] = buffers[name].clone()
+        columns = _part(tensors, _MEMORY)
+        self.memory.ring = Transitions(*(columns[name].numpy().copy() for name in Transitions._fields))
+        self.state, self.counts = checkpoint.learner, checkpoint.progress
+        self.memory.inserted = self.counts.entered
+        self.window.skip_to(self.counts.taken)
+
+    def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
+        """See `Learning.adopt`. The games in the log are not learned from again: which of them were is not known."""
+        if dict(network) != self.described:
+            raise VersionSkew(
+                f"{name} has network {dict(network)}, the settings have {self.described}; restore the settings, or start "
+                "another run"
+            )
+        self.network.load_state_dict(tensors)
+        self.target.load_state_dict(tensors)
+        self.window.skip_to(self.window.total)
+        self.counts.taken = self.window.total
+
+    @property
+    def described(self) -> NetworkDict:
+        """Description of the network for manifests and checkpoints."""
+        kind = self._kind
+        return {
+            "kind": kind.kind,
+            "q_channels": kind.q_channels,
+            "q_padding": kind.q_padding,
+            "pool": kind.pool,
+            "pool_by": self.settings.pool_by,
+        }
+
+    @property
+    def reuse(self) -> float:
+        """Mean number of uses of a received transition."""
+        return self.state.samples_trained / max(1, self.window.total)
+
+    def steps_allowed(self) -> int:
+        """Return the number of updates that the draws due, and those of the waiting transitions, allow."""
+        return (self.counts.credit + self.settings.draws * len(self.window)) // self.settings.batch_size
+
+    def step(self) -> UpdateReport:
+        """Take transitions into the memory until a batch is due, and update. Raises `CorruptModel` when weights diverge."""
+        settings = self.settings
+        while self.counts.credit < settings.batch_size:
+            transition, is_last = self.window.take()
+            self.memory.insert(transition)
+            self.counts.taken += 1
+            self.counts.entered = self.memory.inserted
+            self.counts.games += is_last
+            self.counts.credit += settings.draws
+        self.counts.credit -= settings.batch_size
+        if self.state.step % settings.target_period == 0:
+            self.target.load_state_dict(self.network.state_dict())
+        report = self.update(self._drawn())
+        self.state.step += 1
+        self.state.samples_trained += settings.batch_size
+        self.state.progress = self.progress
+        return report
+
+    def update(self, batch: Transitions) -> UpdateReport:
+        """Descend the gradient of half the mean squared error of a batch once. Raises `CorruptModel` when weights diverge."""
+        spec, settings = self.game.spec(), self.settings
+        wanted = targets_of(self.target, spec, batch, discount=settings.discount, on_policy=self.ON_POLICY)
+        errors = values_of(self.network, spec, batch) - wanted
+        loss = errors.square().mean()
+        self._optimizer.zero_grad()
+        (loss / 2.0).backward()  # type: ignore[no-untyped-call]
+        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        if not (np.isfinite(norm) and np.isfinite(loss.item())):
+            raise CorruptModel(
+                f"the gradient of step {self.state.step} is not finite: the weights have diverged; lower "
+                "deep_q.learning_rate and start another run"
+            )
+        self._optimizer.step()
+        return UpdateReport(len(batch), settings.learning_rate, loss.item(), norm)
+
+    def _drawn(self) -> Transitions:
+        """Return the batch of this step."""
+        rng = np.random.default_rng([self._seed, self.state.step])
+        values = None
+        if self.settings.sampling == "sweep":
+            with torch.no_grad():
+                values = values_of(self.network, self.game.spec(), self.memory.ring).numpy()
+        return self.memory.ring.rows(self.memory.draw(self.settings.batch_size, rng, values))
+
+    def is_candidate_due(self, accounts: Accounts) -> bool:
+        """Return whether `publish_every_games` games entered the memory since the last candidate."""
+        if accounts.candidate_step != self.counts.candidate_step:  # a version was published since the last step
+            self.counts.candidate_step, self.counts.candidate_games = accounts.candidate_step, self.counts.games
+        return self.counts.games - self.counts.candidate_games >= self.settings.publish_every_games
+
+    def export(self) -> Served:
+        """Return a copy of the network with the source of its pool."""
+        module = copy.deepcopy(ActionValueModule(self.network, self._source, self.game.spec(), pool=self._pool)).eval()
+        weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+        return Served(module, weights, self.described, MOVE_HEADS)
+
+    def snapshot(self) -> Served:
+        """See `export`: the weights need no samples."""
+        return self.export()
+
+    def invited(self, accounts: Accounts) -> list[bytes]:
+        """See `Learning.invited`."""
+        raise ConfigurationError(f"train.learner={self.NAME} trains in one process; start the trainer without torchrun")
+
+
+class Dqn(DeepQ):
+    """Q-learning: the target has the largest value of the next pool."""
+
+    NAME = "dqn"
+    ON_POLICY = False
+
+
+class DeepSarsa(DeepQ):
+    """SARSA: the target has the value of the next move as played."""
+
+    NAME = "deep_sarsa"
+    ON_POLICY = True
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors of one part, by their names in it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,35 @@
+"""Board value of Chinese Checkers on the rhombus, as a potential for shaping rewards.
+
+A reward of gamma F(s') - F(s) beside that of the game leaves the best play unchanged, whatever F (Ng, Harada and Russell 1999).
+F is the board value of the search agent `rhombus_search`, for the player to move, as a share of the value of all levels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games.chinese_checkers.rhombus import ChineseCheckersRhombus
+from games.chinese_checkers.rhombus.board import CELLS, LEVELS_TO_GO
+from games.core import Game
+from zerofleet.agents.by_game.rhombus.evaluation import cell_values
+from zerofleet.errors import ConfigurationError
+
+__all__ = ["BoardValue"]
+
+
+class BoardValue:
+    """Potential of encoded positions."""
+
+    def __init__(self, game: Game) -> None:
+        """Raises `ConfigurationError` for a game other than the rhombus."""
+        if not isinstance(game, ChineseCheckersRhombus):
+            raise ConfigurationError(
+                f"deep_q.shaping takes the board value of chinese_checkers_rhombus, and the game is {game.spec().name}; set 0"
+            )
+        table = cell_values()
+        self._worth = np.concatenate([table.worth[0], -table.worth[1]]) / (table.level * LEVELS_TO_GO)
+
+    def __call__(self, states: np.ndarray) -> np.ndarray:
+        """Return the values of positions, uint8 [n, packed_bytes], for their viewers: float64 [n]."""
+        bits = np.unpackbits(states, axis=1, count=2 * CELLS, bitorder="little")
+        return np.asarray(bits @ self._worth)

@@ -1,0 +1,50 @@
+"""Settings of the learners `dqn` and `deep_sarsa`: a small convolutional network of action values and a short memory."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["DeepQSettings"]
+
+
+class DeepQSettings(BaseModel):
+    """Learners `dqn` and `deep_sarsa`: values of the moves of a pool (Li, Chinese University of Hong Kong; Mnih et al. 2015).
+
+    A transition is a move with the reward up to the player's next turn; the opponent's reply is folded in.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    pool_by: Literal["heuristic", "values", "listed", "network"] = "heuristic"
+    """Source of the pool, `network.pool` moves. `heuristic`: the board value of `rhombus_search` after the move, on
+    `chinese_checkers_rhombus`. `values`: the model's own values; needs `network.kind=q_sa`. `listed`: all legal moves in the
+    order of their numbers, for small games. `network`: a frozen network, with the settings of the part `combined`; so has the
+    learner `combined`, whatever is set here."""
+    replay: int = Field(default=100, ge=1, le=1_000_000)
+    """N: transitions in memory, first in, first out."""
+    sampling: Literal["uniform", "poisson", "sweep"] = "uniform"
+    """Draws from the memory, with replacement. `uniform`. `poisson`: by age, the number of later transitions, with a Poisson
+    distribution of mean `poisson_age`. `sweep`: in proportion to the distance between a move's value and the result expected
+    from its position, found by sweeps over the transitions in memory."""
+    poisson_age: float = Field(default=25.0, gt=0)
+    """Mean age of `poisson`; ages beyond the memory are drawn again."""
+    draws: int = Field(default=32, ge=1)
+    """m: draws per transition that arrives; the mean number of uses of a transition."""
+    batch_size: int = Field(default=32, ge=1)
+    """Draws of one update: 1 is the report's."""
+    target_period: int = Field(default=500, ge=1)
+    """Updates between two refreshes of the target network; 1: targets have the weights before the update, as in the report's
+    pseudocode."""
+    learning_rate: float = Field(default=0.005, gt=0)
+    """Step size of stochastic gradient descent."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Share of the previous update that is added to the next."""
+    discount: float = Field(default=0.99, ge=0, le=1)
+    """gamma: discount of the value of the player's next turn."""
+    shaping: float = Field(default=0.0, ge=0)
+    """Weight of an additional reward, the discounted gain in board value up to the next turn, on `chinese_checkers_rhombus`.
+    It does not change the best play (Ng, Harada and Russell 1999). 0: none."""
+    publish_every_games: int = Field(default=50, ge=1)
+    """Games between two candidates."""
