@@ -6,6 +6,7 @@ bound and the refutation or best move. Scores of won games count plies from the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ _DECIDED = WIN - 1_000
 
 
 def _random_words(first: int, count: int) -> np.ndarray:
-    return np.array([mix64(np.uint64(_SEED * 1_000_003 + first + i)) for i in range(count)], dtype=np.uint64)
+    plain: Callable[[np.ndarray], np.ndarray] = getattr(mix64, "py_func", mix64)  # at import: the compiler loads at first use
+    return plain(np.arange(count, dtype=np.uint64) + np.uint64(_SEED * 1_000_003 + first))
 
 
 ZOBRIST = _random_words(0, 2 * CELLS).reshape(2, CELLS)
