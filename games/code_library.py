@@ -77,7 +77,7 @@ class BodyLibrary(JITCodeLibrary):
 
 
 class _NoEnvironment:
-    """Stands for the code generator where a function's environment would be set."""
+    """Code generator for functions whose environment is nowhere set."""
 
     def set_env(self, env_name: str, env: Any) -> None:
         """Do nothing."""

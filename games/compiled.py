@@ -112,7 +112,7 @@ def _compile_once(entry: Any) -> Callable[[Any], Any]:
 
 
 def _refusal(function: Callable[..., Any]) -> Callable[..., NoReturn]:
-    """Return what Python reaches when it calls an inlined function; it never has an entry point."""
+    """Return the method that raises the error of a call from Python, as an inlined function has no entry point."""
 
     def refuse(*_arguments: object, **_named: object) -> NoReturn:
         raise TypeError(f"{function.__qualname__} is inlined into compiled code; call one of its compiled callers")

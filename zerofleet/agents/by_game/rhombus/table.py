@@ -6,7 +6,6 @@ bound and the refutation or best move. Scores of won games count plies from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,8 +50,9 @@ _DECIDED = WIN - 1_000
 
 
 def _random_words(first: int, count: int) -> np.ndarray:
-    plain: Callable[[np.ndarray], np.ndarray] = getattr(mix64, "py_func", mix64)  # at import: the compiler loads at first use
-    return plain(np.arange(count, dtype=np.uint64) + np.uint64(_SEED * 1_000_003 + first))
+    plain: Any = getattr(mix64, "py_func", mix64)  # interpreted, since a first call at import would load the compiler
+    words: np.ndarray = plain(np.arange(count, dtype=np.uint64) + np.uint64(_SEED * 1_000_003 + first))
+    return words
 
 
 ZOBRIST = _random_words(0, 2 * CELLS).reshape(2, CELLS)
