@@ -10,6 +10,9 @@ PROMISES_ARGS ?=
 OVERLOAD_ARGS ?=
 SWAP_ARGS ?=
 
+# The tests start hundreds of processes, each of which would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv run doctor check sbom triton test images compose-test soak promises overload swap test-fast test-all wheel-test bench proto format clean
 

@@ -1,6 +1,6 @@
 """Disk cache of compiled functions: numba's cache, made safe for concurrent processes and source edits.
 
-numba keeps one index per function and numbers the files it lists. That fails this project in four ways:
+numba keeps one index per function and numbers the files it lists. That fails this project in five ways:
 
 - The key does not cover called functions: after an edit of a rule, the stale code was still used. Here the key includes
   a hash of every source that the code may reach (`games.code_sources`): its own file, those of the games among its
@@ -8,13 +8,16 @@ numba keeps one index per function and numbers the files it lists. That fails th
 - The index pickles the game classes: a process that cannot import all of them cannot load it. Here the index is text.
 - Two processes that save concurrently may assign the same number to two functions and later load one as the other. Here
   each key has separate files, named by a hash of the key.
+- Processes that need the same code at once all compile it. Here one does, and the others wait (`games.compile_lock`).
 - An unreadable or unwritable file aborts the program. Here the function is recompiled and not cached.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from games import code_sources
+from games.code_library import rebuild
+from games.compile_lock import only_one
 
 __all__ = ["CodeCache"]
 
@@ -31,10 +36,14 @@ _DIGITS = 16
 class CodeCache(FunctionCache):
     """Compiled code of one function, for each combination of argument types."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        """Raises `RuntimeError` if there is no cache directory, as for a function defined at a prompt."""
+    def __init__(self, function: Callable[..., Any], *, body: bool = False) -> None:
+        """Raises `RuntimeError` if there is no cache directory, as for a function defined at a prompt.
+
+        `body`: the code for compiled callers (`games.code_library`), which lies beside that for Python.
+        """
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._source = code_sources.note(function)
+        self._infix = ".body" if body else ""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code compiled for a signature, or None if it is missing or unreadable."""
@@ -42,7 +51,7 @@ class CodeCache(FunctionCache):
         key = self._index_key(sig, target_context.codegen())
         try:
             data = self._file(key).load(key)  # type: ignore[no-untyped-call]
-            return None if data is None else self._impl.rebuild(target_context, data)
+            return None if data is None else rebuild(target_context, data)
         except Exception:  # truncated, foreign or unreadable: recompiling is right in every case
             self._remove(key, keep="")
             return None
@@ -58,6 +67,16 @@ class CodeCache(FunctionCache):
         except OSError:  # a full disk or read-only directory: the program runs without the cache
             return
         self._remove(key, keep=_digest(key[1]))
+
+    def once(self, sig: Any, target_context: Any) -> AbstractContextManager[None]:
+        """Return the context in which to load or compile the code for a signature: one process at a time compiles it."""
+        key = self._index_key(sig, target_context.codegen())
+        folder, name = Path(self._cache_path), f"{self._base()}{_digest(key[0])}.{_digest(key[1])}"
+        if (folder / f"{name}.nbi").exists():
+            return contextlib.nullcontext()
+        with contextlib.suppress(OSError):
+            self._impl.locator.ensure_cache_path()
+        return only_one(folder / f"{name}.lock")
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[str, str]:
         """Return the cache key in two parts: compilation target (types, processor) and sources."""
@@ -75,7 +94,7 @@ class CodeCache(FunctionCache):
         )
 
     def _base(self) -> str:
-        return f"{self._impl.filename_base}."
+        return f"{self._impl.filename_base}{self._infix}."
 
     def _remove(self, key: tuple[str, str], *, keep: str) -> None:
         """Remove files compiled for the same types from sources other than `keep`."""

@@ -1,6 +1,7 @@
 """Compilation to machine code, the only entry points to numba in this project.
 
-`compiled` is `numba.njit` without the GIL and with a reliable disk cache; see `games.code_cache`.
+`compiled` is `numba.njit` without the GIL and with a reliable disk cache; see `games.code_cache`. A function is compiled once
+for compiled callers, as code to link into them, and once more when Python first calls it; see `games.code_library`.
 
 `NUMBA_DISABLE_JIT=1` runs the same source as plain Python, for debugging.
 """
@@ -8,19 +9,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numba
 import numpy as np
 from numba.core import config
 
+from games import code_sources
 from games.code_cache import CodeCache
+from games.code_library import BodyCompiler
 
-__all__ = ["INTERPRETED", "compiled", "inlined", "lean"]
+__all__ = ["BODY_OPTIONS", "INTERPRETED", "cache_of", "compiled", "inlined", "lean"]
 
 INTERPRETED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 """Whether NUMBA_DISABLE_JIT is set, so that all functions run as plain Python."""
+
+BODY_OPTIONS: dict[str, Any] = {"pipeline_class": BodyCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of numba for a function that compiled code calls; see `games.code_library`."""
+
+_jit: Any = numba.njit  # numba's stubs lack _nrt
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,8 +57,7 @@ def inlined(function: Function) -> Function:
     For code that runs once per simulation. By default the compiler inlines only functions with a single call site, and a
     call copies every field of each array view passed: a second caller cost the search a quarter of its speed.
 
-    Only compiled code can call it: without the entry point for Python, its body is compiled once instead of twice. A call from
-    Python raises `TypeError`.
+    Only compiled code can call it. A call from Python raises `TypeError`.
     """
     return _compile(function, counts_references=False, inline=True)
 
@@ -57,22 +66,55 @@ def _compile(function: Function, *, counts_references: bool, inline: bool = Fals
     if INTERPRETED:
         # machine code wraps unsigned arithmetic and divides by zero silently; numpy scalars would warn
         return np.errstate(all="ignore")(function)
+    if Path(function.__code__.co_filename).is_file():
+        code_sources.note(function)
     # the flag is always explicit: by default numba inherits it from the first caller compiled
-    jit: Any = numba.njit  # numba's stubs lack _nrt
-    wrappers = {"no_cpython_wrapper": inline, "no_cfunc_wrapper": inline}
-    dispatcher = jit(nogil=True, error_model="numpy", _nrt=counts_references, forceinline=inline, **wrappers)(function)
-    with contextlib.suppress(RuntimeError):  # no cache directory: each process compiles its own copy
-        dispatcher._cache = CodeCache(function)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": counts_references, "forceinline": inline}
+    entry = _jit(no_cfunc_wrapper=True, **options)(function)
+
+    @functools.cache  # most functions have compiled callers or are called from Python, few both, and a process uses few of all
+    def body() -> Any:
+        made = _jit(**options, **BODY_OPTIONS)(function)
+        made._compiling_counter = entry._compiling_counter  # by which numba recognises recursion
+        with contextlib.suppress(RuntimeError):
+            made._cache = CodeCache(function, body=True)
+        return made
+
+    entry.get_call_template = lambda args, kws: body().get_call_template(args, kws)
+    entry.get_overload = lambda signature: body().get_overload(signature)
+    entry.compile = _compile_once(entry)
     if inline:
-        _refuse_python(dispatcher)
-    return dispatcher  # type: ignore[no-any-return]
+        entry._compile_for_args = _refusal(function)
+    return entry  # type: ignore[no-any-return]
 
 
-def _refuse_python(dispatcher: Any) -> None:
-    """Make a dispatcher without wrappers raise `TypeError` when Python calls it; the missing entry point would be jumped to."""
+def cache_of(entry: Any) -> CodeCache | None:
+    """Return the disk cache of a compiled function, or None if there is no directory: each process compiles its own copy."""
+    cache = entry._cache
+    if not isinstance(cache, CodeCache):
+        try:
+            entry._cache = cache = CodeCache(entry.py_func)
+        except RuntimeError:
+            return None
+    return cache
+
+
+def _compile_once(entry: Any) -> Callable[[Any], Any]:
+    """Return the method `compile` of a dispatcher that waits while another process compiles the same code."""
+    compile_signature = entry.compile
+
+    def compile_once(signature: Any) -> Any:
+        cache = cache_of(entry)
+        with cache.once(signature, entry.targetctx) if cache else contextlib.nullcontext():
+            return compile_signature(signature)
+
+    return compile_once
+
+
+def _refusal(function: Callable[..., Any]) -> Callable[..., NoReturn]:
+    """Return the method that raises the error of a call from Python, as an inlined function has no entry point."""
 
     def refuse(*_arguments: object, **_named: object) -> NoReturn:
-        raise TypeError(f"{dispatcher.py_func.__qualname__} is inlined into compiled code; call one of its compiled callers")
+        raise TypeError(f"{function.__qualname__} is inlined into compiled code; call one of its compiled callers")
 
-    dispatcher._insert = lambda *_arguments, **_named: None  # numba's table of entry points stays empty,
-    dispatcher._compile_for_args = refuse  # so that every call from Python comes here
+    return refuse

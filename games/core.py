@@ -54,7 +54,7 @@ from numba.core import types
 from numba.extending import overload
 
 from games.code_sources import add_rule
-from games.compiled import INTERPRETED, compiled
+from games.compiled import BODY_OPTIONS, INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
 from games.parameters import Choices, converted, in_words
 from games.reading import Reading, num_inputs
@@ -255,7 +255,7 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
         [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
     )
     if not INTERPRETED:
-        options: Any = {"error_model": "numpy", "_nrt": True}  # numba's stubs lack _nrt
+        options: Any = {"error_model": "numpy", "_nrt": True, **BODY_OPTIONS}  # numba's stubs lack _nrt
         overload(dispatch, strict=False, jit_options=options)(choose)
     return dispatch  # type: ignore[return-value]
 

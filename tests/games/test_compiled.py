@@ -192,6 +192,18 @@ def test_cached_code_of_older_sources_is_removed(tmp_path: Path) -> None:
     assert any(name.startswith("perft._count-") for name in kept[0] - kept[1])
 
 
+@pytest.mark.slow
+def test_of_two_processes_that_need_the_same_code_one_compiles_it(tmp_path: Path) -> None:
+    (tmp_path / "countdown.py").write_text(GAME)
+    (tmp_path / "countdown_end.py").write_text(END.replace("BONUS", "0"))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "error", "-c", COUNT]
+    children = [subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    shown = sorted(child.communicate(timeout=200)[0].strip() for child in children)
+    assert shown == ["[1, 2, 4, 8, 16, 0] 0", "[1, 2, 4, 8, 16, 0] 1"]
+    assert not list((tmp_path / "cache").rglob("*.lock"))
+
+
 def test_an_unwritable_cache_does_not_stop_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -202,6 +214,31 @@ def test_an_unwritable_cache_does_not_stop_the_program(monkeypatch: pytest.Monke
 
 def twice(number: int) -> int:
     return 2 * number
+
+
+@compiled
+def halved(number: int) -> int:
+    return number // 2
+
+
+@compiled
+def bits(number: int) -> int:
+    return 0 if number == 0 else 1 + bits(halved(number))
+
+
+@compiled
+def decimal_digits_at_most(number: int) -> int:
+    return bits(number) * 3 // 10 + 1
+
+
+def test_a_function_has_machine_code_only_if_python_calls_it_or_it_calls_itself() -> None:
+    assert decimal_digits_at_most(1000) == 4
+    assert decimal_digits_at_most.signatures
+    assert not halved.signatures
+    assert not bits.signatures
+    assert halved(9) == 4
+    assert bits(9) == 4
+    assert len(halved.signatures) == len(bits.signatures) == 1
 
 
 def test_a_function_without_a_file_is_compiled_but_not_cached() -> None:

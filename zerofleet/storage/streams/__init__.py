@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
@@ -24,8 +25,10 @@ from zerofleet.storage.streams.base import (
     StreamStats,
 )
 from zerofleet.storage.streams.memory import MemoryStream
-from zerofleet.storage.streams.redis import RedisStream
 from zerofleet.storage.streams.sqlite import SqliteStream
+
+if TYPE_CHECKING:
+    from zerofleet.storage.streams.redis import RedisStream
 
 __all__ = [
     "DEAD_PAYLOAD_BYTES",
@@ -44,6 +47,19 @@ __all__ = [
 _SQLITE = "sqlite:///"
 _WANTED = "want sqlite:///FILE, redis://HOST:PORT/DB, rediss://... or unix:///SOCKET"
 _REDIS_SCHEMES = ("redis", "rediss", "unix")
+
+
+def __getattr__(name: str) -> Any:
+    """Import `RedisStream` on first use: a service with SQLite does not need the client of Redis, which is slow to import."""
+    if name == "RedisStream":
+        return _redis_stream()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _redis_stream() -> type[RedisStream]:
+    from zerofleet.storage.streams.redis import RedisStream  # noqa: PLC0415
+
+    return RedisStream
 
 
 def open_stream(url: str, *, name: str) -> GameStream:
@@ -69,5 +85,5 @@ def open_stream(url: str, *, name: str) -> GameStream:
     if address.startswith(_SQLITE) and len(address) > len(_SQLITE):
         return SqliteStream(Path(address.removeprefix(_SQLITE)), name=name, settings=settings)
     if parts.scheme in _REDIS_SCHEMES and address != f"{parts.scheme}://":
-        return RedisStream(address if database is None else f"{address}?db={database}", name=name, settings=settings)
+        return _redis_stream()(address if database is None else f"{address}?db={database}", name=name, settings=settings)
     raise ConfigurationError(f"stream address begins with {parts.scheme or url[:10]!r}; {_WANTED}")

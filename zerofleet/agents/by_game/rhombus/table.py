@@ -50,7 +50,9 @@ _DECIDED = WIN - 1_000
 
 
 def _random_words(first: int, count: int) -> np.ndarray:
-    return np.array([mix64(np.uint64(_SEED * 1_000_003 + first + i)) for i in range(count)], dtype=np.uint64)
+    plain: Any = getattr(mix64, "py_func", mix64)  # interpreted, since a first call at import would load the compiler
+    words: np.ndarray = plain(np.arange(count, dtype=np.uint64) + np.uint64(_SEED * 1_000_003 + first))
+    return words
 
 
 ZOBRIST = _random_words(0, 2 * CELLS).reshape(2, CELLS)
