@@ -10,6 +10,8 @@ import argparse
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
 from mutations import ROOT, Mutation, StalePatch, chosen, load
 from trial import Outcome, try_mutation, try_original
@@ -30,19 +32,22 @@ def main() -> int:
     except StalePatch as error:
         print(f"error: a patch no longer applies: {error}", file=sys.stderr)
         return 2
-    began_s = time.monotonic()
-    with ThreadPoolExecutor(options.jobs) as executor:
-        promises = list(dict.fromkeys(mutation.promise for mutation in mutations))
-        originals = executor.map(lambda promise: try_original(promise, quick=options.quick), promises)
-        if faults := [(promise, found) for promise, found in zip(promises, originals, strict=True) if _spoilt(found)]:
-            return _report_originals(faults)
-        tried = executor.map(lambda mutation: try_mutation(mutation, quick=options.quick), mutations)
-        print(HEADER)
-        outcomes = []
-        for mutation, outcome in zip(mutations, tried, strict=True):
-            outcomes.append((mutation, outcome))
-            print(_row(mutation, outcome), flush=True)
-    return _conclude(outcomes, time.monotonic() - began_s)
+    began_s, outcomes = time.monotonic(), {}
+    print(HEADER)
+    for stage in ("own",) if options.quick else ("own", "processes"):
+        left = [mutation for mutation in mutations if not outcomes or not _spoilt(outcomes[mutation.title])]
+        with ThreadPoolExecutor(options.jobs) as executor:
+            promises = list(dict.fromkeys(mutation.promise for mutation in left))
+            originals = list(executor.map(partial(try_original, stage=stage), promises))
+            if any(map(_spoilt, originals)):
+                return _report_originals(promises, originals)
+            tried = executor.map(partial(try_mutation, stage=stage), left)
+            for mutation, outcome in zip(left, tried, strict=True):
+                earlier_s = outcomes[mutation.title].seconds if mutation.title in outcomes else 0.0
+                outcomes[mutation.title] = replace(outcome, seconds=earlier_s + outcome.seconds)
+                if _spoilt(outcome) or options.quick or stage == "processes":
+                    print(_row(mutation, outcomes[mutation.title]), flush=True)
+    return _conclude([(mutation, outcomes[mutation.title]) for mutation in mutations], time.monotonic() - began_s)
 
 
 def _options() -> argparse.Namespace:
@@ -57,10 +62,11 @@ def _spoilt(outcome: Outcome) -> bool:
     return bool(outcome.killed_by or outcome.fault)
 
 
-def _report_originals(faults: list[tuple[str, Outcome]]) -> int:
-    for promise, found in faults:
-        cause = f"{found.killed_by} failed" if found.killed_by else found.fault
-        print(f"error: the tests of {promise} do not pass without a mutation: {cause}", file=sys.stderr)
+def _report_originals(promises: list[str], originals: list[Outcome]) -> int:
+    for promise, found in zip(promises, originals, strict=True):
+        if _spoilt(found):
+            cause = f"{found.killed_by} failed" if found.killed_by else found.fault
+            print(f"error: the tests of {promise} do not pass without a mutation: {cause}", file=sys.stderr)
     return 2
 
 

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from games.core import make
+from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.contracts.records.samples import random_game
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutations import PROMISES, ROOT, Edit, StalePatch, chosen, load
@@ -66,9 +70,16 @@ def test_a_copy_is_independent_of_the_tree():
     assert not place.exists()
 
 
+@pytest.fixture(scope="module")
+def compiled():
+    """Compile the rules that the tests replay games with, once and in this tree: copies take the compiled code along."""
+    validate(decode_record(encode_record(random_game(make("tic_tac_toe"), 1), worker_id="worker", uid="0" * 32)))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("mutation", [mutation for mutation in MUTATIONS if mutation.ci], ids=lambda mutation: mutation.title)
 def test_the_tests_of_a_promise_fail_when_it_is_broken(mutation):
-    outcome = try_mutation(mutation, quick=True)
+    outcome = try_mutation(mutation, "own")
     assert not outcome.fault, outcome.fault
     assert outcome.killed_by.startswith(f"test_{mutation.promise}_"), f"{mutation.title} survived: {mutation.breaks}"

@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mutations import ROOT, Mutation
 
+Stage = Literal["own", "processes"]
 COPIED = (
     *("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "laboratory"),
     *("tests/conftest.py", "tests/promises", "tests/gatekeeper", "tests/inference_server", "tests/processes"),
@@ -77,12 +79,11 @@ def write(place: Path, texts: dict[str, str]) -> None:
         (place / name).write_text(text)
 
 
-def stages(promise: str, *, quick: bool) -> list[list[str]]:
-    """Return the arguments of pytest for each stage of a promise's tests; the first one alone if `quick`."""
-    own = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "promises").glob(f"test_{promise}_*.py"))
-    others = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "promises").glob("test_promises_of_*.py"))
-    with_processes = [*others, "-k", f"test_{promise}_"]
-    return [own] if quick else [own, with_processes]
+def tests_of(promise: str, stage: Stage) -> list[str]:
+    """Return the arguments of pytest that select the tests of a promise."""
+    pattern = f"test_{promise}_*.py" if stage == "own" else "test_promises_of_*.py"
+    found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "promises").glob(pattern))
+    return found if stage == "own" else [*found, "-k", f"test_{promise}_"]
 
 
 def run_tests(place: Path, arguments: list[str]) -> Outcome:
@@ -111,25 +112,15 @@ def run_tests(place: Path, arguments: list[str]) -> Outcome:
     return Outcome("", seconds, found.stdout[-2000:] or f"pytest ended with {found.returncode}")
 
 
-def try_mutation(mutation: Mutation, *, quick: bool = False) -> Outcome:
-    """Run the tests of a promise on a mutated copy, stage by stage, until one fails. Raises `StalePatch`."""
+def try_mutation(mutation: Mutation, stage: Stage) -> Outcome:
+    """Run the tests of a promise on a mutated copy. Raises `StalePatch`."""
     texts = mutation.mutated(ROOT)
     with copy_of_tree() as copy:
         write(copy, texts)
-        return _in_stages(copy, mutation.promise, quick=quick)
+        return run_tests(copy, tests_of(mutation.promise, stage))
 
 
-def try_original(promise: str, *, quick: bool = False) -> Outcome:
+def try_original(promise: str, stage: Stage) -> Outcome:
     """Run the tests of a promise on a copy without a mutation: none may fail."""
     with copy_of_tree() as copy:
-        return _in_stages(copy, promise, quick=quick)
-
-
-def _in_stages(copy: Path, promise: str, *, quick: bool) -> Outcome:
-    seconds = 0.0
-    for arguments in stages(promise, quick=quick):
-        outcome = run_tests(copy, arguments)
-        seconds += outcome.seconds
-        if outcome.killed_by or outcome.fault:
-            return Outcome(outcome.killed_by, seconds, outcome.fault)
-    return Outcome("", seconds)
+        return run_tests(copy, tests_of(promise, stage))

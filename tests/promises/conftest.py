@@ -1,4 +1,7 @@
-"""Each promise of ARCHITECTURE.md has one test here that tries to break it. `make promises` runs them many times."""
+"""Tests that try to break each promise of ARCHITECTURE.md. `make promises` runs them many times, `make mutate` tests them.
+
+`test_promises_of_*.py` use processes of their own; `test_pN_*.py` run the same code in one process, in a second.
+"""
 
 from __future__ import annotations
 
