@@ -9,12 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from mutations import ROOT, Mutation, StalePatch, chosen, load
-from trial import Outcome, try_mutation, try_original
+from trial import Bench, Outcome, tests_of
 
 HEADER = "| promise | mutation | breaks | killed by | s |\n| --- | --- | --- | --- | ---: |"
 
@@ -22,7 +20,7 @@ HEADER = "| promise | mutation | breaks | killed by | s |\n| --- | --- | --- | -
 def main() -> int:
     """Run the chosen mutations and print their table."""
     options = _options()
-    mutations = chosen(load(), options.k)
+    mutations = [mutation for mutation in chosen(load(), options.k) if mutation.ci or not options.ci]
     if not mutations:
         print(f"error: no mutation matches {options.k!r}", file=sys.stderr)
         return 2
@@ -32,21 +30,24 @@ def main() -> int:
     except StalePatch as error:
         print(f"error: a patch no longer applies: {error}", file=sys.stderr)
         return 2
-    began_s, outcomes = time.monotonic(), {}
-    print(HEADER)
-    for stage in ("own",) if options.quick else ("own", "processes"):
-        left = [mutation for mutation in mutations if not outcomes or not _spoilt(outcomes[mutation.title])]
-        with ThreadPoolExecutor(options.jobs) as executor:
-            promises = list(dict.fromkeys(mutation.promise for mutation in left))
-            originals = list(executor.map(partial(try_original, stage=stage), promises))
-            if any(map(_spoilt, originals)):
-                return _report_originals(promises, originals)
-            tried = executor.map(partial(try_mutation, stage=stage), left)
+    began_s, outcomes, bench = time.monotonic(), {}, Bench(options.jobs)
+    print(HEADER, flush=True)
+    try:
+        for stage in ("own",) if options.quick else ("own", "processes"):
+            left = [mutation for mutation in mutations if not outcomes or not _spoilt(outcomes[mutation.title])]
+            if not options.trust:
+                promises = list(dict.fromkeys(mutation.promise for mutation in left))
+                originals = list(bench.run([({}, tests_of(promise, stage)) for promise in promises]))
+                if any(map(_spoilt, originals)):
+                    return _report_originals(promises, originals)
+            tried = bench.run([(mutation.mutated(ROOT), tests_of(mutation.promise, stage)) for mutation in left])
             for mutation, outcome in zip(left, tried, strict=True):
                 earlier_s = outcomes[mutation.title].seconds if mutation.title in outcomes else 0.0
                 outcomes[mutation.title] = replace(outcome, seconds=earlier_s + outcome.seconds)
                 if _spoilt(outcome) or options.quick or stage == "processes":
                     print(_row(mutation, outcomes[mutation.title]), flush=True)
+    finally:
+        bench.close()
     return _conclude([(mutation, outcomes[mutation.title]) for mutation in mutations], time.monotonic() - began_s)
 
 
@@ -55,6 +56,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("-k", default="", metavar="WORDS", help='promises or parts of names: -k p4, -k "p4 p8", -k lease')
     parser.add_argument("--jobs", type=int, default=2, help="mutations that run at a time (default: 2)")
     parser.add_argument("--quick", action="store_true", help="only the tests that start no process")
+    parser.add_argument("--ci", action="store_true", help="only the mutations that CI tries, one of each promise")
+    parser.add_argument("--trust", action="store_true", help="do not run the tests without a mutation first")
     return parser.parse_args()
 
 

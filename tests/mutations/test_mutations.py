@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from zerofleet.contracts.records.samples import random_game
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutations import PROMISES, ROOT, Edit, StalePatch, chosen, load
-from trial import copy_of_tree, run_tests, try_mutation
+from trial import Copy, outcome_of, write
 
 MUTATIONS = load()
 
@@ -50,24 +51,29 @@ def test_a_promise_is_chosen_by_its_number_and_a_mutation_by_a_part_of_its_name(
     assert chosen(MUTATIONS, "no such name") == []
 
 
-def test_a_run_in_which_no_test_ran_is_a_fault_and_neither_killed_nor_survived(tmp_path):
-    (tmp_path / "test_empty.py").write_text("")
-    outcome = run_tests(tmp_path, ["test_empty.py"])
-    assert (outcome.killed_by, bool(outcome.fault)) == ("", True)
-    (tmp_path / "test_broken.py").write_text("import no_such_module")
-    assert run_tests(tmp_path, ["test_broken.py"]).fault
+@pytest.mark.parametrize(
+    ("code", "output", "killer", "ran"),
+    [
+        (0, "3 passed in 1 s", "", True),
+        (1, "FAILED tests/promises/test_p6_lease.py::test_p6_a - x\n1 failed", "test_p6_a", True),
+        (1, "ERROR tests/promises/test_p6_lease.py::test_p6_a - x\n1 error", "test_p6_a", True),
+        (2, "ERROR tests/promises/test_p6_lease.py - SyntaxError", "", False),
+        (5, "no tests ran", "", False),
+        (-14, "", "", False),
+    ],
+)
+def test_only_a_failed_test_kills_and_a_run_without_tests_is_a_fault(code, output, killer, ran):
+    outcome = outcome_of(code, output, 1.0)
+    assert (outcome.killed_by, not outcome.fault) == (killer, ran)
 
 
 def test_a_copy_is_independent_of_the_tree():
-    before = (ROOT / "gatekeeper" / "lease.py").read_text()
-    with copy_of_tree() as place:
-        mutation = chosen(MUTATIONS, "holder-not-compared")[0]
-        for name, text in mutation.mutated(ROOT).items():
-            (place / name).unlink()
-            (place / name).write_text(text)
-        assert (place / "gatekeeper" / "lease.py").read_text() != before
+    before, copy = (ROOT / "gatekeeper" / "lease.py").read_text(), Copy.make()
+    write(copy.place, chosen(MUTATIONS, "holder-not-compared")[0].mutated(ROOT))
+    assert (copy.place / "gatekeeper" / "lease.py").read_text() != before
+    copy.remove()
     assert (ROOT / "gatekeeper" / "lease.py").read_text() == before
-    assert not place.exists()
+    assert not copy.place.exists()
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +84,8 @@ def compiled():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("mutation", [mutation for mutation in MUTATIONS if mutation.ci], ids=lambda mutation: mutation.title)
-def test_the_tests_of_a_promise_fail_when_it_is_broken(mutation):
-    outcome = try_mutation(mutation, "own")
-    assert not outcome.fault, outcome.fault
-    assert outcome.killed_by.startswith(f"test_{mutation.promise}_"), f"{mutation.title} survived: {mutation.breaks}"
+def test_the_tests_of_each_promise_fail_when_it_is_broken():
+    command = [sys.executable, str(ROOT / "tests" / "mutations"), "--ci", "--quick", "--trust", "--jobs", "1"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert f"{len(PROMISES)} of {len(PROMISES)} killed" in found.stdout
