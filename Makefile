@@ -7,6 +7,7 @@ RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
 SOAK_ARGS ?=
 PROMISES_ARGS ?=
+MUTATE_ARGS ?=
 OVERLOAD_ARGS ?=
 SWAP_ARGS ?=
 
@@ -14,7 +15,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check sbom triton test images compose-test soak promises overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check sbom triton test images compose-test soak promises mutate overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -60,6 +61,9 @@ compose-test: venv ## start a cluster in Docker, inject faults, count its games;
 promises: venv ## test each promise of ARCHITECTURE.md 20 times; PROMISES_ARGS="--times 1 -k p4" for one of them
 	$(BIN)/pytest -q tests/promises --times 20 $(PROMISES_ARGS)
 
+mutate: venv ## break each promise on purpose and require that its tests fail; MUTATE_ARGS="-k p4" for one of them
+	$(BIN)/python tests/mutations $(MUTATE_ARGS)
+
 soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another run
 	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)
 
@@ -84,7 +88,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, outside o
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
-	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy $(TEST_ARGS)
+	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy --ignore tests/mutations $(TEST_ARGS)
 
 # The tool runs in a separate environment; it lists .venv, of which the runtime packages are kept.
 sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (CycloneDX), and docs/licences.md

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 import structlog
 
+from zerofleet.contracts.plain_files import append_plain
 from zerofleet.errors import ConfigurationError
-from zerofleet.storage.files import whole_lines
+from zerofleet.storage.files import drop_partial_line
 
 __all__ = ["FIGURES", "HELD_OUT_MEASURES", "History", "open_history"]
 
@@ -79,9 +80,17 @@ class History:
 
 
 def open_history(directory: Path, *, tensorboard: bool = False, wandb_project: str = "", run_name: str = "") -> History:
-    """Open the sinks; files are appended to. Raises `ConfigurationError` when a required extra is not installed."""
+    """Open the sinks; files are appended to, and one that cannot be written is left out.
+
+    Raises `ConfigurationError` when a required extra is not installed.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    sinks: list[_Sink] = [_JsonLines(directory / "trainer.jsonl"), _Csv(directory / "trainer.csv")]
+    sinks: list[_Sink] = []
+    for sink, path in ((_JsonLines, directory / "trainer.jsonl"), (_Csv, directory / "trainer.csv")):
+        try:
+            sinks.append(sink(path))
+        except OSError as error:
+            log.error("history.sink_failed", sink=sink.__name__, error=str(error))
     if tensorboard:
         sinks.append(_TensorBoard(directory / "tensorboard"))
     if wandb_project:
@@ -92,11 +101,10 @@ def open_history(directory: Path, *, tensorboard: bool = False, wandb_project: s
 class _JsonLines:
     def __init__(self, path: Path) -> None:
         self._path = path
-        _mend(path)
+        drop_partial_line(path)
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"time": round(time.time(), 3), "step": step, **row}) + "\n")
+        append_plain(self._path, json.dumps({"time": round(time.time(), 3), "step": step, **row}) + "\n")
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -105,7 +113,7 @@ class _JsonLines:
 class _Csv:
     def __init__(self, path: Path) -> None:
         self._path = path
-        _mend(path)
+        drop_partial_line(path)
         self._columns = _columns(path)
         if not self._columns:
             self._columns = list(FIGURES)
@@ -120,8 +128,7 @@ class _Csv:
     def _append(self, values: Sequence[object]) -> None:
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow(values)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line.getvalue())
+        append_plain(self._path, line.getvalue())
 
 
 def _columns(path: Path) -> list[str]:
@@ -162,9 +169,3 @@ def _extra(module: str, extra: str) -> Any:
         raise ConfigurationError(
             f"{extra} is not installed: pip install 'zerofleet[{extra}]', or turn its setting off"
         ) from error
-
-
-def _mend(path: Path) -> None:
-    """Remove a last line that a crash cut short."""
-    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
-        path.write_bytes(whole_lines(content))

@@ -11,14 +11,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
 
-from trainer.learners.contract import Taken, Window
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.game_log import GameLog
+
+if TYPE_CHECKING:  # the contract of learners imports torch, of which the intake has no need
+    from trainer.learners.contract import Taken, Window
 
 __all__ = ["AcceptedGame", "Mark", "Replay", "TracedGame"]
 

@@ -59,10 +59,24 @@ def test_a_pointer_that_is_not_a_file_is_corrupt_and_names_itself(store, home, p
         store.history(MODEL)
 
 
-def test_a_history_that_is_not_a_file_is_corrupt_and_names_itself(store, home, put):
+def test_a_history_that_is_not_a_file_hides_no_champion_and_is_corrupt_where_all_of_it_is_needed(store, home, put):
     put(home / "champion_history.jsonl")
+    assert [champion.version for champion in store.history(MODEL)] == [1]
     with pytest.raises(CorruptModel, match=r"champion_history\.jsonl cannot be read .*; restore it, or remove it"):
-        store.history(MODEL)
+        store.history(MODEL, whole=True)
+
+
+def test_a_promotion_moves_a_history_that_is_not_a_file_aside_and_begins_a_new_one(store, home, put):
+    put(home / "champion_history.jsonl")
+    version = store.publish(MODEL, sample_files(2.0), MANIFEST)
+    store.write_champion(MODEL, version, epoch=2, reason="second")
+    assert [champion.version for champion in store.history(MODEL)] == [1, version]
+    (aside,) = home.glob("champion_history.jsonl.*.unreadable")
+    assert aside.is_symlink() or not aside.is_file()
+    with pytest.raises(CorruptModel, match="was the history of champions"):
+        store.history(MODEL, whole=True)  # as before versions are deleted
+    aside.rename(home.parent / "removed")
+    assert [champion.version for champion in store.history(MODEL, whole=True)] == [1, version]
 
 
 def test_a_configuration_that_is_not_a_file_is_corrupt_and_names_itself(store, home, put):

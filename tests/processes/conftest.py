@@ -122,12 +122,12 @@ def start_run(tmp_path: Path) -> StartRun:
     return start
 
 
-def published_uids(paths: RunPaths) -> Counter[str]:
-    """Return the games that workers saw the stream take, from their logs."""
+def published_uids(paths: RunPaths, event: str = "game.published") -> Counter[str]:
+    """Return the games that workers saw the stream take, from their logs; or those with another event."""
     uids: Counter[str] = Counter()
     for log in paths.logs.glob("worker-*.log"):
         for line in log.read_text(errors="replace").splitlines():
-            if '"game.published"' in line:
+            if f'"{event}"' in line:
                 uids[json.loads(line)["game_uid"]] += 1
     return uids
 
@@ -144,11 +144,11 @@ def check_promises() -> Callable[..., Awaitable[int]]:
     return _check_promises
 
 
-async def _check_promises(paths: RunPaths, model: str = MODEL) -> int:
+async def _check_promises(paths: RunPaths, model: str = MODEL, *, ended_cleanly: bool = False) -> int:
     """Check that every published game is counted once and the champion is sound; return the number of stored games.
 
-    A worker that is killed right after a publication has not written its line: the store may hold games that no log
-    names, and never the other way round.
+    Of workers that have `ended_cleanly`, every finished game counts as published. A worker that is killed right after a
+    publication has not written its line: the store may hold games that no log names, and never the other way round.
     """
     published = published_uids(paths)
     assert max(published.values()) == 1
@@ -166,8 +166,9 @@ async def _check_promises(paths: RunPaths, model: str = MODEL) -> int:
         waiting = {delivery.uid for delivery in await stream.consume(consumer="test", limit=100_000, block_s=0)}
     finally:
         await stream.aclose()
-    lost = published.keys() - stored.keys() - waiting
-    assert not lost, f"{len(lost)} of {len(published)} published games are neither stored nor waiting"
+    expected = published | (published_uids(paths, "game.finished") if ended_cleanly else Counter())
+    lost = expected.keys() - stored.keys() - waiting
+    assert not lost, f"{len(lost)} of {len(expected)} games are neither stored nor waiting"
     store = DirectoryStore(paths.models)
     champion = store.champion(model)
     assert champion is not None

@@ -1,4 +1,7 @@
-"""Each promise of ARCHITECTURE.md has one test here that tries to break it. `make promises` runs them many times."""
+"""Tests that try to break each promise of ARCHITECTURE.md. `make promises` runs them many times, `make mutate` tests them.
+
+`test_promises_of_*.py` use processes of their own; `test_pN_*.py` run the same code in one process, in a second.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))
 
+import pytest  # noqa: E402
 from promise_tools import borrowed  # noqa: E402
 
 import games  # noqa: E402 - after the path
@@ -50,3 +54,10 @@ def pytest_terminal_summary(terminalreporter, config):
             f"| {words[0].upper()}{words[1:]} | {passed} of {len(durations)} "
             f"| {statistics.median(durations):.1f} | {max(durations):.1f} |"
         )
+
+
+@pytest.fixture
+def quick_retries(monkeypatch):
+    """Let a gatekeeper in this process repeat a failed step after a millisecond."""
+    monkeypatch.setattr("gatekeeper.crew.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("gatekeeper.crew.MAX_PAUSE_S", 0.005)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 import types
 
@@ -24,6 +25,18 @@ def test_history_continues_after_a_line_cut_short_by_a_crash(tmp_path):
     assert [json.loads(line)["step"] for line in (tmp_path / "trainer.jsonl").read_text().splitlines()] == [1, 2]
     with (tmp_path / "trainer.csv").open() as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["1", "2"]
+
+
+def test_a_pipe_in_the_place_of_a_file_is_left_out_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "trainer.jsonl")
+    history = open_history(tmp_path)
+    history.write(1, {"losses/total": 1.0})
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["1"]
+    (tmp_path / "trainer.csv").unlink()
+    os.mkfifo(tmp_path / "trainer.csv")  # while it is written
+    history.write(2, {"losses/total": 1.0})
+    assert not history._sinks
 
 
 def test_a_csv_file_begun_by_another_version_keeps_its_columns(tmp_path):

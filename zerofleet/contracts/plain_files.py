@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["NOT_A_STORED_FILE", "open_plain", "read_plain"]
+__all__ = ["NOT_A_STORED_FILE", "append_plain", "open_plain", "read_plain"]
 
 NOT_A_STORED_FILE = frozenset(
     {errno.EINVAL, errno.EFBIG, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO}
@@ -38,3 +38,9 @@ def read_plain(path: Path, *, max_bytes: int | None = None) -> bytes:
     if max_bytes is not None and len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"Larger than {max_bytes} bytes", str(path))
     return content
+
+
+def append_plain(path: Path, text: str) -> None:
+    """Append text, as UTF-8, to a regular file, which is created if absent. Raises `OSError` as `open_plain`."""
+    with os.fdopen(open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+        file.write(text.encode())

@@ -12,7 +12,9 @@ import secrets
 from pathlib import Path
 from typing import IO
 
-__all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "sync_directory", "try_lock", "whole_lines"]
+from zerofleet.contracts.plain_files import open_plain
+
+__all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "drop_partial_line", "sync_directory", "try_lock", "whole_lines"]
 
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files, which readers of a directory ignore."""
@@ -62,3 +64,18 @@ def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
 def whole_lines(content: bytes) -> bytes:
     """Return `content` up to its last line end: a killed process may leave a partial last line."""
     return content[: content.rfind(b"\n") + 1]
+
+
+def drop_partial_line(path: Path) -> None:
+    """Truncate a file of lines after its last line end; a missing file stays missing.
+
+    Raises `OSError`, also for anything but a regular file.
+    """
+    try:
+        descriptor = open_plain(path, os.O_RDWR)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "r+b") as file:
+        content = file.read()
+        if len(whole := whole_lines(content)) < len(content):
+            file.truncate(len(whole))

@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+import structlog
+
 from games.core import Game
 from zerofleet.contracts import model_checks
 from zerofleet.contracts.manifests import Champion, Manifest, parse, require_game, to_json
@@ -39,7 +41,10 @@ from zerofleet.storage.model_store.history import History
 
 __all__ = ["DirectoryStore"]
 
+log = structlog.get_logger()
+
 _FAULTS_OF_A_VERSION = NOT_A_STORED_FILE | {errno.EACCES, errno.EPERM, errno.ENOENT}
+_UNREADABLE_SUFFIX = ".unreadable"
 _CONFIG_REMEDY = "remove it: the next published version writes it"
 
 
@@ -131,8 +136,8 @@ class DirectoryStore:
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
         found = self._history(model)
-        if whole and found.fault is not None:
-            raise found.fault
+        if whole and (fault := found.fault or self._moved_history(model)) is not None:
+            raise fault
         return list(found.champions)
 
     def write_champion(self, model: str, version: int, *, epoch: int, reason: str, after: int | None = None) -> Champion:
@@ -260,13 +265,35 @@ class DirectoryStore:
 
     def _history(self, model: str) -> History:
         path = self._model_directory(model) / "champion_history.jsonl"
-        text = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="restore it, or remove it: the champion stays")
+        try:
+            text = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="restore it, or remove it: the champion stays")
+        except CorruptModel as error:
+            return History.unreadable(error).including(self.champion(model))
         return History.parse(text or b"", where=str(path)).including(self.champion(model))
 
+    def _moved_history(self, model: str) -> CorruptModel | None:
+        """Return the fault of a history that was moved aside: it may name former champions."""
+        aside = next(self._model_directory(model).glob(f"champion_history.jsonl.*{_UNREADABLE_SUFFIX}"), None)
+        if aside is None:
+            return None
+        return CorruptModel(f"{aside} was the history of champions and could not be read; restore its lines, or remove it")
+
     def _repair_history(self, model: str) -> None:
-        """Rewrite the history if a crash truncated a line or left the pointer ahead of it."""
+        """Rewrite the history if a crash truncated a line or left the pointer ahead of it.
+
+        One that cannot be read is kept beside the new one, which begins with the present champion.
+        """
         path, wanted = self._model_directory(model) / "champion_history.jsonl", self._history(model).dump()
-        if wanted != (self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="restore it") or b""):
+        try:
+            stored = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="it is kept, and a new history begins")
+        except CorruptModel as error:
+            if path.is_file() and not path.is_symlink():  # too large, but with champions in it
+                raise
+            aside = path.with_name(f"{path.name}.{time.time_ns()}{_UNREADABLE_SUFFIX}")
+            log.error("store.history_moved", error=str(error), kept_as=str(aside))
+            path.rename(aside)
+            stored = None
+        if wanted != (stored or b""):
             atomic_publish(path, wanted)
 
     def _append_history(self, model: str, champion: Champion) -> None:

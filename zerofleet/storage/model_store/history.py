@@ -1,7 +1,7 @@
 """History of champions: one JSON line each, append-only.
 
-The pointer alone selects the champion, so a line that cannot be read stops no service: it is skipped, reported and kept as
-it is.
+The pointer alone selects the champion, so a line or a file that cannot be read stops no service: it is skipped, reported and
+kept as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class History:
     """Whole lines without their ends, unreadable ones included."""
     champions: tuple[Champion, ...] = ()
     fault: CorruptModel | None = None
-    """First unreadable line, with file, line number and next step."""
+    """First unreadable line, with file, line number and next step; or the unreadable file."""
 
     @classmethod
     def parse(cls, text: bytes, *, where: str) -> Self:
@@ -43,6 +43,12 @@ class History:
         if fault is not None:
             log.warning("store.history_damaged", error=str(fault), effect="the champion is known; rollbacks skip the line")
         return cls(lines, tuple(champions), fault)
+
+    @classmethod
+    def unreadable(cls, fault: CorruptModel) -> Self:
+        """Return the history of a file of which no line can be read."""
+        log.warning("store.history_damaged", error=str(fault), effect="the champion is known; rollbacks know no other")
+        return cls(fault=fault)
 
     def including(self, present: Champion | None) -> Self:
         """Return the history ending in the current champion, whose line is written after the pointer and may be missing."""

@@ -1,0 +1,80 @@
+"""P6 in one process: the lease names one holder, and the pointer accepts one line of epochs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from promise_tools import borrowed
+
+from gatekeeper.disk import Disk
+from gatekeeper.lease import Lease
+from gatekeeper.pointer import ChampionPointer
+from zerofleet.errors import StaleEpoch, Unavailable
+
+gatekeeper_tests = borrowed("promise_gatekeeper", "gatekeeper/conftest.py")
+MODEL = gatekeeper_tests.MODEL
+
+
+@pytest.fixture
+def store(tmp_path):
+    models = gatekeeper_tests.Models(tmp_path / "models")
+    for _ in range(3):
+        models.publish()
+    return models.store
+
+
+def test_p6_a_second_gatekeeper_gets_no_lease_while_the_first_one_runs(tmp_path):
+    with Lease.acquire(tmp_path) as first:
+        with pytest.raises(Unavailable, match=first.holder):
+            Lease.acquire(tmp_path)
+        assert first.next_epoch() == 1
+    Lease.acquire(tmp_path).release()
+
+
+def test_p6_a_suspended_gatekeeper_draws_no_epoch_after_its_replacement(tmp_path):
+    sleeper = Lease.acquire(tmp_path)
+    sleeper.next_epoch()
+    (tmp_path / ".gatekeeper.lock").unlink()
+    with Lease.acquire(tmp_path) as successor:
+        for _ in range(2):
+            with pytest.raises(StaleEpoch, match="not by"):
+                sleeper.next_epoch()
+        assert successor.next_epoch() == 2
+    sleeper.release()
+
+
+def test_p6_epochs_grow_over_holders_and_restarts(tmp_path):
+    epochs = []
+    for _ in range(3):
+        with Lease.acquire(tmp_path) as lease:
+            epochs += [lease.next_epoch(), lease.next_epoch()]
+    assert epochs == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("epoch", "after"), [(5, None), (4, None), (5, 5), (6, 4), (6, 0), (7, 6)])
+def test_p6_the_pointer_refuses_an_old_epoch_and_an_unexpected_predecessor(store, epoch, after):
+    store.write_champion(MODEL, 1, epoch=5, reason="", after=0)
+    with pytest.raises(StaleEpoch):
+        store.write_champion(MODEL, 2, epoch=epoch, reason="", after=after)
+    assert store.champion(MODEL).version == 1
+    store.write_champion(MODEL, 2, epoch=6, reason="", after=5)
+    assert store.champion(MODEL).version == 2
+
+
+async def test_p6_a_gatekeeper_that_missed_a_promotion_writes_nothing_and_stops(store):
+    lease = Lease.acquire(store.root / MODEL, above=10)
+    with Disk() as disk, lease:
+        pointer = ChampionPointer(store, MODEL, lease, disk)
+        async with pointer.command():
+            await pointer.write(1, reason="own")
+        lost = asyncio.create_task(pointer.until_lost())
+        store.write_champion(MODEL, 2, epoch=12, reason="of another holder")
+        lease._write(20)  # the epoch alone would be accepted
+        async with pointer.command():
+            with pytest.raises(StaleEpoch):
+                await pointer.write(3, reason="late")
+        async with asyncio.timeout(20):
+            with pytest.raises(StaleEpoch, match="another gatekeeper"):
+                await lost
+    assert store.champion(MODEL).version == 2
