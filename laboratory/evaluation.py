@@ -12,7 +12,7 @@ import numpy as np
 from games.core import GameSpec
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.kernels import Perceptron, values
-from zerofleet.evaluators.in_process.values import float32_perceptron
+from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
 
 __all__ = ["MemoryEvaluator", "ValueNetwork"]
 
@@ -27,14 +27,14 @@ class ValueNetwork:
         """
         if net.hidden.shape[0] != spec.num_inputs:
             raise ValueError(f"the network has {net.hidden.shape[0]} inputs, {spec.name} has {spec.num_inputs}")
-        self._net, self._read = float32_perceptron(net, spec)
-        self._sign = np.float32(sign)
+        self.perceptron = bit_perceptron(net, spec, sign=sign)
+        """Network for compiled code."""
 
     def __call__(self, states: np.ndarray) -> np.ndarray:
         """Return the value of positions (uint8 [B, packed_bytes]) for the player to move and the other, float32 [B, 2]."""
         chances = np.empty(len(states), np.float32)
-        values(self._net, states & self._read, chances)
-        mine = self._sign * (2.0 * chances - 1.0)
+        values(self.perceptron.net, states & self.perceptron.read, chances)
+        mine = self.perceptron.sign * (2.0 * chances - 1.0)
         return np.stack([mine, -mine], axis=1).astype(np.float32)
 
 
@@ -43,6 +43,15 @@ class MemoryEvaluator:
 
     def __init__(self, network: ValueNetwork) -> None:
         self._network = network
+
+    def __call__(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        """See `PerceptronSource.__call__`."""
+        return self.evaluate_now(batch, version)
+
+    def perceptron(self, version: ModelVersion) -> BitPerceptron | None:
+        """See `PerceptronSource.perceptron`."""
+        del version
+        return self._network.perceptron
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: no effect."""
