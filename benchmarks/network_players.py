@@ -2,10 +2,9 @@
 
     python benchmarks/network_players.py --encoding feature --games 2000 --positions 60
 
-A network of TD(lambda) is trained for a few games, since move ordering depends on its values. Each agent then chooses a move in
-positions of random games, twice in turn: by compiled code that evaluates the network itself, and with one call a batch, as a server
-would be asked. Both must choose the same moves. UCT has no fixed number of simulations in a time, so it runs `--simulations` of them,
-and the number within 4 ms follows.
+A network of TD(lambda) is trained for a few games, since move ordering depends on its values. Each agent then chooses a move
+in positions of random games, twice in turn: by compiled code that evaluates the network itself, and by calls of an evaluator,
+one for each batch. Both must choose the same moves. UCT runs `--simulations` simulations, and the number within 4 ms follows.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def main() -> int:
 
     states = positions(game, given.positions, given.seed)
     sys.stdout.write(f"{game.spec().num_inputs}-{given.hidden}-1, {len(states)} positions, processor milliseconds a move\n")
-    sys.stdout.write(f"{'player':28}{'compiled: mean':>16}{'95th':>8}{'by batch: mean':>16}{'ratio':>8}{'nodes':>10}\n")
+    sys.stdout.write(f"{'player':28}{'compiled: mean':>16}{'95th':>8}{'by calls: mean':>16}{'ratio':>8}{'nodes':>10}\n")
     for text in ("alpha_beta:3,model=1", "alpha_beta:5,model=1", f"uct:{given.simulations},model=1"):
         fast, moves, nodes = milliseconds(text, game, local, states)
         slow, others, _ = milliseconds(text, game, by_request, states)

@@ -1,7 +1,7 @@
 """Values of successor positions by a small perceptron, inside compiled searches: no call of Python for each position.
 
-An evaluator in this process may offer its networks in this form (`zerofleet.evaluators.in_process.perceptrons`). The numbers are
-those of its evaluation by batch, bit for bit, because the same compiled function computes them.
+An evaluator in this process may offer its networks in this form (`zerofleet.evaluators.in_process.perceptrons`). The numbers
+are those of its evaluation by batch, bit for bit, because the same compiled function computes them.
 
 Axes: D plies from the root, L maximum legal actions, S state entries, P players.
 """
@@ -27,7 +27,10 @@ _ONE, _TWO = np.float32(1.0), np.float32(2.0)
 
 
 class Successors(NamedTuple):
-    """Successors of one position at each ply, by place in the list of legal actions, and scratch. Games of two players."""
+    """Successors of one position at each ply, by place in the list of legal actions, the network that evaluates them, and
+    scratch. Games of two players."""
+
+    network: BitPerceptron
 
     states: np.ndarray  # spec.state_dtype [D, L, S]
     over: np.ndarray  # bool [D, L]
@@ -47,11 +50,12 @@ def compiled_network(evaluate: Evaluate | None, version: ModelVersion) -> BitPer
     return evaluate.perceptron(version) if isinstance(evaluate, PerceptronSource) else None
 
 
-def new_successors(game: Game, plies: int) -> Successors:
+def new_successors(game: Game, network: BitPerceptron, plies: int) -> Successors:
     """Return arrays for the successors of one position at each of some plies."""
     spec = game.spec()
     rows = plies, spec.max_legal
     return Successors(
+        network=network,
         states=np.zeros((*rows, spec.state_size), dtype=spec.state_dtype),
         over=np.zeros(rows, dtype=np.bool_),
         same=np.zeros(rows, dtype=np.bool_),
@@ -80,9 +84,9 @@ def play_successors(game: Game, state: State, actions: np.ndarray, ply: int, fou
 
 
 @compiled
-def evaluate_successors(game: Game, network: BitPerceptron, count: int, ply: int, found: Successors) -> int:
+def evaluate_successors(game: Game, count: int, ply: int, found: Successors) -> int:
     """Write the network's values of the first `count` successors that are not terminal; return their number."""
-    asked = 0
+    network, asked = found.network, 0
     for i in range(count):
         if not found.over[ply, i]:
             child, packed = found.states[ply, i], found.packed[asked]

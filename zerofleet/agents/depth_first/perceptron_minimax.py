@@ -1,7 +1,7 @@
 """Alpha-beta search with the values of a perceptron in this process, as one compiled loop.
 
-It visits the positions that `zerofleet.agents.depth_first.network_minimax` visits, in the same order, and finds the same values; it
-only asks no evaluator. The recursion is a loop over frames, one per ply, so that it can stop after any number of positions.
+It visits the positions that `zerofleet.agents.depth_first.network_minimax` visits, in the same order, and finds the same
+values, without an evaluator. The recursion is a loop over frames, one per ply: it can stop after any number of positions.
 
     ply 0   root           successors in row 0
     ply 1   a successor    its successors in row 1
@@ -42,6 +42,15 @@ class _Tree(NamedTuple):
     tally: np.ndarray  # int64 [4], entries _NODES .. _PLY
 
 
+class _Plan(NamedTuple):
+    """Parameters of `_run`."""
+
+    depth: int
+    """Plies from the root to the horizon."""
+    ordered: bool
+    """Whether moves are searched by descending value."""
+
+
 class PerceptronSearch:
     """Alpha-beta search with a perceptron; see `zerofleet.agents.depth_first.deepening.SlicedSearch`."""
 
@@ -57,10 +66,8 @@ class PerceptronSearch:
         """
         rows = deepest, game.spec().max_legal
         self._game = game
-        self._network = network
-        self._ordered = ordered
-        self._depth = 0
-        self._successors = new_successors(game, deepest)
+        self._plan = _Plan(0, ordered)
+        self._successors = new_successors(game, network, deepest)
         self._tree = _Tree(
             root=state.copy(),
             listed=np.zeros(rows, dtype=np.int16),
@@ -89,9 +96,9 @@ class PerceptronSearch:
     def begin(self, depth: int, order: np.ndarray | None) -> None:
         """Prepare a search `depth` plies deep; None: the network orders the moves of the root too."""
         tree = self._tree
-        self._depth = depth
+        self._plan = self._plan._replace(depth=depth)
         tree.tally[_OPEN] = tree.tally[_PLY] = 0
-        _enter(self._game, self._network, tree, self._successors, 0, depth, self._ordered)
+        _enter(self._game, tree, self._successors, self._plan, 0)
         tree.windows[0] = _LOWEST, _HIGHEST, _LOWEST
         if order is not None:
             count = tree.frames[0, _COUNT]
@@ -99,7 +106,7 @@ class PerceptronSearch:
 
     def run(self, quota: int) -> bool:
         """Visit at least `quota` more positions; return whether this depth is complete."""
-        return bool(_run(self._game, self._network, self._tree, self._successors, self._depth, self._ordered, quota))
+        return bool(_run(self._game, self._tree, self._successors, self._plan, quota))
 
     def found(self) -> SearchedMoves:
         """Return the root's moves searched so far, in search order."""
@@ -110,9 +117,7 @@ class PerceptronSearch:
 
 
 @compiled
-def _run(
-    game: Game, network: BitPerceptron, tree: _Tree, successors: Successors, depth: int, ordered: bool, quota: int
-) -> bool:
+def _run(game: Game, tree: _Tree, successors: Successors, plan: _Plan, quota: int) -> bool:
     """Continue until at least `quota` more positions are visited; return whether the search is complete."""
     tally, frames, windows = tree.tally, tree.frames, tree.windows
     stop_at = tally[_NODES] + quota
@@ -128,7 +133,7 @@ def _run(
             _absorb(tree, ply, value if successors.same[ply, place] else -value)
             continue
         place = tree.order[ply, frames[ply, _TRIED]]
-        if successors.over[ply, place] or ply + 1 == depth:
+        if successors.over[ply, place] or ply + 1 == plan.depth:
             tally[_OPEN] += not successors.over[ply, place]
             _absorb(tree, ply, successors.values[ply, place])
             continue
@@ -136,7 +141,7 @@ def _run(
             tally[_PLY] = ply
             return False
         ply += 1
-        _enter(game, network, tree, successors, ply, depth, ordered)
+        _enter(game, tree, successors, plan, ply)
         low, high = windows[ply - 1, _ALPHA], windows[ply - 1, _BETA]
         if not successors.same[ply - 1, place]:
             low, high = -high, -low
@@ -146,19 +151,17 @@ def _run(
 
 
 @compiled
-def _enter(
-    game: Game, network: BitPerceptron, tree: _Tree, successors: Successors, ply: int, depth: int, ordered: bool
-) -> None:
-    """List the moves of the position at `ply` in search order, with the values that a search to `depth` needs."""
+def _enter(game: Game, tree: _Tree, successors: Successors, plan: _Plan, ply: int) -> None:
+    """List the moves of the position at `ply` in search order, with the values that the search needs."""
     state = tree.root if ply == 0 else successors.states[ply - 1, tree.order[ply - 1, tree.frames[ply - 1, _TRIED]]]
     count = core.legal_actions(game, state, tree.listed[ply])
     play_successors(game, state, tree.listed[ply, :count], ply, successors)
     tree.tally[_NODES] += count
-    if ordered or ply + 1 == depth:
-        tree.tally[_EVALUATED] += evaluate_successors(game, network, count, ply, successors)
+    if plan.ordered or ply + 1 == plan.depth:
+        tree.tally[_EVALUATED] += evaluate_successors(game, count, ply, successors)
     tree.frames[ply, _COUNT] = count
     tree.frames[ply, _TRIED] = 0
-    _sort(successors.values[ply], tree.order[ply], count, ordered)
+    _sort(successors.values[ply], tree.order[ply], count, plan.ordered)
 
 
 @lean

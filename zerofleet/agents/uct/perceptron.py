@@ -9,15 +9,12 @@ from games.core import Game
 from zerofleet.agents.perceptron_values import Successors, evaluate_successors, play_successors
 from zerofleet.agents.uct.descent import ASKS, simulate
 from zerofleet.agents.uct.tree import ACTION, COUNT, PENDING, START, TRIED, Tree, UctPlan
-from zerofleet.evaluators.in_process.perceptrons import BitPerceptron
 
 __all__ = ["simulate_with"]
 
 
 @compiled
-def simulate_with(
-    game: Game, network: BitPerceptron, tree: Tree, plan: UctPlan, successors: Successors, simulations: int, positions: int
-) -> int:
+def simulate_with(game: Game, tree: Tree, plan: UctPlan, successors: Successors, simulations: int, positions: int) -> int:
     """Run as `zerofleet.agents.uct.descent.simulate`, and set the priors of pending nodes; never returns ASKS."""
     while True:
         status = simulate(game, tree, plan, simulations, positions)
@@ -29,7 +26,7 @@ def simulate_with(
         for i in range(count):
             actions[i] = tree.edges[start + i, ACTION]
         play_successors(game, tree.state, actions, 0, successors)
-        evaluate_successors(game, network, count, 0, successors)
+        evaluate_successors(game, count, 0, successors)
         for i in range(count):
             tree.sums[start + i] = plan.confidence * successors.values[0, i]
         node[TRIED] = count

@@ -70,8 +70,7 @@ class UctSearch:
             network: Network of the priors for compiled code, in place of `priors`; for games of two players.
         """
         self._game = game
-        self._network = network
-        self._successors = None if network is None else new_successors(game, 1)
+        self._successors = None if network is None else new_successors(game, network, 1)
         self._plan = plan if priors is not None or network is not None else plan._replace(confidence=0.0)
         self._priors = priors or _none
         self._simulate = simulate if game.spec().information == "perfect" else simulate_worlds
@@ -98,9 +97,9 @@ class UctSearch:
 
     def _continue(self, simulations: int, positions: int) -> int:
         """Run until there is a reason to stop; return the status."""
-        if self._network is None or self._successors is None:
+        if self._successors is None:
             return self._simulate(self._game, self.tree, self._plan, simulations, positions)
-        return simulate_with(self._game, self._network, self.tree, self._plan, self._successors, simulations, positions)
+        return simulate_with(self._game, self.tree, self._plan, self._successors, simulations, positions)
 
     def root(self) -> UctRoot:
         """Return the current statistics of the root's moves."""
