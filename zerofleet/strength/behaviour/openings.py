@@ -28,7 +28,7 @@ class FirstPosition:
 
 
 async def ask(game: Game, evaluator: Evaluator, versions: Iterable[int]) -> dict[int, FirstPosition]:
-    """Return what each version says of the initial position. Propagates the errors of the evaluator.
+    """Return the outputs of each version in the initial position. Propagates the errors of the evaluator.
 
     Cancellation: nothing is kept.
     """

@@ -57,11 +57,12 @@ class BehaviourTable:
     """Remarks below the table."""
 
 
-def mean_of(values: Sequence[float]) -> Measured:
-    """Return the mean of independent values, one for each game, with Student's interval."""
-    if len(values) < 2:
-        return Measured(float(values[0]))
-    return Measured(float(np.mean(values)), *t_interval(values))
+def mean_of(amounts: Sequence[float]) -> Measured:
+    """Return the mean of independent amounts, 0 or more, one for each game, with Student's interval."""
+    if len(amounts) < 2:
+        return Measured(float(amounts[0]))
+    low, high = t_interval(amounts)
+    return Measured(float(np.mean(amounts)), max(0.0, low), high)
 
 
 def share_of(shares: Sequence[float]) -> Measured:
