@@ -19,7 +19,9 @@ from games.core import Game
 from laboratory.evaluation import Network
 from selfplay_worker.openings import Openings
 from trainer.checkpoint_files import load_latest, save
-from trainer.learners.contract import Accounts, Learning
+from trainer.learners.contract import Accounts
+from trainer.learners.sarsa_lambda.learner import SarsaLambda
+from trainer.learners.td_lambda.learner import TdLambda
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.theses.stages import SarsaStage, TdStage
@@ -53,7 +55,7 @@ class ValueTraining(ABC):
         """Reader of checkpoints of the learner; see `trainer.learners.contract.Learning.unpack`."""
 
     @abstractmethod
-    def new_learner(self, game: Game, first: int) -> Learning:
+    def new_learner(self, game: Game, first: int) -> TdLambda | SarsaLambda:
         """Return the learner with its first weights; samples before `first` were learned from."""
 
     @property

@@ -37,7 +37,7 @@ def check_suits(name: str, game: Game, reading: Reading) -> None:
 
 
 def new_collector(name: str, game: Game, reading: Reading) -> Collector:
-    """Return an empty table of any name but `openings`; raises `InvalidRequest` if it does not suit the game."""
+    """Return an empty table of any name but `openings`; raises `InvalidRequest` if it is unknown or does not suit the game."""
     check_table(name)
     spec = game.spec()
     if reading.seat >= spec.num_players:
@@ -49,7 +49,9 @@ def new_collector(name: str, game: Game, reading: Reading) -> Collector:
             return Values(reading.bins)
         case "placements":
             return Placements(spec.num_players)
-    by_turn = {"take_six": TakeSixTurns, "rock_paper_scissors": lambda: RockPaperScissorsTurns(reading.seat)}
-    if name != "turns" or spec.name not in by_turn:
-        raise InvalidRequest(f"the table {name} is for {' and '.join(by_turn)}, and the game is {spec.name}")
-    return by_turn[spec.name]()
+    match spec.name:
+        case "take_six":
+            return TakeSixTurns()
+        case "rock_paper_scissors":
+            return RockPaperScissorsTurns(reading.seat)
+    raise InvalidRequest(f"the table {name} is for take_six and rock_paper_scissors, and the game is {spec.name}")

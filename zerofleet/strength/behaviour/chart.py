@@ -61,13 +61,13 @@ def _curves(axes: Axes, table: BehaviourTable, column: int) -> None:
     versions = list(dict.fromkeys(row[0] for row in table.rows)) if has_versions else [None]
     for number, version in enumerate(versions):
         points = [
-            (float(at), cell)
+            (float(place), cell)
             for row in table.rows
             if (not has_versions or row[0] == version)
             and isinstance(cell := row[column], Measured)
-            and isinstance(at := row[across], int | float)
+            and isinstance(place := row[across], int | float)
         ]
-        at, colour = [place for place, _ in points], LINES[number % len(LINES)]
+        at, colour = [where for where, _ in points], LINES[number % len(LINES)]
         values = [cell.value for _, cell in points]
         axes.errorbar(at, values, yerr=_lengths([cell for _, cell in points]), fmt="none", ecolor=colour, elinewidth=0.9)
         label = f"version {version}" if has_versions else None

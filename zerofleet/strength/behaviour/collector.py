@@ -30,9 +30,17 @@ class Collector(Protocol):
     """Table that grows by games."""
 
     name: str
-    title: str
-    columns: tuple[Column, ...]
     kind: Literal["curve", "bars"]
+
+    @property
+    def title(self) -> str:
+        """Heading of the table."""
+        ...
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns of the rows."""
+        ...
 
     def add(self, finished: FinishedGame) -> None:
         """Count a game."""

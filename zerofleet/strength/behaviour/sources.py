@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -83,7 +83,7 @@ def _pairings(sitting: Sitting) -> list[Pairing]:
     ]
 
 
-def _lines(sitting: Sitting, seed: int) -> Iterator[Sequence[int]]:
+def _lines(sitting: Sitting, seed: int) -> Iterator[tuple[int, ...]]:
     """Yield the moves of openings without end; there may be fewer different ones than games."""
     if not sitting.opening_plies:
         yield from cycle([()])
