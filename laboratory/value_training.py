@@ -85,19 +85,24 @@ class ValueTraining(ABC):
                 save(self._folder, *self._learner.pack(Accounts()))
             on_games(self.games - before)
 
+    @property
+    def _window(self) -> Any:
+        """Queue of the learner; it takes what it has read, of a type of its own."""
+        return self._learner.window
+
     def _play_and_learn(self, first: int, count: int) -> None:
         learner = self._learner
         block = AfterstateBlock(self._game, self.play(first), slots=count)
         for slot in range(count):
             seed = self._game_seed(first + slot)
             block.begin(slot, seed=seed, versions=[1, 1], opening=self._openings.draft(seed).opening())
-        network = self.network
+        network, window = self.network, self._window
         while len(block.finished()) < count:
             leaves = block.advance()
             block.absorb(np.empty(0), network(leaves.batch.states))
         for slot in range(count):
             record = encode_record(block.take(slot), worker_id=_WORKER, uid=f"{first + slot:032x}")
-            learner.window.add(learner.window.read(validate(decode_record(record))))
+            window.add(window.read(validate(decode_record(record))))
         while learner.steps_allowed():
             learner.step()
 
