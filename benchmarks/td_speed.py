@@ -18,7 +18,7 @@ from games.core import make
 from trainer.learners.td_lambda.learner import TdLambda
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.evaluators.in_process.kernels import values
-from zerofleet.evaluators.in_process.values import float32_perceptron
+from zerofleet.evaluators.in_process.perceptrons import bit_perceptron
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -45,12 +45,12 @@ def play_and_learn(learner: TdLambda, parts: Parts, *, slots: int, seed: int) ->
     block = AfterstateBlock(game, AfterstateSettings(), slots=slots)
     for slot in range(slots):
         block.begin(slot, seed=seed + slot, versions=[1, 1])
-    net, read = float32_perceptron(learner.net, game.spec())
+    network = bit_perceptron(learner.net, game.spec(), sign=-1.0)
     while len(block.finished()) < slots:
         leaves = block.advance()
         began = parts.charge("play", began)
         chances = np.empty(len(leaves.batch), np.float32)
-        values(net, leaves.batch.states & read, chances)
+        values(network.net, leaves.batch.states & network.read, chances)
         began = parts.charge("evaluation", began)
         parts.evaluations += len(chances)
         mine = 1.0 - 2.0 * chances

@@ -167,4 +167,4 @@ class _Maker:
         side = self._sides.get(name)
         if side is None:
             return make_agent(written, game)
-        return _Reader(make_agent(written, side.game, evaluate=side.evaluator.evaluate_now), side.game)
+        return _Reader(make_agent(written, side.game, evaluate=side.evaluator), side.game)

@@ -21,9 +21,20 @@ from laboratory import alphazero
 from laboratory.benches import run_bench
 from laboratory.evaluation import MemoryEvaluator
 from laboratory.meetings import Side, Table, meet
-from laboratory.td import TdTraining, judgements, stored_network
+from laboratory.sarsa import SarsaTraining
+from laboratory.td import TdTraining, stored_network
+from laboratory.value_training import judgements
 from zerofleet.errors import ModelNotFound
-from zerofleet.presets.theses.stages import AlphaZeroStage, BenchStage, MatchStage, Meeting, Stage, TdStage, read_stage
+from zerofleet.presets.theses.stages import (
+    AlphaZeroStage,
+    BenchStage,
+    MatchStage,
+    Meeting,
+    SarsaStage,
+    Stage,
+    TdStage,
+    read_stage,
+)
 from zerofleet.service import logs
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
@@ -49,8 +60,8 @@ async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]
 
     Cancellation: training continues from its last checkpoint when the stage is run again; everything else is repeated.
     """
-    if isinstance(stage, TdStage):
-        return await _td(stage, folder, emit)
+    if isinstance(stage, TdStage | SarsaStage):
+        return await _values(stage, folder, emit)
     if isinstance(stage, AlphaZeroStage):
         with tempfile.TemporaryDirectory(prefix="zerofleet-reproduce-") as run:
             return await alphazero.train(stage, Path(run), emit=emit)
@@ -59,12 +70,12 @@ async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]
     return await _match(stage, folder, emit)
 
 
-async def _td(stage: TdStage, folder: Path, emit: Emit) -> dict[str, Any]:
+async def _values(stage: TdStage | SarsaStage, folder: Path, emit: Emit) -> dict[str, Any]:
     """Train, and judge at each place; judgements so far are kept beside the checkpoints."""
     game = games.make(stage.game, **stage.parameters)
     home = folder / "networks" / stage.id
     home.mkdir(parents=True, exist_ok=True)
-    training = TdTraining(stage, game, home)
+    training = TdTraining(stage, game, home) if isinstance(stage, TdStage) else SarsaTraining(stage, game, home)
     kept = _judged_before(home)
     began_s = time.process_time()
     training_s = 0.0

@@ -1,100 +1,55 @@
-"""Training by TD(lambda) in one process: blocks of games, records, validation and the learner, in turn.
-
-A block is played with the weights before its first game; its records take the way of the fleet, encoded, decoded and validated,
-and are learned from in order. Checkpoints are written every `CHECKPOINT_GAMES` games and at judgements. Every block depends on
-the number of its first game and the weights alone, so a stage that was killed ends with the weights and figures of one that
-was not.
-"""
+"""Training by TD(lambda) for a stage, and its stored network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from games.core import Game
 from laboratory.evaluation import ValueNetwork
-from selfplay_worker.openings import Openings
-from trainer.checkpoint_files import load_latest, save
-from trainer.learners.contract import Accounts
+from laboratory.value_training import ValueTraining
+from trainer.checkpoint_files import load_latest
 from trainer.learners.td_lambda.checkpoint import weights_in
 from trainer.learners.td_lambda.learner import TdLambda
-from zerofleet.contracts.records import decode_record, encode_record, validate
-from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.theses.stages import TdStage
-from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["CHECKPOINT_GAMES", "TdTraining", "judgements", "stored_network"]
+__all__ = ["TdTraining", "stored_network"]
 
-CHECKPOINT_GAMES = 5_000
-_WORKER = "laboratory"
 _SIGNS = {"own": -1.0, "every_ply": 1.0}  # of a network's value for the player to move
-_GAME_STREAM = 20_160_601  # separates the seeds of games from those of weights
 
 
-class TdTraining:
+class TdTraining(ValueTraining):
     """Training of one stage in a folder; an interrupted one is continued."""
 
-    def __init__(self, stage: TdStage, game: Game, folder: Path) -> None:
-        """Make first weights, or read the newest checkpoint of the folder. Raises `ConfigurationError`, `CorruptModel`."""
-        self._stage = stage
-        self._folder = folder
-        self._openings = Openings(game, SelfPlaySettings(opening_plies=stage.opening_plies, decided_openings="redraw"))
-        found = load_latest(folder, TdLambda.unpack)
-        first = 0 if found is None else found[0].learner.samples_trained
-        self._learner = TdLambda(game, stage.td, seed=stage.seed, first=first)
-        if found is not None:
-            self._learner.restore(*found)
+    _stage: TdStage
+    _learner: TdLambda
 
     @property
-    def games(self) -> int:
-        """Number of games learned from."""
-        return int(self._learner.state.step)
+    def unpack(self) -> Callable[..., Any]:
+        """See `ValueTraining.unpack`."""
+        return TdLambda.unpack
+
+    def new_learner(self, game: Game, first: int) -> TdLambda:
+        """See `ValueTraining.new_learner`."""
+        return TdLambda(game, self._stage.td, seed=self._stage.seed, first=first)
 
     @property
     def network(self) -> ValueNetwork:
-        """Network with the weights at present."""
-        return ValueNetwork(self._learner.net, self._learner.game.spec(), sign=_SIGNS[self._stage.td.successor])
+        """See `ValueTraining.network`."""
+        return ValueNetwork(self._learner.net, self._game.spec(), sign=_SIGNS[self._stage.td.successor])
 
-    def train_to(self, games: int, *, on_games: Callable[[int], None]) -> None:
-        """Play and learn until `games` games were learned from, with checkpoints; `on_games` is called after each block."""
-        while self.games < games:
-            before = self.games
-            to_checkpoint = CHECKPOINT_GAMES - before % CHECKPOINT_GAMES
-            to_epoch = self._stage.td.epoch_games - before % self._stage.td.epoch_games
-            count = min(self._stage.block, games - before, to_checkpoint, to_epoch)
-            self._play_and_learn(before, count)
-            if self.games % CHECKPOINT_GAMES == 0 or self.games >= games:
-                save(self._folder, *self._learner.pack(Accounts()))
-            on_games(self.games - before)
+    def most_games(self, before: int) -> int:
+        """See `ValueTraining.most_games`: rates change between blocks."""
+        return min(super().most_games(before), self._stage.td.epoch_games - before % self._stage.td.epoch_games)
 
-    def _play_and_learn(self, first: int, count: int) -> None:
-        learner = self._learner
-        block = AfterstateBlock(learner.game, self._play(first), slots=count)
-        for slot in range(count):
-            seed = self._game_seed(first + slot)
-            block.begin(slot, seed=seed, versions=[1, 1], opening=self._openings.draft(seed).opening())
-        network = self.network
-        while len(block.finished()) < count:
-            leaves = block.advance()
-            block.absorb(np.empty(0), network(leaves.batch.states))
-        for slot in range(count):
-            record = encode_record(block.take(slot), worker_id=_WORKER, uid=f"{first + slot:032x}")
-            learner.window.add(learner.window.read(validate(decode_record(record))))
-        while learner.steps_allowed():
-            learner.step()
-
-    def _play(self, games: int) -> AfterstateSettings:
-        """Return the choice of moves after a number of games: epsilon and temperature decay by epoch."""
+    def play(self, games: int) -> AfterstateSettings:
+        """See `ValueTraining.play`: epsilon and temperature decay by epoch."""
         stage = self._stage
         decay = stage.exploration_decay ** (games // stage.td.epoch_games)
         rates = {"epsilon": stage.play.epsilon * decay, "temperature": stage.play.temperature * decay}
         return stage.play.model_copy(update=rates)
-
-    def _game_seed(self, index: int) -> int:
-        return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2
 
 
 def stored_network(game: Game, folder: Path) -> ValueNetwork | None:
@@ -104,10 +59,3 @@ def stored_network(game: Game, folder: Path) -> ValueNetwork | None:
         return None
     checkpoint, tensors = found
     return ValueNetwork(weights_in(tensors), game.spec(), sign=_SIGNS[str(checkpoint.network["successor"])])
-
-
-def judgements(stage: TdStage) -> Iterator[int]:
-    """Yield the numbers of games after which the network is judged."""
-    if stage.judge_every:
-        yield from range(stage.judge_every, stage.games, stage.judge_every)
-    yield stage.games

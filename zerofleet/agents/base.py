@@ -11,7 +11,10 @@ from games.core import Game, State
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 
-__all__ = ["Agent", "AgentMaker", "Choice", "Evaluate", "PolicyAgent", "require_duel", "require_open"]
+__all__ = ["SUREST", "Agent", "AgentMaker", "Choice", "Evaluate", "PolicyAgent", "require_duel", "require_open"]
+
+SUREST = 1.0 - 1e-6
+"""Bound of model values in searches: a win by the rules is worth more."""
 
 Evaluate: TypeAlias = Callable[[LeafBatch, ModelVersion], Evaluation]
 """Blocking counterpart of `Evaluator.evaluate`, for agents, which run in their own threads."""

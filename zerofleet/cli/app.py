@@ -110,6 +110,17 @@ COMMANDS = {
             "zerofleet accuracy alpha_beta:5 --positions 200 --json",
         ),
     ),
+    "behaviour": Command(
+        "zerofleet.cli.commands.behaviour:behaviour",
+        "Show what players do: by turn, by line, openings, placements",
+        _USE,
+        (
+            "zerofleet behaviour values --run-dir runs/connect_four-laptop --versions all --plot values.svg",
+            "zerofleet behaviour lines tic_tac_toe_rules random --game tic_tac_toe --games 1000",
+            "zerofleet behaviour turns take_six_comparison --game take_six --games 1000 --csv turns.csv",
+            "zerofleet behaviour openings connect_four --json",
+        ),
+    ),
     "reproduce": Command(
         "zerofleet.cli.reproduce.command:reproduce",
         "Reproduce the experiments of a thesis as a report",

@@ -28,6 +28,8 @@ __all__ = [
     "SUFFIXES",
     "CurvePanel",
     "LadderPoint",
+    "figure_file",
+    "finish_axes",
     "ladder_chart",
     "learning_chart",
     "panels_chart",
@@ -100,7 +102,7 @@ def rating_chart(ratings: Sequence[Rating], *, title: str, path: Path) -> None:
         axes.set_ylim(-0.7, len(ranked) - 0.3)
         axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.7)
         axes.set_xlabel("Elo with 95 % interval")
-        _finish(axes, title)
+        finish_axes(axes, title)
 
 
 def ladder_chart(
@@ -132,7 +134,7 @@ def ladder_chart(
         axes.set_xlabel(x_label)
         axes.set_ylabel("Elo with 95 % interval")
         _label_at_right(axes, [rung.elo for rung in rungs], names)
-        _finish(axes, title)
+        finish_axes(axes, title)
 
 
 def learning_chart(points: Sequence[Point], *, title: str, path: Path, x_label: str) -> None:
@@ -164,7 +166,7 @@ def learning_chart(points: Sequence[Point], *, title: str, path: Path, x_label: 
         axes.set_xlabel(x_label)
         axes.set_ylabel("per cent with 95 % interval")
         _label_at_right(axes, lasts, names, colours=[LINES[number % len(LINES)] for number in range(len(names))])
-        _finish(axes, title)
+        finish_axes(axes, title)
 
 
 def panels_chart(panels: Sequence[CurvePanel], *, title: str, path: Path, x_label: str) -> None:
@@ -178,7 +180,7 @@ def panels_chart(panels: Sequence[CurvePanel], *, title: str, path: Path, x_labe
     rows = -(-len(panels) // PANEL_COLUMNS)
     width = MARGINS_IN[1] + PANEL_COLUMNS * (PANEL_WIDTH_IN + PANEL_GAP_IN)
     height = MARGINS_IN[2] + rows * (PANEL_HEIGHT_IN + PANEL_GAP_IN) + MARGINS_IN[3]
-    with _figure(path, width, height) as figure:
+    with figure_file(path, width, height) as figure:
         figure.text(MARGINS_IN[1] / width, 1.0 - 0.3 / height, title, fontsize=11.0, color=INK, va="center")
         for number, panel in enumerate(panels):
             row, column = divmod(number, PANEL_COLUMNS)
@@ -190,7 +192,7 @@ def panels_chart(panels: Sequence[CurvePanel], *, title: str, path: Path, x_labe
             axes.set_ylim(0.0, 1.1 * max((value for value in panel.values if math.isfinite(value)), default=0.0) or 1.0)
             axes.grid(visible=True, color=FAINT, linewidth=0.5)
             axes.set_axisbelow(True)
-            _finish(axes, f"{panel.title}, {panel.unit}" if panel.unit else panel.title, size=LABEL_POINTS)
+            finish_axes(axes, f"{panel.title}, {panel.unit}" if panel.unit else panel.title, size=LABEL_POINTS)
             if number + PANEL_COLUMNS >= len(panels):
                 axes.set_xlabel(x_label, fontsize=LABEL_POINTS)
 
@@ -202,12 +204,12 @@ def _axes(path: Path, *, height_in: float, left: int, right: int) -> Iterator[Ax
     margin_right += right * LETTER_IN
     margin_left = max(margin_left, 0.2 + left * LETTER_IN)
     width, height = margin_left + PLOT_WIDTH_IN + margin_right, bottom + height_in + top
-    with _figure(path, width, height) as figure:
+    with figure_file(path, width, height) as figure:
         yield figure.add_axes((margin_left / width, bottom / height, PLOT_WIDTH_IN / width, height_in / height))
 
 
 @contextmanager
-def _figure(path: Path, width_in: float, height_in: float) -> Iterator[Figure]:
+def figure_file(path: Path, width_in: float, height_in: float) -> Iterator[Figure]:
     """Yield an empty figure; it is saved to `path` on exit."""
     import matplotlib  # noqa: PLC0415  (slow to import, and most commands draw nothing)
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
@@ -224,7 +226,8 @@ def _figure(path: Path, width_in: float, height_in: float) -> Iterator[Figure]:
     atomic_publish(path, drawn.getvalue())
 
 
-def _finish(axes: Axes, title: str, *, size: float = 11.0) -> None:
+def finish_axes(axes: Axes, title: str, *, size: float = 11.0) -> None:
+    """Set the title and the house style of axes."""
     axes.set_title(title, loc="left", fontsize=size, color=INK)
     axes.tick_params(labelsize=LABEL_POINTS, colors=INK, length=3.0)
     for side in ("top", "right"):

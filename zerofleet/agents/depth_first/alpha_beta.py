@@ -27,9 +27,12 @@ from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.depth_first.deepening import MAX_DEPTH, SearchedMoves, SlicedSearch, deepen, finish, read_budget
 from zerofleet.agents.depth_first.minimax import Algorithm, MinimaxSearch
 from zerofleet.agents.depth_first.network_minimax import NetworkSearch
+from zerofleet.agents.depth_first.perceptron_minimax import PerceptronSearch
+from zerofleet.agents.perceptron_values import compiled_network
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
+from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 
 __all__ = ["AlphaBetaAgent", "AlphaBetaOptions", "SearchedMoves", "from_spelling", "search_moves"]
 
@@ -68,7 +71,7 @@ class AlphaBetaAgent:
             raise InvalidRequest(f"{self.name} needs a model, but none is available; leave out model={self._options.model}")
         if self._options.model is not None and self._options.algorithm != "alpha_beta":
             raise InvalidRequest(f"{self.name}: a model needs algorithm=alpha_beta")
-        if budget.unit == "ms" and self._options.model is None:
+        if budget.unit == "ms" and (self._options.model is None or isinstance(evaluate, PerceptronSource)):
             finish(self._search(game, new_state(game)), 1)  # compiles, so that the first move has its full time
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
@@ -82,10 +85,13 @@ class AlphaBetaAgent:
 
     def _search(self, game: Game, state: State) -> SlicedSearch:
         options = self._options
+        deepest = self._budget.amount if self._budget.unit == "plies" else MAX_DEPTH
         if options.model is not None and self._evaluate is not None:
             version = ModelVersion(options.model)
+            network = compiled_network(self._evaluate, version)
+            if network is not None:
+                return PerceptronSearch(game, state, network, deepest=deepest, ordered=options.ordered)
             return NetworkSearch(game, state, self._evaluate, version=version, ordered=options.ordered)
-        deepest = self._budget.amount if self._budget.unit == "plies" else MAX_DEPTH
         return MinimaxSearch(game, state, deepest=deepest, algorithm=options.algorithm, ordered=options.ordered)
 
 

@@ -19,13 +19,12 @@ from games import core
 from games.compiled import lean
 from games.core import Game, State
 from games.positions import copy_state
-from zerofleet.agents.base import Evaluate
+from zerofleet.agents.base import SUREST, Evaluate
 from zerofleet.agents.depth_first.deepening import SearchedMoves
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 
 __all__ = ["NetworkSearch"]
 
-_SUREST = 1.0 - 1e-6  # bound of network values; a proven win is worth 1
 _LOWEST, _HIGHEST = -1.0, 1.0
 _PADDING = -1
 _MOST_ROWS = 256  # per batch; some rows are speculative, but large batches take little longer than small ones
@@ -178,7 +177,7 @@ class NetworkSearch:
         ends = np.cumsum([len(where) for where in places])[:-1]
         for family, where, found in zip(families, places, np.split(own, ends), strict=True):
             values = np.where(family.same[where], found, -found)
-            family.values[where] = np.clip(values, -_SUREST, _SUREST)
+            family.values[where] = np.clip(values, -SUREST, SUREST)
 
     def _follow(self, state: State) -> _Children:
         """Return the successors of a position, with the values known so far."""

@@ -10,13 +10,11 @@ from games import core
 from games.compiled import lean
 from games.core import Game, State
 from games.positions import copy_state
-from zerofleet.agents.base import Evaluate
+from zerofleet.agents.base import SUREST, Evaluate
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 
-__all__ = ["SUREST", "Afterstates", "afterstates_of", "mover_values"]
+__all__ = ["Afterstates", "afterstates_of", "mover_values"]
 
-SUREST = 1.0 - 1e-6
-"""Bound of model values: a win by the rules is worth more."""
 _PADDING = -1
 
 

@@ -23,10 +23,12 @@ from games.positions import legal, new_state
 from zerofleet.agents.base import Choice, Evaluate, require_open
 from zerofleet.agents.budget import Budget
 from zerofleet.agents.canonical import canonical_name
+from zerofleet.agents.perceptron_values import compiled_network
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.agents.uct import UctRoot, UctSearch, afterstates_of, mover_values, plan_for
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
+from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 
 __all__ = ["UctAgent", "UctOptions", "from_spelling", "spend"]
 
@@ -114,6 +116,9 @@ class UctAgent:
         if options.model is None or evaluate is None or confidence == 0.0:
             return UctSearch(game, state, plan, seed=seed)
         version = ModelVersion(options.model)
+        network = compiled_network(evaluate, version) if game.spec().num_players == 2 else None
+        if network is not None:
+            return UctSearch(game, state, plan, seed=seed, network=network)
 
         def priors(position: State, actions: np.ndarray) -> np.ndarray:
             return mover_values(game, position, actions, evaluate, version)
@@ -121,9 +126,11 @@ class UctAgent:
         return UctSearch(game, state, plan, seed=seed, priors=priors)
 
     def _warm_up(self, game: Game, state: State) -> None:
-        """Compile or load the search, so that the first move has its full time. No model is used."""
+        """Compile or load the search, so that the first move has its full time. Only a model in this process is used."""
         UctSearch(game, state, plan_for(game), seed=0).run(1)
-        if self._options.model is not None:
+        if isinstance(self._evaluate, PerceptronSource):
+            self._search(game, state, 0).run(1)
+        elif self._options.model is not None:
             afterstates_of(game, state, np.array(legal(game, state)))
 
 

@@ -9,7 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from games.core import Game, State
+from zerofleet.agents.perceptron_values import new_successors
 from zerofleet.agents.uct.descent import ASKS, DONE, simulate
+from zerofleet.agents.uct.perceptron import simulate_with
 from zerofleet.agents.uct.tree import (
     ACTION,
     COUNT,
@@ -25,6 +27,7 @@ from zerofleet.agents.uct.tree import (
     new_tree,
 )
 from zerofleet.agents.uct.worlds import simulate_worlds
+from zerofleet.evaluators.in_process.perceptrons import BitPerceptron
 
 __all__ = ["MoverValues", "UctRoot", "UctSearch"]
 
@@ -46,7 +49,16 @@ class UctRoot:
 class UctSearch:
     """Tree and its simulations. Not thread-safe."""
 
-    def __init__(self, game: Game, state: State, plan: UctPlan, *, seed: int, priors: MoverValues | None = None) -> None:
+    def __init__(
+        self,
+        game: Game,
+        state: State,
+        plan: UctPlan,
+        *,
+        seed: int,
+        priors: MoverValues | None = None,
+        network: BitPerceptron | None = None,
+    ) -> None:
         """Create a search from a copy of `state`, which is not over.
 
         Args:
@@ -55,9 +67,11 @@ class UctSearch:
             plan: Parameters; the confidence applies only with priors.
             seed: In [0, 2^64); it determines the search, however the run is divided.
             priors: Called once per node at its second visit, with all its moves; needs perfect information.
+            network: Network of the priors for compiled code, in place of `priors`; for games of two players.
         """
         self._game = game
-        self._plan = plan if priors is not None else plan._replace(confidence=0.0)
+        self._successors = None if network is None else new_successors(game, network, 1)
+        self._plan = plan if priors is not None or network is not None else plan._replace(confidence=0.0)
         self._priors = priors or _none
         self._simulate = simulate if game.spec().information == "perfect" else simulate_worlds
         self.tree = new_tree(game, state, seed)
@@ -75,11 +89,17 @@ class UctSearch:
 
     def run(self, simulations: int, *, positions: int = _ENDLESS) -> None:
         """Continue to `simulations` simulations or `positions` moves in total. Propagates exceptions of the priors."""
-        while (status := self._simulate(self._game, self.tree, self._plan, simulations, positions)) != DONE:
+        while (status := self._continue(simulations, positions)) != DONE:
             if status == ASKS:
                 self._ask()
             else:
                 self.tree = grown(self.tree)
+
+    def _continue(self, simulations: int, positions: int) -> int:
+        """Run until there is a reason to stop; return the status."""
+        if self._successors is None:
+            return self._simulate(self._game, self.tree, self._plan, simulations, positions)
+        return simulate_with(self._game, self.tree, self._plan, self._successors, simulations, positions)
 
     def root(self) -> UctRoot:
         """Return the current statistics of the root's moves."""

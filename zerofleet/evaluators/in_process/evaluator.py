@@ -24,6 +24,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.layers import PerceptronNetwork
+from zerofleet.evaluators.in_process.perceptrons import BitPerceptron
 from zerofleet.evaluators.in_process.values import VALUE_PERCEPTRON, Load, ValueFunction, ValueNetwork
 from zerofleet.storage.model_store import ModelStore
 
@@ -97,6 +98,10 @@ class InProcessEvaluator:
         self._networks: dict[ModelVersion, InProcessNetwork] = {}
         self._loading = threading.Lock()
 
+    def __call__(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        """See `PerceptronSource.__call__`."""
+        return self.evaluate_now(batch, version)
+
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: what has begun in a thread completes unused."""
         if self._executor is not None:
@@ -109,6 +114,11 @@ class InProcessEvaluator:
         """Return the evaluation of every leaf; raises the errors of `load_network`, and `InvalidRequest`."""
         policy, value, extra = self.load(version)(batch)
         return Evaluation(policy, value, version, extra)
+
+    def perceptron(self, version: ModelVersion) -> BitPerceptron | None:
+        """See `PerceptronSource.perceptron`: there is one for networks of values of one hidden layer."""
+        network = self.load(version)
+        return network.perceptron if isinstance(network, ValueNetwork) else None
 
     def load(self, version: ModelVersion) -> InProcessNetwork:
         """Return the network of a version, loaded once; raises the errors of `load_network`."""

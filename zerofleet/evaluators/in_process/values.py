@@ -12,10 +12,10 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest, NetworkDict
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.in_process.inputs import bits_read, folded, input_table
 from zerofleet.evaluators.in_process.kernels import Perceptron, values
+from zerofleet.evaluators.in_process.perceptrons import bit_perceptron
 
-__all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values", "float32_perceptron"]
+__all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values"]
 
 VALUE_PERCEPTRON = "value_perceptron"
 """`kind` in the network of such a version's manifest."""
@@ -57,18 +57,20 @@ class ValueNetwork:
             got = tensors[name].shape if name in tensors else "no such layer"
             if got != shape:
                 raise CorruptModel(f"{self._name}: {name} has {got}, want {shape}")
-        self._net, self._mask = float32_perceptron(
-            Perceptron(tensors["hidden.weight"].T, tensors["hidden.bias"], tensors["out.weight"][0], tensors["out.bias"]), spec
+        self.perceptron = bit_perceptron(
+            Perceptron(tensors["hidden.weight"].T, tensors["hidden.bias"], tensors["out.weight"][0], tensors["out.bias"]),
+            spec,
+            sign=-1.0 if manifest.network.get("successor") == "own" else 1.0,
         )
-        self._sign = np.float32(-1.0 if manifest.network.get("successor") == "own" else 1.0)
+        """Network for compiled code."""
 
     def __call__(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
         """Return policy float16 [B, L], value float32 [B, 2] and no extra heads; raises `InvalidRequest`."""
         if batch.extra_heads:
             raise InvalidRequest(f"{self._name} has 0 extra heads, got a request for {batch.extra_heads}")
         chances = np.empty(len(batch), dtype=np.float32)
-        values(self._net, batch.states & self._mask, chances)
-        mine = self._sign * (2.0 * chances - 1.0)
+        values(self.perceptron.net, batch.states & self.perceptron.read, chances)
+        mine = self.perceptron.sign * (2.0 * chances - 1.0)
         return _without_policy(batch, mine)
 
 
@@ -77,14 +79,3 @@ def _without_policy(batch: LeafBatch, mine: np.ndarray) -> tuple[np.ndarray, np.
     listed = batch.legal >= 0
     policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
     return policy.astype(np.float16), np.stack([mine, -mine], axis=1).astype(np.float32), ()
-
-
-def float32_perceptron(net: Perceptron, spec: GameSpec) -> tuple[Perceptron, np.ndarray]:
-    """Return the form of a perceptron that `kernels.values` evaluates on bits, and the mask of the bits to read.
-
-    `net` reads the inputs of the game (`GameSpec.num_inputs`), in any type.
-    """
-    table = input_table(spec)
-    rows, bias = folded(table, net.hidden, net.hidden_bias)
-    fast = Perceptron(rows, bias, net.out, net.out_bias)
-    return Perceptron(*(np.ascontiguousarray(array, dtype=np.float32) for array in fast)), bits_read(table)

@@ -89,7 +89,7 @@ class Experiment(_Frozen):
     about: str
     source: str
     """Place in the thesis."""
-    kind: Literal["td", "match", "alphazero", "bench"]
+    kind: Literal["td", "sarsa", "match", "alphazero", "bench"]
     stage: dict[str, Any] = {}
     """Fields common to all stages (`zerofleet.presets.theses.stages`)."""
     arms: dict[str, Arm]

@@ -11,10 +11,21 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["AlphaZeroStage", "BenchStage", "MatchStage", "Meeting", "Stage", "TdStage", "fingerprint", "read_stage"]
+__all__ = [
+    "AlphaZeroStage",
+    "BenchStage",
+    "MatchStage",
+    "Meeting",
+    "SarsaStage",
+    "Stage",
+    "TdStage",
+    "fingerprint",
+    "read_stage",
+]
 
 
 class _Frozen(BaseModel):
@@ -70,24 +81,35 @@ class MatchStage(_OnGame):
         return tuple(sorted({name for name in named if name}))
 
 
-class TdStage(_OnGame):
-    """Training by TD(lambda) in one process, and meetings of the network."""
-
-    kind: Literal["td"] = "td"
-    td: TdLambdaSettings = TdLambdaSettings()
-    """Learner."""
+class _ValueStage(_OnGame):
     play: AfterstateSettings = AfterstateSettings()
     """Choice of moves in self-play."""
     opening_plies: int = Field(default=0, ge=0)
     """Most random plies before a game; openings that end a game are drawn again."""
-    exploration_decay: float = Field(default=1.0, gt=0, le=1)
-    """Factor of epsilon and temperature after each epoch (`td.epoch_games`)."""
     games: int = Field(ge=1)
     """Games of training."""
     judge_every: int = Field(default=0, ge=0)
     """Games between two judgements; 0: one, at the end."""
     block: int = Field(default=32, ge=1)
     """Games played side by side with the weights before the first of them; 1: an update after each game."""
+
+
+class TdStage(_ValueStage):
+    """Training by TD(lambda) in one process, and meetings of the network."""
+
+    kind: Literal["td"] = "td"
+    td: TdLambdaSettings = TdLambdaSettings()
+    """Learner."""
+    exploration_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of epsilon and temperature after each epoch (`td.epoch_games`)."""
+
+
+class SarsaStage(_ValueStage):
+    """Training by SARSA(lambda) in one process, and meetings of the linear evaluation."""
+
+    kind: Literal["sarsa"] = "sarsa"
+    sarsa: SarsaLambdaSettings = SarsaLambdaSettings()
+    """Learner."""
 
 
 class AlphaZeroStage(_OnGame):
@@ -113,7 +135,7 @@ class BenchStage(_Frozen):
     """Command line after `zerofleet`; it must print JSON."""
 
 
-Stage: TypeAlias = MatchStage | TdStage | AlphaZeroStage | BenchStage
+Stage: TypeAlias = MatchStage | TdStage | SarsaStage | AlphaZeroStage | BenchStage
 _ANY: TypeAdapter[Stage] = TypeAdapter(Annotated[Stage, Field(discriminator="kind")])
 
 

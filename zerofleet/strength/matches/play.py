@@ -24,6 +24,7 @@ from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
+from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
 from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
 from zerofleet.strength.matches.effort import Effort
@@ -135,6 +136,8 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
 
     It runs `evaluator` in the current event loop, or in the agent's own thread if it can answer there.
     """
+    if isinstance(evaluator, PerceptronSource):
+        return evaluator  # compiled searches take the network itself
     if isinstance(evaluator, ImmediateEvaluator):
         return evaluator.evaluate_now
     loop = asyncio.get_running_loop()

@@ -1,0 +1,42 @@
+"""Training by SARSA(lambda) for a stage: the linear evaluation of Chinese Checkers on the rhombus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from games.core import Game
+from laboratory.evaluation import FunctionNetwork
+from laboratory.value_training import ValueTraining
+from trainer.learners.sarsa_lambda.learner import SarsaLambda
+from zerofleet.agents.by_game.rhombus.values import load_values
+from zerofleet.presets.theses.stages import SarsaStage
+from zerofleet.search.afterstates.settings import AfterstateSettings
+
+__all__ = ["SarsaTraining"]
+
+
+class SarsaTraining(ValueTraining):
+    """Training of one stage in a folder; an interrupted one is continued."""
+
+    _stage: SarsaStage
+    _learner: SarsaLambda
+
+    @property
+    def unpack(self) -> Callable[..., Any]:
+        """See `ValueTraining.unpack`."""
+        return SarsaLambda.unpack
+
+    def new_learner(self, game: Game, first: int) -> SarsaLambda:
+        """See `ValueTraining.new_learner`; raises `ConfigurationError` for another game."""
+        return SarsaLambda(game, self._stage.sarsa, seed=self._stage.seed, first=first)
+
+    @property
+    def network(self) -> FunctionNetwork:
+        """See `ValueTraining.network`."""
+        return FunctionNetwork(load_values(self._learner.network, {"weights": self._learner.weights.copy()}))
+
+    def play(self, games: int) -> AfterstateSettings:
+        """See `ValueTraining.play`: the same at all times."""
+        del games
+        return self._stage.play

@@ -1,0 +1,94 @@
+"""Finished games from the game log of a run, or from players that play now on fixed seats."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+
+from games.core import Game
+from zerofleet.agents import make_agent
+from zerofleet.contracts.records import decode_record, validate
+from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.storage.game_log import GameLog
+from zerofleet.strength.behaviour.finished import FinishedGame, of_moves, of_record
+from zerofleet.strength.matches import MatchSettings, Opening, Pairing, Player, draw_openings, play_games
+
+__all__ = ["Sitting", "logged_games", "played_games"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """Games of players who keep their seats."""
+
+    game: Game
+    players: tuple[Player, ...]
+    """One for each seat; they may be equal."""
+    games: int
+    seed: int
+    opening_plies: int = 0
+    """Random plies before each game."""
+
+    def require_variety(self, settings: MatchSettings) -> None:
+        """Raise `InvalidRequest` if every game would be the same, or if the players do not fit the seats."""
+        spec = self.game.spec()
+        if len(self.players) != spec.num_players:
+            raise InvalidRequest(
+                f"{spec.name} has {spec.num_players} seats, got {len(self.players)} players; name one for each seat, or one "
+                "for all"
+            )
+        repeats = spec.information == "perfect" and all(player.repeats_itself for player in self.players)
+        if repeats and not self.opening_plies and not settings.search(spec).temperature:
+            raise InvalidRequest(
+                "models without a random choice repeat one game; add --opening-plies 2, or --search temperature=1"
+            )
+
+
+def logged_games(path: Path, newest: int) -> Iterator[FinishedGame]:
+    """Yield at most `newest` games of a game log, oldest first; damaged and invalid ones are skipped.
+
+    Raises `RunDirectoryError` without a log.
+    """
+    with GameLog.open(path, writer=False) as log:
+        for logged in log.scan(log.end_index - newest):
+            try:
+                yield of_record(validate(decode_record(logged.payload)))
+            except RecordRejected:
+                continue
+
+
+async def played_games(sitting: Sitting, evaluator: Evaluator, settings: MatchSettings) -> AsyncGenerator[FinishedGame]:
+    """Play and yield the games as they end; propagates the errors of agents and evaluator. Cancellation: the games are lost."""
+    pairings = _pairings(sitting)
+    version = max((player.version or 0 for player in sitting.players), default=0)
+    games = play_games(sitting.game, iter(pairings), evaluator, settings=settings, make_agent=make_agent)
+    async for result in games:
+        seed = pairings[result.group].opening.seed
+        yield of_moves(sitting.game, result.moves, seed=seed, scores=tuple(result.scores), version=version)
+
+
+def _pairings(sitting: Sitting) -> list[Pairing]:
+    """Return the games to play; they depend on seed and number alone."""
+    seats = tuple(range(len(sitting.players)))
+    words = np.random.SeedSequence(sitting.seed).generate_state(1 + 2 * sitting.games, np.uint64)
+    first, *seeds = (int(word) >> 2 for word in words)
+    lines = islice(_lines(sitting, first), sitting.games)
+    return [
+        Pairing("behaviour", number, seats, sitting.players, Opening(seeds[2 * number], moves), seeds[2 * number + 1])
+        for number, moves in enumerate(lines)
+    ]
+
+
+def _lines(sitting: Sitting, seed: int) -> Iterator[tuple[int, ...]]:
+    """Yield the moves of openings without end; there may be fewer different ones than games."""
+    if not sitting.opening_plies:
+        yield from cycle([()])
+    found = draw_openings(sitting.game, plies=sitting.opening_plies, seed=seed)
+    drawn = [opening.moves for opening in islice(found, sitting.games)]
+    if not drawn:
+        raise InvalidRequest(f"every opening of {sitting.opening_plies} plies ends the game; use fewer plies")
+    yield from cycle(drawn)
