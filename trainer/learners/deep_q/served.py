@@ -22,7 +22,7 @@ from trainer.q_networks import QSA, QPool
 __all__ = ["TEMPERATURE", "ActionValueModule", "OwnValues"]
 
 TEMPERATURE = 0.05
-"""Of the served policy: a move whose Q is 0.1 lower is seven times less likely, which suits a search as prior."""
+"""Temperature of the served policy: a move whose Q is 0.1 lower is seven times less likely, as prior of a search."""
 
 _LEAST_SCORE = -0.999  # above -1, which is a move outside the pool
 _NONE = -1e30
