@@ -30,7 +30,6 @@ __all__ = [
     "TrainSettings",
 ]
 
-
 Q_KINDS = ("q_pool", "q_sa")
 """Kinds of network that value moves, without a policy head."""
 
@@ -114,13 +113,9 @@ class NetworkSettings(_Part):
         return heads
 
     @model_validator(mode="after")
-    def _pooled_in_part(self) -> Self:
+    def _fits_its_kind(self) -> Self:
         if self.global_pooling >= self.channels:
             raise ValueError(f"global_pooling {self.global_pooling} leaves none of {self.channels} channels; want fewer")
-        return self
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
         if self.kind == "perceptron" and self.dense:
             raise ValueError(f"dense={list(self.dense)} follows a trunk with a board; set hidden for a perceptron")
         if self.policy_head == "none" and self.value_output == "none":
@@ -148,12 +143,8 @@ class TrainSettings(_Part):
     """Learner. Samples are searched positions; a step trains on one batch of them."""
 
     learner: LearnerName = "alphazero"
-    """Learner of the run; fixed for its life. `alphazero`: policy and value of one network, from searched positions.
-    `td_lambda`: the chance of winning, by temporal differences, with the settings of the part `td_lambda`. `sarsa_lambda`: a
-    linear evaluation of Chinese Checkers on the rhombus, with those of the part `sarsa_lambda`. `dqn`, `deep_sarsa`: values of
-    the moves of a pool, with those of the part `deep_q`. `outcome`: the result of the game by supervision, with those of the
-    part `outcome`. `combined`: `dqn` in the pool of a frozen version of `outcome`, with those of the parts `deep_q` and
-    `combined`. Of this part these use `threads` alone."""
+    """Learner of the run; fixed for its life. `alphazero`: policy and value of one network. The others have a part of their own
+    name, or `deep_q` (`dqn`, `deep_sarsa`, and `combined` besides its own), and use `threads` alone of this part."""
     batch_size: int = Field(default=256, ge=1)
     """Samples per step; with torchrun, of all processes together."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
