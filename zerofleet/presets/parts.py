@@ -29,7 +29,6 @@ __all__ = [
     "TrainSettings",
 ]
 
-
 Q_KINDS = ("q_pool", "q_sa")
 """Kinds of network that value moves, without a policy head."""
 
@@ -113,13 +112,9 @@ class NetworkSettings(_Part):
         return heads
 
     @model_validator(mode="after")
-    def _pooled_in_part(self) -> Self:
+    def _fits_its_kind(self) -> Self:
         if self.global_pooling >= self.channels:
             raise ValueError(f"global_pooling {self.global_pooling} leaves none of {self.channels} channels; want fewer")
-        return self
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
         if self.kind == "perceptron" and self.dense:
             raise ValueError(f"dense={list(self.dense)} follows a trunk with a board; set hidden for a perceptron")
         if self.policy_head == "none" and self.value_output == "none":
