@@ -162,7 +162,7 @@ def _is_repetition(known: bytes, payload: bytes) -> bool:
     if _has_agents_only(stored) and _has_agents_only(repeated):
         return True
     stored.finished_at_ms = repeated.finished_at_ms
-    return stored == repeated
+    return bool(stored == repeated)
 
 
 def _has_agents_only(record: GameRecord) -> bool:
