@@ -34,6 +34,10 @@ async def test_one_game_is_played_with_each_version(
         for version in range(1, GAMES + 1):
             promotions.promote(version)
             await stream.until(version)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await evaluator.until_asked()  # no other game begins before the next version
+    assert stream.calls == GAMES
     played = [list(decode_record(payload).seat_versions) for payload in stream.published.values()]
     assert played == [[version, version] for version in range(1, GAMES + 1)]
 
