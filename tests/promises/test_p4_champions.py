@@ -131,6 +131,7 @@ def test_p4_the_self_test_refuses_a_model_whose_answers_are_not_its_exporters(of
         check_golden(manifest, policy, value)
 
 
+@pytest.mark.slow
 def test_p4_an_inference_server_loads_no_model_that_fails_its_self_test(tmp_path):
     from inference_server.backend import TorchBackend  # noqa: PLC0415 - torch, for the tests that need it
     from trainer.export import Lineage, export_network  # noqa: PLC0415

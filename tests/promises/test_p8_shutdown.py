@@ -237,6 +237,7 @@ async def work(settings, evaluator, stream, *, until) -> None:
         assert await ending == EXIT_OK
 
 
+@pytest.mark.slow
 async def test_p8_every_game_a_worker_has_finished_is_in_the_stream_when_it_has_ended(tmp_path, monkeypatch):
     observed, stream = Observed(monkeypatch), SlowStream()
 
@@ -251,6 +252,7 @@ async def test_p8_every_game_a_worker_has_finished_is_in_the_stream_when_it_has_
     assert observed.uncollected() == 0
 
 
+@pytest.mark.slow
 async def test_p8_games_that_end_in_the_step_that_sigterm_interrupts_are_not_dropped(tmp_path, monkeypatch):
     observed, stream = Observed(monkeypatch), fakes.MemoryStream()
     evaluator = Halting(observed)
