@@ -218,12 +218,13 @@ def worker_settings(directory) -> WorkerSettings:
 
 async def work(settings, evaluator, stream, *, until) -> None:
     """Run a worker, send SIGTERM when `until` returns, and check that it ends cleanly."""
-    promotions, running = fakes.Promotions(), asyncio.Event()
+    promotions, running, workers = fakes.Promotions(), asyncio.Event(), []
     promotions.promote(1)
 
     async def main(service) -> None:
-        running.set()
         selfplay = worker.SelfPlay(make("tic_tac_toe"), settings, evaluator=evaluator, stream=stream)
+        workers.append(selfplay)
+        running.set()
         await selfplay.run(service, promotions.watch())
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -231,7 +232,8 @@ async def work(settings, evaluator, stream, *, until) -> None:
         await running.wait()
         await until()
         sigterm()
-        for _ in range(20):  # turns of the loop in which the worker begins to stop
+        await workers[0]._lanes_ended.wait()
+        for _ in range(20):  # turns of the loop in which a worker without a last flush would end
             await asyncio.sleep(0)
         stream.open.set()
         assert await ending == EXIT_OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import asynccontextmanager
 
@@ -42,12 +43,34 @@ def marks(tasks) -> list[int]:
     return [int(task.result().output[1][0, 0]) for task in tasks]
 
 
+class Steps:
+    """Gate of a network that lets one batch pass at a time, and all of them once it is set."""
+
+    def __init__(self) -> None:
+        self._passes = threading.Semaphore(0)
+
+    def step(self) -> None:
+        self._passes.release()
+
+    def set(self) -> None:
+        self._passes.release(1000)
+
+    def clear(self) -> None:
+        """Closed from the beginning."""
+
+    def wait(self, timeout_s: float) -> bool:
+        return self._passes.acquire(timeout=timeout_s)
+
+
 @pytest.mark.parametrize("place", [0, 1, 3])
 async def test_p9_a_caller_that_leaves_during_its_batch_delays_no_batch_mate(echo, place):
+    echo.gate = steps = Steps()
     async with held(echo) as (batcher, group):
         tasks = [group.create_task(batching.ask(batcher, echo, mark)) for mark in range(4)]
         await asyncio.sleep(0)
-        await asyncio.to_thread(_hold_the_next_batch, echo)  # the four are one batch now, on the device
+        echo.entered.clear()
+        steps.step()
+        assert await asyncio.to_thread(echo.entered.wait, 20)  # the four are one batch now, on the device
         tasks[place].cancel()
         await asyncio.wait([tasks[place]])
         echo.gate.set()
@@ -57,14 +80,6 @@ async def test_p9_a_caller_that_leaves_during_its_batch_delays_no_batch_mate(ech
         assert marks(others) == [mark for mark in range(4) if mark != place]
     assert echo.batches == [[2], [2, 2, 2, 2], [2]]
     assert len(echo.reports) == 3
-
-
-def _hold_the_next_batch(echo) -> None:
-    """Let the batch on the device end, and hold the next one there."""
-    echo.entered.clear()
-    echo.gate.set()
-    assert echo.entered.wait(20)
-    echo.gate.clear()
 
 
 async def test_p9_a_caller_that_leaves_the_queue_costs_the_device_nothing(echo):
