@@ -34,19 +34,20 @@ class Serving:
         for _ in range(count):
             self.models.publish()
 
-    async def infer(self, version: int | None) -> Inference:
-        """Evaluate four positions by a version, the newest for None."""
+    async def infer(self, version: int | None, *, turn: int = 0) -> Inference:
+        """Evaluate four positions by a version, the newest for None; `turn` rotates their order."""
+        states, legal = np.roll(self.states, turn, axis=0), np.roll(self.legal, turn, axis=0)
         tensors = [
-            Tensor("state__0", "UINT8", self.states.shape, self.states.tobytes()),
-            Tensor("legal__1", "INT16", self.legal.shape, self.legal.astype("<i2").tobytes()),
+            Tensor("state__0", "UINT8", states.shape, states.tobytes()),
+            Tensor("legal__1", "INT16", legal.shape, legal.astype("<i2").tobytes()),
         ]
         return await self.plane.infer((MODEL, "" if version is None else str(version)), tensors)
 
-    def check(self, answer: Inference, version: int) -> None:
+    def check(self, answer: Inference, version: int, *, turn: int = 0) -> None:
         """Assert that an answer names a version and holds the values of its network."""
         assert answer.version == version
         (value,) = (rows for name, _, rows in answer.outputs if name == "value__1")
-        np.testing.assert_array_equal(value, networks.expected_value(self.states, self.legal, version))
+        np.testing.assert_array_equal(value, np.roll(networks.expected_value(self.states, self.legal, version), turn, axis=0))
 
 
 @asynccontextmanager

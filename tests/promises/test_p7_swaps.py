@@ -49,14 +49,14 @@ async def test_p7_requests_that_wait_during_a_swap_are_answered_by_the_version_t
         await server.registry.serve(MODEL, [1, 2])
         server.loader.gate.clear()
         wanted = [1, 1, 2, 1, 2]
-        asked = [asyncio.create_task(server.infer(version)) for version in wanted]
+        asked = [asyncio.create_task(server.infer(version, turn=turn)) for turn, version in enumerate(wanted)]
         assert await asyncio.to_thread(server.loader.entered.wait, 20)
         swap = asyncio.create_task(server.registry.serve(MODEL, [3]))
         server.loader.gate.set()
         await swap
         async with asyncio.timeout(20):
-            for version, answer in zip(wanted, await asyncio.gather(*asked), strict=True):
-                server.check(answer, version)
+            for turn, (version, answer) in enumerate(zip(wanted, await asyncio.gather(*asked), strict=True)):
+                server.check(answer, version, turn=turn)
         for version in (1, 2):
             with pytest.raises(ModelNotFound):
                 await server.infer(version)
