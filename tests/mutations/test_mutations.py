@@ -48,7 +48,7 @@ def test_a_promise_is_chosen_by_its_number_and_a_mutation_by_a_part_of_its_name(
     assert {mutation.promise for mutation in chosen(MUTATIONS, "p4 p10")} == {"p4", "p10"}
     assert [mutation.name for mutation in chosen(MUTATIONS, "holder-not")] == ["holder-not-compared"]
     assert chosen(MUTATIONS, "") == MUTATIONS
-    assert chosen(MUTATIONS, "no such name") == []
+    assert chosen(MUTATIONS, "no-such-name") == []
 
 
 @pytest.mark.parametrize(
