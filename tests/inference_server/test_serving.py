@@ -300,7 +300,9 @@ async def test_extra_heads_are_described_and_sent_on_request(wire, publish, posi
 
 async def test_a_model_with_unknown_heads_is_not_served(wire, publish):
     for heads in (("mood",), ("plies_left", "plies_left")):
-        with pytest.raises(CorruptModel, match="want policy, value, then some of opponents, plies_left, once each"):
+        with pytest.raises(
+            CorruptModel, match="want policy, value, then some of opponents, plies_left, pool, action_values, once each"
+        ):
             await wire.server.plane.registry.serve(MODEL, [publish(*heads)])
 
 
