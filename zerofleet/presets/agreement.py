@@ -17,7 +17,6 @@ def require_agreement(chosen: Preset) -> None:
     """Raise `ConfigurationError` for an unknown learner, and for parts that contradict each other."""
     learner = declared(chosen.train.learner)
     learner.require(chosen, settings_of(chosen))
-    _require_measurements(chosen)
     _require_served(chosen)
     if chosen.selfplay.mode == "action_values":
         require_action_values(chosen)
@@ -33,6 +32,7 @@ def require_agreement(chosen: Preset) -> None:
         )
     if chosen.selfplay.sync:
         _require_lockstep(chosen, learner)
+    _require_measurements(chosen)
 
 
 def _require_measurements(chosen: Preset) -> None:
