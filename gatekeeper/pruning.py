@@ -3,7 +3,7 @@
 The trainer publishes, the gatekeeper deletes: it alone can tell which versions are still needed. These stay:
 
 - every champion, past or present, for rollbacks and for the ladder;
-- candidates that wait for a decision, and versions the inference server should have;
+- candidates that wait for a decision, versions the inference server should have, and pinned ones;
 - the newest `keep` versions whatever their verdict, and of older ones every `keep_every`th as history.
 
 A version is deleted atomically by a rename, so no reader finds half of one; the next publication removes the remains left
@@ -93,7 +93,7 @@ class Pruner:
 
     def _needed(self) -> set[int]:
         champions = {champion.version for champion in self._pointer.history}
-        return champions | set(self._ledger.unsettled()) | set(self._serving.wanted())
+        return champions | {*self._ledger.unsettled(), *self._serving.wanted(), *self._settings.pinned}
 
     def _delete(self, version: int) -> bool:
         """Delete a version; return whether it existed."""

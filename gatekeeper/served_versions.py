@@ -49,11 +49,17 @@ class Serving:
         pointer: ChampionPointer,
         *,
         recheck_s: float,
-        pinned: Callable[[], Collection[int]] = tuple,
+        pinned: Collection[int] = (),
+        stored: Callable[[], Collection[int]] = tuple,
     ) -> None:
-        """`pinned`: stored versions that are served as long as there is a champion."""
+        """`pinned`: versions that are served once they are stored, as long as there is a champion.
+
+        `stored`: returns the stored versions; it blocks, is called in a thread, and may raise `Unavailable` or `OSError`.
+        """
         self._control = control
-        self._pinned = pinned
+        self._pinned = frozenset(pinned)
+        self._stored = stored
+        self._found: frozenset[int] = frozenset()  # pinned versions that are stored; they stay, nothing prunes them
         self._model = model
         self._pointer = pointer
         self._recheck_s = recheck_s
@@ -81,6 +87,7 @@ class Serving:
     async def apply(self) -> None:
         """Load the wanted versions on the server. Raises as `including`. Cancellation: loaded or not."""
         async with self._changes:
+            await self._look_for_pinned()
             wanted = self.wanted()
             if wanted:
                 await self._control.serve(self._model, wanted)
@@ -89,8 +96,19 @@ class Serving:
     def wanted(self) -> tuple[int, ...]:
         """Return the versions that should be served, ascending."""
         champions = recent_versions(self._pointer.history)
-        pinned = self._pinned() if champions else ()
+        pinned = self._found if champions else ()
         return tuple(sorted({*champions, *pinned, *(version for version, count in self._needed.items() if count > 0)}))
+
+    async def _look_for_pinned(self) -> None:
+        """Note the pinned versions that were stored meanwhile; a store that is away leaves it at those known."""
+        if self._pinned <= self._found:
+            return
+        try:
+            stored = await asyncio.to_thread(self._stored)
+        except (ZerofleetError, OSError) as error:
+            log.warning("serving.pinned_unknown", versions=sorted(self._pinned - self._found), error=str(error))
+            return
+        self._found |= self._pinned & set(stored)
 
     def champion_changed(self) -> None:
         """Wake `run` after a change of the champion."""
@@ -103,6 +121,7 @@ class Serving:
         """
         while True:
             try:
+                await self._look_for_pinned()
                 if self.wanted() != self._served or not await self._has(*self.wanted()):
                     await self.apply()
             except Exception as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -141,8 +141,14 @@ async def open_gatekeeper(
         evaluator = evaluator or await _reach_evaluator(stack, settings, model)
         control = control or await _reach_control(stack, settings, store)
         watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
-        pinned = partial(_stored_of, store, model, settings.models.pinned)
-        serving = Serving(control, model, pointer, recheck_s=settings.recheck_s, pinned=pinned)
+        serving = Serving(
+            control,
+            model,
+            pointer,
+            recheck_s=settings.recheck_s,
+            pinned=settings.models.pinned,
+            stored=partial(store.versions, model),
+        )
         budget = _budget(settings, partial(control.evaluations, model))
         referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent, budget=budget)
         crew = Crew(
@@ -238,11 +244,6 @@ async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) ->
     for name in ("", SERVICE):
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     return server, health_servicer, address
-
-
-def _stored_of(store: ModelStore, model: str, versions: Collection[int]) -> set[int]:
-    """Return those of the versions that are stored."""
-    return set(versions) & set(store.versions(model)) if versions else set()
 
 
 def _age_s(promoted_at_ms: int) -> float:

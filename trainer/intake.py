@@ -4,15 +4,17 @@
                  └─────► dead letters
 
 A game whose acknowledgement is lost is delivered again, recognised by its uid, and counted once. While the stream is
-unavailable or the disk is full, the intake waits; nothing is lost.
+unavailable, the disk is full or the learner is behind, the intake waits; nothing is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 
 import structlog
 
@@ -48,8 +50,9 @@ class Intake:
         wait_s: float,
         rng: random.Random,
         on_samples: Callable[[], None],
+        is_behind: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_samples` is called after each growth of the window."""
+        """`on_samples` is called after each growth of the window; `is_behind`: whether the learner should catch up first."""
         self._stream = stream
         self._replay = replay
         self._check = check
@@ -59,6 +62,7 @@ class Intake:
         self._wait_s = wait_s
         self._rng = rng
         self._on_samples = on_samples
+        self._is_behind = is_behind
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -75,6 +79,7 @@ class Intake:
         """
         try:
             while not self._stopping.is_set():
+                await self._wait_for_learner()
                 deliveries = await self._consume()
                 if deliveries:
                     await self.take(deliveries)
@@ -137,6 +142,21 @@ class Intake:
                 await self._stream.acknowledge(checked.settled)
         except Unavailable as error:
             log.warning("intake.not_acknowledged", error=str(error), games=len(checked.settled))
+
+    async def _wait_for_learner(self) -> None:
+        """Wait while the learner is behind, or until `stop`: games stay in the stream, which holds back the workers."""
+        if not self._is_behind():
+            return
+        log.warning(
+            "intake.learner_behind",
+            advice="games wait in the stream; have the learner use each one less often, or fewer workers",
+        )
+        while self._is_behind() and not self._stopping.is_set():
+            began = time.monotonic()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait_s):
+                    await self._stopping.wait()
+            metrics.INTAKE_WAIT.inc(time.monotonic() - began)
 
     async def _consume(self) -> list[Delivery]:
         """Request games until the stream replies or `stop`; return an empty list after `wait_s` without games."""

@@ -125,6 +125,7 @@ def make_intake(
         wait_s=settings.intake_wait_s,
         rng=rng,
         on_samples=on_samples,
+        is_behind=training.is_behind,
     )
 
 

@@ -84,6 +84,10 @@ class TrainerSettings(StoreSettings):
     """Games taken from the stream, stored and acknowledged together."""
     intake_wait_s: float = Field(default=1.0, gt=0, le=2.0)
     """Longest wait for games in one request to the stream."""
+    max_waiting: int = Field(default=200_000, ge=1)
+    """Samples that may wait for a learner that takes each game in order. Beyond it no games are taken from the stream until
+    half of them wait; the stream then fills and workers pause, so a slow learner loses no games and its memory is bounded. A
+    batch of the intake may exceed it."""
     worker_share_max: float = Field(default=1.0, gt=0, le=1)
     """Largest share of the last 1,000 games for one worker of several; its further games are refused. 1 sets no bound."""
     suspect_workers: Literal["report", "quarantine"] = "report"

@@ -102,6 +102,7 @@ class Training:
         self._saved_at = time.monotonic()
         self._plan = Plan(accounts.active_s, settings.planned_end_s)
         self._progress = progress or self._plan.progress
+        self._behind = False
 
     def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
         """Take steps for about `seconds`, or until a candidate is due, the reuse bound is reached, or `stopping`."""
@@ -171,6 +172,15 @@ class Training:
         if self.warm_starting:
             return len(self.replay.log) >= self.settings.warm_start.games and not self.learner.steps_allowed()
         return self.learner.is_candidate_due(self.accounts)
+
+    def is_behind(self) -> bool:
+        """Return whether too many samples wait for the learner: more than `max_waiting`, and then until half of them do.
+
+        Never while the learner itself waits for more samples.
+        """
+        most = self.settings.max_waiting // 2 if self._behind else self.settings.max_waiting
+        self._behind = self.replay.window.waiting > most and self.learner.steps_allowed() > 0
+        return self._behind
 
     @property
     def checkpoint_due(self) -> bool:

@@ -56,6 +56,11 @@ class SampleWindow:
         self._lock = threading.Lock()
 
     @property
+    def waiting(self) -> int:
+        """0: no sample waits, the learner draws."""
+        return 0
+
+    @property
     def total(self) -> int:
         """Samples that ever arrived."""
         return self._total

@@ -56,9 +56,15 @@ async def test_the_verdict_on_a_rejected_version_survives_its_deletion(models, o
         assert [candidate.version for candidate in gate.ledger.candidates()] == [1, 2, 3]
 
 
-def keep(gate, newest, every=0):
+async def test_pinned_versions_are_kept_also_while_none_is_served(models, open_gate):
+    publish(models, 4)
+    async with open_gate(mode="off") as gate:
+        assert await keep(gate, 1, pinned=(2,)).prune() == [1, 3]
+
+
+def keep(gate, newest, every=0, pinned=()):
     """Return the gate's pruner with another setting."""
-    gate.gatekeeper.pruner._settings = ModelSettings(keep=newest, keep_every=every)
+    gate.gatekeeper.pruner._settings = ModelSettings(keep=newest, keep_every=every, pinned=pinned)
     return gate.gatekeeper.pruner
 
 

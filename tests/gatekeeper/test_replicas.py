@@ -11,6 +11,7 @@ from tritonclient.grpc import service_pb2_grpc
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.served_versions import Serving
 from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.errors import Unavailable
 from zerofleet.evaluators.replicas import ReplicaControl
 
 MODEL = "tic_tac_toe"
@@ -117,12 +118,29 @@ async def test_a_replica_added_during_a_match_is_given_champion_and_candidate(fl
 
 
 async def test_pinned_versions_are_served_beside_the_champion(fleet, models, tmp_path):
-    pointer, pinned = _pointer(models, tmp_path), {2}
-    serving = Serving(fleet, MODEL, pointer, recheck_s=1.0, pinned=lambda: pinned)
+    pointer, stored = _pointer(models, tmp_path), [1]
+    serving = Serving(fleet, MODEL, pointer, recheck_s=1.0, pinned=[2], stored=lambda: stored)
+    await serving.apply()
+    assert [replica.held for replica in fleet.replicas] == [{1}, {1}]
+    stored.append(2)
     await serving.apply()
     assert [replica.held for replica in fleet.replicas] == [{1, 2}, {1, 2}]
-    pinned.clear()
-    assert serving.wanted() == (1,)
+
+
+async def test_the_champion_is_served_while_the_store_of_pinned_versions_is_away(fleet, models, tmp_path):
+    answers = iter([Unavailable("connection refused"), Unavailable("connection refused")])
+
+    def stored():
+        if error := next(answers, None):
+            raise error
+        return [1, 2]
+
+    serving = Serving(fleet, MODEL, _pointer(models, tmp_path), recheck_s=0.005, pinned=[2], stored=stored)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        work = group.create_task(serving.run())
+        while fleet.replicas[0].held != {1, 2}:  # noqa: ASYNC110 - the gatekeeper looks by the clock
+            await asyncio.sleep(0.001)
+        work.cancel()
 
 
 def _pointer(models, tmp_path):

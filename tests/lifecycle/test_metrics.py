@@ -22,6 +22,7 @@ GOLDEN = {
     """,
     "trainer": """
         zerofleet_candidate_version zerofleet_candidates_total zerofleet_dead_letters_lost_total
+        zerofleet_intake_wait_seconds_total
         zerofleet_records_accepted_total
         zerofleet_records_duplicate_total zerofleet_records_rejected_total zerofleet_replay_games_ever
         zerofleet_replay_samples zerofleet_replay_samples_ever zerofleet_samples_reused_ratio zerofleet_stream_dead_entries

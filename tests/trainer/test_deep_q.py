@@ -335,6 +335,30 @@ def test_every_transition_pays_for_its_draws(tmp_path, records):
         assert learner.reuse == pytest.approx(draws, abs=batch / learner.window.total)
 
 
+def test_the_intake_is_held_back_from_the_bound_until_half_of_it_waits(tmp_path, records):
+    training = open_training(settings_of(tmp_path).model_copy(update={"max_waiting": 10}), SMALL)
+    assert not training.is_behind()
+    keep(training, records)
+    learner, found = training.learner, []
+    while learner.window.waiting > 3:
+        found.append((learner.window.waiting > 5, training.is_behind()))
+        learner.step()
+    training.replay.close()
+    assert (True, True) in found
+    assert (False, False) in found
+    assert all(want == got for want, got in found)
+
+
+def test_a_learner_that_waits_for_its_first_batch_is_not_behind(tmp_path, records):
+    changed = settings_of(tmp_path, draws=1, batch_size=10_000).model_copy(update={"max_waiting": 1})
+    training = open_training(changed, SMALL)
+    keep(training, records)
+    behind, waiting = training.is_behind(), training.learner.window.waiting
+    training.replay.close()
+    assert waiting > 1
+    assert not behind
+
+
 def test_a_candidate_is_due_after_so_many_games(tmp_path, records):
     training = open_training(settings_of(tmp_path), SMALL)
     keep(training, records)

@@ -194,6 +194,38 @@ async def test_the_intake_takes_games_until_it_is_stopped(intake, stream, replay
     assert (await stream.stats()).length == 0
 
 
+async def test_games_stay_in_the_stream_while_the_learner_is_behind(intake, stream, replay, record):
+    arrived, stored = asyncio.Event(), []
+
+    def is_behind():
+        stored.append(len(replay.log))
+        return len(stored) <= 4
+
+    before = metrics.INTAKE_WAIT._value.get()
+    intake._on_samples, intake._is_behind = arrived.set, is_behind
+    await stream.publish(*record(1))
+    with capture_logs() as logged:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            group.create_task(intake.run())
+            await arrived.wait()
+            await intake.stop()
+    assert stored[:5] == [0] * 5
+    assert len(replay.log) == 1
+    assert metrics.INTAKE_WAIT._value.get() > before
+    assert [line["event"] for line in logged].count("intake.learner_behind") == 1
+
+
+async def test_an_intake_that_waits_for_the_learner_can_be_stopped(intake, stream, replay, record):
+    looked = asyncio.Event()
+    intake._is_behind = lambda: looked.set() or not intake._stopping.is_set()
+    await stream.publish(*record(1))
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(intake.run())
+        await looked.wait()
+        await intake.stop()
+    assert intake._ended.is_set()
+
+
 async def test_the_intake_waits_for_an_unavailable_stream(intake, stream, record, monkeypatch):
     consume, failures = stream.consume, iter(range(3))
 

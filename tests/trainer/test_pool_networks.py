@@ -10,6 +10,7 @@ from games.core import make
 from trainer.export import Lineage, export_network
 from trainer.learners.combined.learner import Combined
 from trainer.learners.contract import Accounts
+from trainer.learners.deep_q.learner import Dqn
 from trainer.network import new_network
 from trainer.pool_networks import NetworkScores, network_source
 from trainer.pool_sources import CellGains, pool_source
@@ -165,13 +166,17 @@ def test_combined_exports_a_policy_over_the_six_best_moves_by_the_frozen_network
         assert len(pool) == 6
 
 
-def test_a_run_of_combined_goes_on_with_the_frozen_network_that_it_began_with(tmp_path, store):
-    learner = Combined.open(GAME, settings_of(tmp_path, store))
-    packed = Combined.unpack(*learner.pack(Accounts()), where="a test")
-    other = Combined.open(GAME, settings_of(tmp_path, store, mix=0.5))
+@pytest.mark.parametrize("kind", [Combined, Dqn])
+def test_a_run_goes_on_with_the_frozen_network_that_it_began_with(tmp_path, store, kind):
+    def opened(**changes):
+        settings = settings_of(tmp_path, store, **changes)
+        by_network = settings.deep_q.model_copy(update={"pool_by": "network"})
+        return kind.open(GAME, settings.model_copy(update={"deep_q": by_network}))
+
+    learner, other, again = opened(), opened(mix=0.5), opened()
+    packed = kind.unpack(*learner.pack(Accounts()), where="a test")
     with pytest.raises(VersionSkew, match="start another run"):
         other.restore(*packed)
-    again = Combined.open(GAME, settings_of(tmp_path, store))
     again.restore(*packed)
     assert again.described == learner.described
     with pytest.raises(VersionSkew):

@@ -74,6 +74,11 @@ class Window(Protocol[Content]):
         """Return the number of samples kept: the newest ones, from `total - len` on."""
         ...
 
+    @property
+    def waiting(self) -> int:
+        """Samples that wait for a learner that takes each game in order; 0 for a window that it draws from."""
+        ...
+
     def read(self, played: ValidatedGame) -> Content:
         """Return the samples of a game. Raises `RecordRejected` for a game it cannot use."""
         ...

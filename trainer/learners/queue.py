@@ -55,6 +55,11 @@ class GameQueue(Generic[Content]):
         return self._total - self._taken
 
     @property
+    def waiting(self) -> int:
+        """Number of samples that wait."""
+        return len(self)
+
+    @property
     def games(self) -> int:
         """Number of games that wait."""
         return len(self._waiting)

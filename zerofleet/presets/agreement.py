@@ -5,10 +5,11 @@ The checks of a learner belong to its declaration (`zerofleet.presets.learners`)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from zerofleet.errors import ConfigurationError
-from zerofleet.presets import Preset, SelfPlaySettings
+from zerofleet.presets import Q_KINDS, Preset, SelfPlaySettings
 from zerofleet.presets.learners import LEARNERS, LearnerDeclaration, declared, settings_of
-from zerofleet.presets.learners.requirements import require_action_values
 
 __all__ = ["require_agreement", "require_one_game"]
 
@@ -16,23 +17,47 @@ __all__ = ["require_agreement", "require_one_game"]
 def require_agreement(chosen: Preset) -> None:
     """Raise `ConfigurationError` for an unknown learner, and for parts that contradict each other."""
     learner = declared(chosen.train.learner)
+    _require_action_values(chosen, learner)
     learner.require(chosen, settings_of(chosen))
     _require_served(chosen)
-    if chosen.selfplay.mode == "action_values":
-        require_action_values(chosen)
-    elif chosen.afterstates.epsilon_versions:
-        raise ConfigurationError(
-            f"afterstates.epsilon_versions={chosen.afterstates.epsilon_versions} is for selfplay.mode=action_values, and the "
-            f"mode is {chosen.selfplay.mode}; want 0"
-        )
-    if chosen.selfplay.exploration_decay < 1.0 and chosen.selfplay.mode != "afterstates":
-        raise ConfigurationError(
-            f"selfplay.exploration_decay={chosen.selfplay.exploration_decay} reduces the temperature of play without a tree, "
-            "and selfplay.mode=search has another; set selfplay.mode=afterstates, or search.temperature"
-        )
+    _require_exploration(chosen)
     if chosen.selfplay.sync:
         _require_lockstep(chosen, learner)
     _require_measurements(chosen)
+
+
+def _require_action_values(chosen: Preset, learner: LearnerDeclaration) -> None:
+    """Check that learner, network and self-play are all of the values of moves, or neither learner nor self-play is."""
+    mode, kind = chosen.selfplay.mode, chosen.network.kind
+    if not learner.of_actions and mode != "action_values":
+        return
+    if not learner.of_actions or mode != "action_values" or kind not in Q_KINDS:
+        raise ConfigurationError(
+            f"train.learner={chosen.train.learner}, selfplay.mode={mode} and network.kind={kind}: the values of moves need all "
+            f"three; set train.learner to one of {_names(lambda one: one.of_actions)}, selfplay.mode=action_values and "
+            "network.kind=q_pool or q_sa"
+        )
+
+
+def _require_exploration(chosen: Preset) -> None:
+    """Check that the settings by which exploration falls have an effect."""
+    selfplay, afterstates = chosen.selfplay, chosen.afterstates
+    if afterstates.epsilon_versions and (selfplay.mode, afterstates.policy) != ("action_values", "epsilon_greedy"):
+        raise ConfigurationError(
+            f"afterstates.epsilon_versions={afterstates.epsilon_versions} is for selfplay.mode=action_values with "
+            f"afterstates.policy=epsilon_greedy, and the mode is {selfplay.mode} with {afterstates.policy}; want 0"
+        )
+    if selfplay.exploration_decay < 1.0 and (selfplay.mode != "afterstates" or afterstates.policy == "greedy"):
+        raise ConfigurationError(
+            f"selfplay.exploration_decay={selfplay.exploration_decay} reduces temperature and epsilon of play by afterstates, "
+            f"and selfplay.mode={selfplay.mode} with afterstates.policy={afterstates.policy} has neither; set "
+            "selfplay.mode=afterstates with policy softmax or epsilon_greedy, or 1"
+        )
+
+
+def _names(has: Callable[[LearnerDeclaration], bool]) -> str:
+    """Return the names of the built-in learners with a property."""
+    return ", ".join(name for name, one in LEARNERS.items() if has(one))
 
 
 def _require_measurements(chosen: Preset) -> None:
@@ -74,10 +99,9 @@ def _require_lockstep(chosen: Preset, learner: LearnerDeclaration) -> None:
     """Check that every game gives a version, and every version a game."""
     name = chosen.train.learner
     if not learner.in_lockstep:
-        able = ", ".join(known for known, one in LEARNERS.items() if one.in_lockstep)
         raise ConfigurationError(
             f"selfplay.sync=true needs a learner that can publish after every game, and train.learner={name} does not; "
-            f"of the built-in ones: {able}"
+            f"of the built-in ones: {_names(lambda one: one.in_lockstep)}"
         )
     require_one_game(chosen.selfplay)
     _require_values(

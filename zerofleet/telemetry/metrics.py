@@ -127,6 +127,9 @@ GRPC_HANDLING = _histogram(
 RECORDS_ACCEPTED = _counter("zerofleet_records_accepted_total", "Games stored", by=(TRAINER,))
 RECORDS_REJECTED = _counter("zerofleet_records_rejected_total", "Games refused and dead-lettered", "reason", by=(TRAINER,))
 RECORDS_DUPLICATE = _counter("zerofleet_records_duplicate_total", "Games delivered again", by=(TRAINER,))
+INTAKE_WAIT = _counter(
+    "zerofleet_intake_wait_seconds_total", "Time without intake, for a learner that is behind", by=(TRAINER,)
+)
 SUSPECT_WORKERS = _gauge("zerofleet_suspect_workers", "Workers whose games are gross outliers", by=(TRAINER,))
 STREAM_LAG = _gauge("zerofleet_stream_lag_entries", "Games not yet delivered", by=(TRAINER,))
 STREAM_PENDING = _gauge("zerofleet_stream_pending_entries", "Games delivered and not yet acknowledged", by=(TRAINER,))

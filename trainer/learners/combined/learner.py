@@ -11,9 +11,6 @@ from __future__ import annotations
 from games.core import Game
 from trainer.learners.deep_q.learner import DeepQ
 from trainer.settings import TrainerSettings
-from zerofleet.contracts.manifests import NetworkDict
-from zerofleet.contracts.naming import model_name
-from zerofleet.storage.model_store.opening import open_model_store
 
 __all__ = ["Combined"]
 
@@ -28,11 +25,3 @@ class Combined(DeepQ):
         """Make first weights. Raises as `DeepQ` and `trainer.pool_networks.stored_network` do."""
         by_network = settings.deep_q.model_copy(update={"pool_by": "network"})
         super().__init__(game, settings.model_copy(update={"deep_q": by_network}), first=first)
-        chosen = settings.combined
-        self._mix = chosen.mix
-        self._frozen = open_model_store(chosen.models).manifest_sha256(model_name(game), chosen.version)
-
-    @property
-    def described(self) -> NetworkDict:
-        """Description of the network and the frozen one, for manifests and checkpoints."""
-        return {**super().described, "pool_network": self._frozen, "pool_mix": self._mix}

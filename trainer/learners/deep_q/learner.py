@@ -31,13 +31,15 @@ from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.heads import MOVE_HEADS
 from zerofleet.contracts.manifests import NetworkDict
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
 from zerofleet.presets.parts import LearnerName
+from zerofleet.storage.model_store.opening import open_model_store
 
 __all__ = ["DeepQ", "DeepSarsa", "Dqn", "UpdateReport"]
 
 _NETWORK, _TARGET, _MOMENTUM, _MEMORY = "network.", "target.", "momentum.", "memory."
-_OWN = "values"
+_OWN, _FROZEN = "values", "network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,11 @@ class DeepQ:
             self._source: torch.nn.Module = OwnValues(self.network)
         else:
             self._source = pool_source(self.settings.pool_by, game, settings)
+        self._frozen: NetworkDict = {}
+        if self.settings.pool_by == _FROZEN:
+            chosen = settings.combined
+            pool_network = open_model_store(chosen.models).manifest_sha256(model_name(game), chosen.version)
+            self._frozen = {"pool_network": pool_network, "pool_mix": chosen.mix}
         if self.settings.shaping:
             BoardValue(game)  # raises for another game
         self._optimizer = torch.optim.SGD(
@@ -164,7 +171,7 @@ class DeepQ:
 
     @property
     def described(self) -> NetworkDict:
-        """Description of the network for manifests and checkpoints."""
+        """Description of the network, and of the frozen one of its pool, for manifests and checkpoints."""
         kind = self._kind
         return {
             "kind": kind.kind,
@@ -172,6 +179,7 @@ class DeepQ:
             "q_padding": kind.q_padding,
             "pool": kind.pool,
             "pool_by": self.settings.pool_by,
+            **self._frozen,
         }
 
     @property

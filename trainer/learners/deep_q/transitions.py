@@ -150,6 +150,11 @@ class TransitionQueue:
         """Return the number of transitions that wait."""
         return self._total - self._begin
 
+    @property
+    def waiting(self) -> int:
+        """Number of transitions that wait."""
+        return len(self)
+
     def read(self, played: ValidatedGame) -> Transitions:
         """Return the transitions of a game; see `read_transitions`."""
         return read_transitions(played, self._settings, pool=self._pool)

@@ -38,6 +38,7 @@ class GameQueue:
         self._settings = settings
         self._total = first
         self._waiting: deque[_Placed] = deque()
+        self._waiting_samples = 0
         self._memory: deque[_Placed] = deque(maxlen=settings.memory_games if settings.replays else 0)
         self._held_out: deque[_Placed] = deque(maxlen=settings.held_out_games)
         self._lock = threading.Lock()
@@ -52,6 +53,11 @@ class GameQueue:
         with self._lock:
             kept = [games[0].first for games in (self._waiting, self._memory, self._held_out) if games]
             return self._total - min(kept, default=self._total)
+
+    @property
+    def waiting(self) -> int:
+        """Number of positions that wait, without those of held-out games."""
+        return self._waiting_samples
 
     @property
     def games(self) -> int:
@@ -73,14 +79,18 @@ class GameQueue:
         if not len(samples):
             return
         with self._lock:
-            games = self._waiting if samples.ranked is None else self._held_out
-            games.append(_Placed(self._total, samples))
+            if samples.ranked is None:
+                self._waiting.append(_Placed(self._total, samples))
+                self._waiting_samples += len(samples)
+            else:
+                self._held_out.append(_Placed(self._total, samples))
             self._total += len(samples)
 
     def take(self, count: int) -> list[Labelled]:
         """Remove and return the next games, and remember them; there must be as many."""
         with self._lock:
             taken = [self._waiting.popleft() for _ in range(count)]
+            self._waiting_samples -= sum(len(placed.game) for placed in taken)
             self._memory.extend(taken)
             return [placed.game for placed in taken]
 

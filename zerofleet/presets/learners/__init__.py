@@ -1,7 +1,8 @@
 """Learners by name: those of this package, and those that installed packages offer (docs/own_learner.md).
 
-A built-in learner is a package in `trainer/learners`, a module with its settings beside the other parts of the preset, a
-declaration here with a line in `LEARNERS`, and a field in `Preset` and `TrainerSettings`. A learner of another package is an
+A built-in learner is a class in a package of `trainer/learners`, a declaration here with a line in `LEARNERS`, and a part of
+the preset with its settings: a module beside the other parts, and a field in `Preset` and `TrainerSettings`. `alphazero` has
+the parts `train` and `network`; `dqn`, `deep_sarsa` and `combined` share the part `deep_q`. A learner of another package is an
 entry point of the group `zerofleet.learners`: its name, and the `LearnerDeclaration`. It is imported on first use, so a broken
 one does not affect the others.
 """

@@ -32,6 +32,9 @@ class LearnerDeclaration:
     require: Callable[[Preset, Any], None] = nothing
     """Check of the preset, called with it and the learner's settings (None without `settings`); raises `ConfigurationError` for
     settings of self-play, gate or others that contradict the learner."""
+    of_actions: bool = False
+    """Whether it learns the values of the moves of a pool, for which it needs `selfplay.mode=action_values` and a network
+    of action values."""
     in_lockstep: bool = False
     """Whether every game gives a version if the setting `publish_every_games` is 1, also a game without anything to learn, as
     `selfplay.sync` needs."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.learners.declaration import LearnerDeclaration
-from zerofleet.presets.learners.requirements import require_action_values
 
 __all__ = ["COMBINED", "DEEP_SARSA", "DQN"]
 
 
 def _require(preset: Preset, settings: None) -> None:
     del settings
-    require_action_values(preset)
     learner, pool_by = preset.train.learner, preset.deep_q.pool_by
     by_network = learner == "combined" or pool_by == "network"
     if by_network and not (preset.combined.models and preset.combined.version):
@@ -32,6 +30,6 @@ def _require(preset: Preset, settings: None) -> None:
         )
 
 
-DQN = LearnerDeclaration(implementation="trainer.learners.deep_q.learner:Dqn", require=_require)
-DEEP_SARSA = LearnerDeclaration(implementation="trainer.learners.deep_q.learner:DeepSarsa", require=_require)
-COMBINED = LearnerDeclaration(implementation="trainer.learners.combined.learner:Combined", require=_require)
+DQN = LearnerDeclaration(implementation="trainer.learners.deep_q.learner:Dqn", require=_require, of_actions=True)
+DEEP_SARSA = LearnerDeclaration(implementation="trainer.learners.deep_q.learner:DeepSarsa", require=_require, of_actions=True)
+COMBINED = LearnerDeclaration(implementation="trainer.learners.combined.learner:Combined", require=_require, of_actions=True)

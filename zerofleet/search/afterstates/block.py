@@ -213,13 +213,13 @@ class AfterstateBlock:
         )
 
     def _let_agents_move(self) -> None:
-        """Play the move of every agent whose turn it is."""
+        """Play the moves of every agent up to the other player's turn, or the end of the game."""
         arena, game = self._arena, self.game
         for slot, opponent in enumerate(self._seated):
             state = arena.states[slot]
-            if opponent.choose is None or arena.status[slot] != PLAYING:
+            if opponent.choose is None:
                 continue
-            if int(core.to_move(game, state)) == self._opponent_seat(slot):
+            while arena.status[slot] == PLAYING and int(core.to_move(game, state)) == self._opponent_seat(slot):
                 arena.move_versions[slot, arena.plies[slot]] = EXTERNAL
                 self._play(slot, opponent.choose(game, state.copy(), self._luck[slot]))
 
