@@ -97,9 +97,9 @@ class CodeCache(FunctionCache):
         return f"{self._impl.filename_base}{self._infix}."
 
     def _remove(self, key: tuple[str, str], *, keep: str) -> None:
-        """Remove files compiled for the same types from sources other than `keep`."""
+        """Remove files compiled for the same types from sources other than `keep`, those of killed writers included."""
         prefix = f"{self._base()}{_digest(key[0])}."
-        for path in Path(self._cache_path).glob(f"{prefix}*.nb[ic]"):
+        for path in Path(self._cache_path).glob(f"{prefix}*.nb[ic]*"):
             if not keep or not path.name.startswith(f"{prefix}{keep}."):
                 try:
                     path.unlink(missing_ok=True)

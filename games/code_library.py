@@ -14,7 +14,7 @@ from numba.core import codegen as generation
 from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 
-__all__ = ["BodyCompiler", "rebuild"]
+__all__ = ["BodyCompiler", "EntryCompiler", "rebuild"]
 
 _BODY = "body"
 _Result: Any = compiler.CompileResult  # its fields are made of strings, unknown to the type checker
@@ -91,6 +91,21 @@ class BodyCompiler(compiler.Compiler):
         self.state.library = BodyLibrary(self.state.targetctx.codegen(), func.__qualname__)  # type: ignore[no-untyped-call]
         self.state.library.enable_object_caching()
         return super().compile_extra(func)  # type: ignore[no-untyped-call]
+
+
+class EntryCompiler(compiler.Compiler):
+    """numba's compiler, for a function that Python calls.
+
+    numba stores the environment of a function, which `print` reads, at the address of the function's own machine code. A body
+    has none, so that the environments of all bodies in the code are stored here.
+    """
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function."""
+        result = super().compile_extra(func)  # type: ignore[no-untyped-call]
+        for environment in result._find_referenced_environments():
+            result.codegen.set_env(environment.env_name, environment)
+        return result
 
 
 def rebuild(target_context: Any, payload: tuple[Any, ...]) -> Any:

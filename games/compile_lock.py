@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -15,14 +16,18 @@ from pathlib import Path
 __all__ = ["only_one"]
 
 _PATIENCE_SECONDS = 300.0  # several times the longest compilation: a suspended process must not stop the others
+_QUIET_SECONDS = 20.0
 _POLL_SECONDS = 0.05
+
+_log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
     """Hold the lock file at `path`, which exists only meanwhile; a killed holder's lock is free.
 
-    After five minutes of waiting, and in a directory that cannot be written, the block runs without the lock.
+    After five minutes of waiting, and in a directory that cannot be written, the block runs without the lock. A wait of more
+    than 20 s is logged, as is its end without the lock.
     """
     held = _take(path)
     try:
@@ -31,21 +36,27 @@ def only_one(path: Path) -> Iterator[None]:
         if held is not None:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)  # before the release: who takes the file next compares it with the path
+                fcntl.flock(held, fcntl.LOCK_UN)  # a process forked meanwhile keeps the file open
             os.close(held)
 
 
 def _take(path: Path) -> int | None:
     """Return the descriptor of the locked file, or None."""
-    end = time.monotonic() + _PATIENCE_SECONDS
+    begin_s, is_logged = time.monotonic(), False
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError:
             return None
         while not _locked(descriptor):
-            if time.monotonic() > end:
+            waited_s = time.monotonic() - begin_s
+            if waited_s > _PATIENCE_SECONDS:
                 os.close(descriptor)
+                _log.warning("%s is still locked after %.0f s; compiling without the lock", path, waited_s)
                 return None
+            if waited_s > _QUIET_SECONDS and not is_logged:
+                is_logged = True
+                _log.warning("another process compiles the same code, lock %s; waiting up to %.0f s", path, _PATIENCE_SECONDS)
             time.sleep(_POLL_SECONDS)
         if _is_at(descriptor, path):
             return descriptor

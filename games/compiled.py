@@ -20,7 +20,7 @@ from numba.core import config
 
 from games import code_sources
 from games.code_cache import CodeCache
-from games.code_library import BodyCompiler
+from games.code_library import BodyCompiler, EntryCompiler
 
 __all__ = ["BODY_OPTIONS", "INTERPRETED", "cache_of", "compiled", "inlined", "lean"]
 
@@ -70,7 +70,7 @@ def _compile(function: Function, *, counts_references: bool, inline: bool = Fals
         code_sources.note(function)
     # the flag is always explicit: by default numba inherits it from the first caller compiled
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": counts_references, "forceinline": inline}
-    entry = _jit(no_cfunc_wrapper=True, **options)(function)
+    entry = _jit(pipeline_class=EntryCompiler, no_cfunc_wrapper=True, **options)(function)
 
     @functools.cache  # most functions have compiled callers or are called from Python, few both, and a process uses few of all
     def body() -> Any:

@@ -18,7 +18,10 @@ from zerofleet.strength.behaviour.catalogue import check_table, new_collector
 from zerofleet.strength.behaviour.collector import Reading, collect
 from zerofleet.strength.behaviour.finished import FinishedGame, of_moves
 from zerofleet.strength.behaviour.openings import FirstPosition, ask, openings_table, played_first
+from zerofleet.strength.behaviour.placements import Placements
+from zerofleet.strength.behaviour.sources import Sitting, played_games
 from zerofleet.strength.behaviour.tables import BehaviourTable, Column, Measured, as_csv, as_json
+from zerofleet.strength.matches import MatchSettings, Player
 
 TIC_TAC_TOE = games.make("tic_tac_toe")
 THESIS_LINES = {
@@ -116,6 +119,35 @@ def test_results_of_a_line_are_those_of_the_seat():
     table = table_of("lines", [tic_tac_toe("4 7 6 2 0 3 8")], seat=1, plies=3)
     assert table.rows[0][:3] == ("b2 b1 a1", "4 7 6", 1)
     assert table.rows[0][4:] == (0, 0, 1)
+
+
+def test_placings_of_a_large_game_have_names():
+    labels = [column.label for column in Placements(23).columns]
+    assert labels[2:5] == ["1st", "2nd", "3rd"]
+    assert labels[12:15] == ["11th", "12th", "13th"]
+    assert labels[22:25] == ["21st", "22nd", "23rd"]
+
+
+def test_models_without_a_random_choice_need_an_opening_for_each_game():
+    model = Player.model(1)
+    sitting = Sitting(TIC_TAC_TOE, (model, model), games=10, seed=1, opening_plies=1)
+
+    async def play():
+        return [game async for game in played_games(sitting, UniformEvaluator(2), MatchSettings())]
+
+    with pytest.raises(InvalidRequest, match=r"there are 9 different openings of 1 plies.* use --games 9"):
+        asyncio.run(play())
+
+
+def test_random_plies_of_a_dealt_game_are_played_in_their_deal():
+    game = games.make("take_six")
+    chance = Player("random")
+    sitting = Sitting(game, (chance,) * game.players, games=20, seed=1, opening_plies=12)
+
+    async def play():
+        return [game async for game in played_games(sitting, UniformEvaluator(game.players), MatchSettings())]
+
+    assert len({game.seed for game in asyncio.run(play())}) == 20
 
 
 def test_rock_paper_scissors_is_counted_in_tenths():

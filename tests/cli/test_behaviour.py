@@ -103,6 +103,8 @@ def test_a_table_is_drawn(zerofleet, run, tmp_path, table):
         (("turns",), "is for take_six and rock_paper_scissors, and the game is tic_tac_toe"),
         (("values", "--plot", "values.pdf"), "must end in .svg or .png"),
         (("lines", "random"), "games that are played now need a game"),
+        (("openings", "random", "--game", "take_six"), "games with one initial position, and take_six deals it"),
+        (("openings", "random", "--game", "tic_tac_toe", "--opening-plies", "2"), "the first moves would be random"),
         (("lines", "--seat", "3"), "tic_tac_toe has 2 seats, got seat 3"),
         (("lines", "random", "random", "random", "--game", "tic_tac_toe"), "tic_tac_toe has 2 seats, got 3 players"),
     ],

@@ -204,6 +204,35 @@ def test_of_two_processes_that_need_the_same_code_one_compiles_it(tmp_path: Path
     assert not list((tmp_path / "cache").rglob("*.lock"))
 
 
+PRINTING = """
+from games.compiled import compiled
+
+@compiled
+def once(number):
+    print("number", number)
+    return number
+
+@compiled
+def halves(number):
+    print("half", number // 2)
+    return once(number) if number < 2 else halves(number // 2)
+
+@compiled
+def all_of(number):
+    return once(number) + halves(number)
+"""
+
+
+@pytest.mark.slow
+def test_a_function_that_only_compiled_code_calls_can_print(tmp_path: Path) -> None:
+    (tmp_path / "printing.py").write_text(PRINTING)
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    shown = "number 3 half 1 half 0 number 1 4"
+    for _ in ("compiled", "from the cache"):
+        code = "import sys; sys.path.insert(0, '.'); import printing; print(printing.all_of(3))"
+        assert " ".join(run(tmp_path, code, **cache).split()) == shown
+
+
 def test_an_unwritable_cache_does_not_stop_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,13 @@ def test_rows_become_columns_and_a_line_cut_short_is_left_out(tmp_path: Path) ->
     np.testing.assert_array_equal(metrics["run.champion"], [np.nan])
     np.testing.assert_array_equal(metrics["run.memory_trainer"], [9.0])
     assert {column.dtype for column in metrics.values()} == {np.dtype(np.float64)}
+
+
+@pytest.mark.parametrize("name", ["trainer.jsonl", "run.jsonl"])
+def test_a_pipe_is_an_error_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="Not a regular file"):
+        read_metrics(tmp_path)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from zerofleet.contracts.plain_files import read_plain
 from zerofleet.storage.files import whole_lines
 
 __all__ = ["COLUMNS", "Metrics", "read_metrics"]
@@ -80,7 +81,10 @@ class Metrics(Mapping[str, np.ndarray]):
 
 
 def read_metrics(directory: Path) -> Metrics:
-    """Read the metrics in a run's directory for them; files that are not there have no rows."""
+    """Read the metrics in a run's directory for them; files that are not there have no rows.
+
+    Raises `OSError` for anything but a regular file.
+    """
     trainer = [{_trainer_name(name): value for name, value in row.items()} for row in _rows(directory / "trainer.jsonl")]
     run = [{"time_s": _seconds(row.pop("at", "")), **row} for row in _rows(directory / "run.jsonl")]
     return Metrics(_columns("trainer", trainer) | _columns("run", run))
@@ -88,8 +92,11 @@ def read_metrics(directory: Path) -> Metrics:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines; the last one may be half-written."""
-    lines = whole_lines(path.read_bytes()).splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
+    try:
+        content = read_plain(path)
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in whole_lines(content).splitlines()]
 
 
 def _trainer_name(name: str) -> str:

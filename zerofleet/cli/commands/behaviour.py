@@ -117,6 +117,8 @@ def behaviour(
     reading = Reading(seat=seat - 1, top=top, plies=plies, bins=bins)
     if players and game_name is None:
         raise typer.BadParameter("games that are played now need a game", param_hint="--game")
+    if players and table == OPENINGS and opening_plies:
+        raise typer.BadParameter("the first moves would be random; use --search temperature=1", param_hint="--opening-plies")
     if players and game_name is not None:
         game = chosen_game(game_name, parameters)
         check_suits(table, game, reading)

@@ -34,6 +34,8 @@ def check_suits(name: str, game: Game, reading: Reading) -> None:
     """Raise `InvalidRequest` unless the table suits the game and its seats."""
     if name != OPENINGS:
         new_collector(name, game, reading)
+    elif game.spec().information == "hidden":
+        raise InvalidRequest(f"the table {name} is for games with one initial position, and {game.spec().name} deals it")
 
 
 def new_collector(name: str, game: Game, reading: Reading) -> Collector:

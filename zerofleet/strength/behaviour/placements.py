@@ -13,7 +13,7 @@ from zerofleet.strength.matches.scoreboard import DRAW_TOLERANCE
 
 __all__ = ["Placements"]
 
-_ORDINALS = ("1st", "2nd", "3rd", "4th", "5th", "6th")
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 class Placements:
@@ -28,7 +28,7 @@ class Placements:
         self.columns = (
             Column("seat", "seat"),
             Column("games", "games"),
-            *(Column(f"placing_{place + 1}", _ORDINALS[place], "%") for place in range(players)),
+            *(Column(f"placing_{place + 1}", _ordinal(place + 1), "%") for place in range(players)),
             Column("score", "mean score", "-1 to 1", digits=3),
         )
         self._scores: list[np.ndarray] = []  # float32 [P] of each game
@@ -48,3 +48,7 @@ class Placements:
             placings = [count_of(count, games) for count in counts]
             rows.append((f"seat {seat + 1}", games, *placings, score_of(scores[:, seat].tolist())))
         return rows
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else _ENDINGS.get(number % 10, 'th')}"

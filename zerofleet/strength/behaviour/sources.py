@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -41,11 +41,16 @@ class Sitting:
                 f"{spec.name} has {spec.num_players} seats, got {len(self.players)} players; name one for each seat, or one "
                 "for all"
             )
-        repeats = spec.information == "perfect" and all(player.repeats_itself for player in self.players)
-        if repeats and not self.opening_plies and not settings.search(spec).temperature:
+        if self.repeats(settings) and not self.opening_plies:
             raise InvalidRequest(
                 "models without a random choice repeat one game; add --opening-plies 2, or --search temperature=1"
             )
+
+    def repeats(self, settings: MatchSettings) -> bool:
+        """Whether two games from one opening are the same game."""
+        spec = self.game.spec()
+        fixed = spec.information == "perfect" and all(player.repeats_itself for player in self.players)
+        return fixed and not settings.search(spec).temperature
 
 
 def logged_games(path: Path, newest: int) -> Iterator[FinishedGame]:
@@ -62,8 +67,12 @@ def logged_games(path: Path, newest: int) -> Iterator[FinishedGame]:
 
 
 async def played_games(sitting: Sitting, evaluator: Evaluator, settings: MatchSettings) -> AsyncGenerator[FinishedGame]:
-    """Play and yield the games as they end; propagates the errors of agents and evaluator. Cancellation: the games are lost."""
-    pairings = _pairings(sitting)
+    """Play and yield the games as they end. Cancellation: the games are lost.
+
+    Raises `InvalidRequest` if there are too few openings for players who repeat a game; propagates the errors of agents and
+    evaluator.
+    """
+    pairings = _pairings(sitting, settings)
     version = max((player.version or 0 for player in sitting.players), default=0)
     games = play_games(sitting.game, iter(pairings), evaluator, settings=settings, make_agent=make_agent)
     async for result in games:
@@ -71,24 +80,37 @@ async def played_games(sitting: Sitting, evaluator: Evaluator, settings: MatchSe
         yield of_moves(sitting.game, result.moves, seed=seed, scores=tuple(result.scores), version=version)
 
 
-def _pairings(sitting: Sitting) -> list[Pairing]:
+def _pairings(sitting: Sitting, settings: MatchSettings) -> list[Pairing]:
     """Return the games to play; they depend on seed and number alone."""
     seats = tuple(range(len(sitting.players)))
     words = np.random.SeedSequence(sitting.seed).generate_state(1 + 2 * sitting.games, np.uint64)
     first, *seeds = (int(word) >> 2 for word in words)
-    lines = islice(_lines(sitting, first), sitting.games)
+    openings = _openings(sitting, settings, first, seeds[::2])
     return [
-        Pairing("behaviour", number, seats, sitting.players, Opening(seeds[2 * number], moves), seeds[2 * number + 1])
-        for number, moves in enumerate(lines)
+        Pairing("behaviour", number, seats, sitting.players, opening, seed)
+        for number, (opening, seed) in enumerate(zip(openings, seeds[1::2], strict=True))
     ]
 
 
-def _lines(sitting: Sitting, seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield the moves of openings without end; there may be fewer different ones than games."""
+def _openings(sitting: Sitting, settings: MatchSettings, seed: int, seeds: Sequence[int]) -> list[Opening]:
+    """Return an opening for each game: there may be fewer different ones.
+
+    Args:
+        sitting: The games.
+        settings: Settings of the play.
+        seed: Seed of the random plies.
+        seeds: Seed of each game's deal. With random plies a deal is that for which they were drawn.
+    """
     if not sitting.opening_plies:
-        yield from cycle([()])
-    found = draw_openings(sitting.game, plies=sitting.opening_plies, seed=seed)
-    drawn = [opening.moves for opening in islice(found, sitting.games)]
+        return [Opening(dealt, ()) for dealt in seeds]
+    drawn = list(islice(draw_openings(sitting.game, plies=sitting.opening_plies, seed=seed), sitting.games))
     if not drawn:
         raise InvalidRequest(f"every opening of {sitting.opening_plies} plies ends the game; use fewer plies")
-    yield from cycle(drawn)
+    if len(drawn) < sitting.games and sitting.repeats(settings):
+        raise InvalidRequest(
+            f"there are {len(drawn):,} different openings of {sitting.opening_plies} plies, and models without a random choice "
+            f"repeat the game of each; add plies, or --search temperature=1, or use --games {len(drawn)}"
+        )
+    if sitting.game.spec().information == "hidden":
+        return list(islice(cycle(drawn), sitting.games))
+    return [Opening(dealt, opening.moves) for dealt, opening in zip(seeds, cycle(drawn), strict=False)]
