@@ -25,7 +25,6 @@ START = "from zerofleet.cli import main; main()"
 # A loop that is whole and as small as can be: a candidate every second or two on two cores. The processor time of a run is
 # that of its start, and of its workers until the last line that a test awaits.
 SMALL = (
-    "network.blocks=1",
     "network.channels=8",
     "search.simulations=8",
     "search.fast_simulations=4",
