@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerofleet.cli.bench.serve import _fill
+from zerofleet.cli.bench.serve import _fill, _show
 
 
 def test_batch_fill_is_the_share_of_positions_by_batch_size():
@@ -13,8 +13,9 @@ def test_batch_fill_is_the_share_of_positions_by_batch_size():
 
 
 @pytest.mark.slow
-def test_bench_serve_prints_all_fields_as_json(zerofleet):
-    figures = zerofleet("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--json").json()
+def test_bench_serve_prints_all_fields_as_json_with_the_latency_of_a_person_beside_self_play(zerofleet, capsys):
+    words = ("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--person", "high")
+    figures = zerofleet(*words, "--json").json()
     assert figures["game"] == "tic_tac_toe"
     assert figures["raw_positions_per_second"] > 0
     assert figures["served_positions_per_second"] > 0
@@ -23,16 +24,13 @@ def test_bench_serve_prints_all_fields_as_json(zerofleet):
     )
     assert figures["mean_batch"] >= 1
     assert sum(figures["batch_fill"].values()) == pytest.approx(1.0, abs=0.01)
-    assert figures["person_latency_ms"] is None
-    assert 0 < figures["latency_ms"]["p50"] <= figures["latency_ms"]["p95"] <= figures["latency_ms"]["p99"]
-
-
-@pytest.mark.slow
-def test_bench_serve_measures_the_latency_of_a_person_beside_self_play(zerofleet):
-    words = ("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--person", "high")
-    latency_ms = zerofleet(*words, "--json").json()["person_latency_ms"]
-    assert 0 < latency_ms["p50"] <= latency_ms["p95"] <= latency_ms["p99"]
-    assert "latency of a person's requests" in zerofleet(*words).out
+    for latency_ms in (figures["latency_ms"], figures["person_latency_ms"]):
+        assert 0 < latency_ms["p50"] <= latency_ms["p95"] <= latency_ms["p99"]
+    for person_ms in (figures["person_latency_ms"], None):  # the tables of a measurement with a person, and without one
+        _show(figures | {"person_latency_ms": person_ms})
+        shown = capsys.readouterr().out
+        assert "latency p50 / p95 / p99" in shown
+        assert ("latency of a person's requests" in shown) == (person_ms is not None)
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def result_of(finished):
 def kill(script, directory, point, *, champion):
     """Run a script that is killed at a crash point and leaves this version, complete, as champion; return the store."""
     killed = run(script, directory, point)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert killed.returncode == -signal.SIGKILL, (point, killed.stderr)
     store = DirectoryStore(directory / "models")
     assert store.champion(MODEL).version == champion
     store.verify(MODEL, champion)

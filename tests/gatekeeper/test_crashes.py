@@ -14,8 +14,13 @@ from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
 VICTIM = "victim.py"
 
-# In the order in which a promotion passes them; the champion they leave behind.
-POINTS = [("gatekeeper_after_result", 1), ("gatekeeper_after_result:7", 1), *PROMOTION]
+# Crash points in the order in which a promotion passes them, and the champion they leave behind. The processes of one list
+# die one after another, each in the work that its predecessor left; a new list begins where a restart skips the next point.
+DEATHS = [
+    [("gatekeeper_after_result", 1), ("gatekeeper_after_result:7", 1), *PROMOTION[:4], ("gatekeeper_after_verdict", 2)],
+    [("gatekeeper_after_champion", 2)],
+    [("gatekeeper_before_verdict", 2)],
+]
 
 
 @pytest.fixture
@@ -33,9 +38,10 @@ def expected(tmp_path_factory, fakes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("point", "champion"), POINTS)
-def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(directory, expected, point, champion):
-    store = kill(VICTIM, directory, point, champion=champion)
+@pytest.mark.parametrize("deaths", DEATHS, ids=["match and promotion", "after the champion", "before the verdict"])
+def test_kills_leave_a_valid_champion_and_the_next_start_finishes_the_work(directory, expected, deaths):
+    for point, champion in deaths:
+        store = kill(VICTIM, directory, point, champion=champion)
     finished = result_of(run(VICTIM, directory))
     assert finished["status"] == "promoted"
     assert finished["champion"] == 2
@@ -43,19 +49,6 @@ def test_a_kill_leaves_a_valid_champion_and_the_next_start_finishes_the_work(dir
     assert finished["rungs"] == expected["rungs"]
     assert finished["epochs"] == sorted(set(finished["epochs"]))
     assert [c.version for c in store.history(MODEL)] == [1, 2]
-
-
-@pytest.mark.slow
-def test_a_gatekeeper_killed_repeatedly_still_finishes_its_work(directory):
-    kills = 0
-    for games in range(2, 40):
-        finished = run(VICTIM, directory, f"gatekeeper_after_result:{games}")
-        if finished.returncode == 0:
-            break
-        kills += 1
-        assert finished.returncode == -signal.SIGKILL, finished.stderr
-    assert kills >= 2
-    assert result_of(finished)["champion"] == 2
 
 
 async def start(directory, **variables):

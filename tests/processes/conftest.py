@@ -22,12 +22,17 @@ from zerofleet.storage.streams import SqliteStream, open_stream
 
 MODEL = "tic_tac_toe"
 START = "from zerofleet.cli import main; main()"
-# A loop that is whole and small: a candidate every few seconds on two cores.
+# A loop that is whole and as small as can be: a candidate every second or two on two cores. The processor time of a run is
+# that of its start, and of its workers until the last line that a test awaits.
 SMALL = (
-    "train.min_samples=300",
-    "train.samples_per_candidate=600",
-    "train.batch_size=64",
-    "gate.max_pairs=6",
+    "network.channels=8",
+    "search.simulations=8",
+    "search.fast_simulations=4",
+    "train.min_samples=100",
+    "train.samples_per_candidate=300",
+    "train.batch_size=32",
+    "gate.simulations=8",
+    "gate.max_pairs=4",
     "gate.ladder_games=2",
     "gate.ladder_depth=1",
     "selfplay.slots=16",
