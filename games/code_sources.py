@@ -16,6 +16,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ __all__ = ["add_rule", "digest", "file_of", "note", "reached"]
 
 _LIBRARIES = {"site-packages", "dist-packages"}
 
+_parsing = threading.Lock()
+"""Held while a source is parsed: CPython 3.11 counts the depth of the tree in one place for all threads (gh-106905)."""
 _read_modules: set[str] = set()
 _files_with_compiled: set[Path] = set()
 _packages_with_compiled: set[str] = set()
@@ -139,9 +142,11 @@ def _imported(file: Path) -> frozenset[Path]:
 @functools.cache
 def _names(file: Path) -> _Names:
     try:
-        nodes = list(ast.walk(ast.parse(_text(file) or b"")))
+        with _parsing:
+            tree = ast.parse(_text(file) or b"")
     except (SyntaxError, ValueError):  # no code can be compiled from it
         return _Names(frozenset(), {}, frozenset())
+    nodes = list(ast.walk(tree))
     bound: defaultdict[str, set[_Reference]] = defaultdict(set)
     plain: set[tuple[str, ...]] = set()
     for node in nodes:

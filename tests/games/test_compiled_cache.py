@@ -1,7 +1,9 @@
 """What the key of the compile cache covers."""
 
+import gc
 import importlib
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,24 @@ def test_the_key_uses_sources_as_of_their_import(package, monkeypatch):
     limits.write_text("GOAL = 5\n")
     assert limits in code_sources.reached([package / "rules.py"])
     assert code_sources._text(limits) == b"GOAL = 4\n"
+
+
+def test_threads_that_read_sources_at_once_and_are_interrupted_in_the_parser_all_read_them():
+    """Python 3.11 fails when a thread parses while another one's parser waits in a collection of garbage."""
+    sources = sorted(Path(games.__file__).parent.rglob("*.py"))
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+
+    def work(phase, info):
+        sum(range(50))  # a place where threads take turns
+
+    gc.callbacks.append(work)
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            read = list(pool.map(code_sources._names.__wrapped__, sources * 3))
+    finally:
+        gc.callbacks.remove(work)
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)
+    assert read == read[: len(sources)] * 3

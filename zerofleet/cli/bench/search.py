@@ -128,12 +128,13 @@ def measure(
     bench = Bench(game, settings, games=games, seed=seed)
     bench.play_first_moves()
     first, positions, finished = bench.block.counters, bench.positions, bench.games_done
-    began, cpu = time.perf_counter(), time.process_time()
     with screen.meter("searching") as meter:
-        while (elapsed := time.perf_counter() - began) < seconds:
+        began, cpu, elapsed = time.perf_counter(), time.process_time(), 0.0
+        while elapsed == 0.0 or elapsed < seconds:  # a round at least, however late the machine begins it
             for _ in range(max(1, simulations)):  # about one move per game between two readings of the clock
                 bench.step()
             meter.advance(games, "moves")
+            elapsed = time.perf_counter() - began
     cpu = time.process_time() - cpu
     last = bench.block.counters
     done, moves = last.simulations - first.simulations, last.moves - first.moves
