@@ -26,18 +26,16 @@ START = "from zerofleet.cli import main; main()"
 # that of its start, and of its workers until the last line that a test awaits.
 SMALL = (
     "network.channels=8",
-    "search.simulations=8",
-    "search.fast_simulations=4",
     "train.min_samples=100",
     "train.samples_per_candidate=300",
     "train.batch_size=32",
-    "gate.simulations=8",
     "gate.max_pairs=4",
     "gate.ladder_games=2",
     "gate.ladder_depth=1",
     "selfplay.slots=16",
     "selfplay_worker.log_level=debug",
 )
+SEARCHED = ("search.simulations=8", "search.fast_simulations=4", "gate.simulations=8")  # other games may search nothing
 
 
 class Run:
@@ -102,7 +100,7 @@ def start_run(tmp_path: Path) -> StartRun:
     async def start(*arguments: str, game: str = MODEL, crash_at: str = "", timeout_s: float = 150.0) -> AsyncIterator[Run]:
         root = tmp_path / "run"
         words = ["run", game, "--preset", "tiny", "--run-dir", str(root), *arguments]
-        for item in SMALL:
+        for item in (*SMALL, *(SEARCHED if game == MODEL else ())):
             if item.partition("=")[0] not in {word.partition("=")[0] for word in arguments}:
                 words += ["--set", item]
         environment = {**os.environ, **({VARIABLE: crash_at} if crash_at else {}), "PYTHONUNBUFFERED": "1"}
