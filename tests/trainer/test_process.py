@@ -52,11 +52,11 @@ def start(tmp_path):
     return start_trainer
 
 
-async def stop_when_idle(process, stream, store):
-    """Wait until every game is taken and a candidate published, then end the process as a platform would."""
+async def stop_when_idle(process, stream, store, versions=2):
+    """Wait until every game is taken and `versions` are published, then end the process as a platform would."""
     ready = store.root.parent / READY
     async with asyncio.timeout(120):
-        while not ready.exists() or (await stream.stats()).length or len(store.versions(MODEL)) < 2:
+        while not ready.exists() or (await stream.stats()).length or len(store.versions(MODEL)) < versions:
             assert process.returncode is None
             await asyncio.sleep(0.05)
         process.send_signal(signal.SIGTERM)
@@ -69,7 +69,8 @@ async def test_a_trainer_stopped_by_sigterm_resumes_from_its_checkpoint(tmp_path
     for run in range(2):
         for number in range(100 * run, 100 * run + 12):
             await stream.publish(*record(number))
-        await stop_when_idle(await start(), stream, store)
+        wanted = len(store.versions(MODEL)) + (1 if run else 2)
+        await stop_when_idle(await start(), stream, store, versions=wanted)
         checkpoint, _ = load_latest(tmp_path / "replay" / "checkpoints", unpack)
         assert checkpoint.accounts.candidate_version >= 2
         steps.append(checkpoint.learner.step)
