@@ -1,8 +1,5 @@
 """The whole loop by its command line: it learns, ends, goes on, and refuses what it must."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -10,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from zerofleet.cli import main
 from zerofleet.presets.experiment import read_experiment
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import read_header
@@ -20,7 +18,7 @@ StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 CheckPromises = Callable[..., Any]
 
 
-async def test_a_run_promotes_candidates_stops_on_request_and_resumes(
+async def test_a_run_refuses_a_second_start_promotes_candidates_stops_on_request_and_resumes(
     start_run: StartRun, check_promises: CheckPromises, tmp_path: Path
 ) -> None:
     root = tmp_path / "run"
@@ -28,6 +26,10 @@ async def test_a_run_promotes_candidates_stops_on_request_and_resumes(
     lenient = ("--set", "gate.mode=share", "--set", "gate.share=0.2")
     async with start_run("--seed", "7", *lenient) as run:
         await run.until(r"candidate 1 promoted: first champion")
+        async with start_run() as second:
+            text = await second.rest()
+        assert second.process.returncode == 2
+        assert f"in use by process {run.process.pid}" in text
         await run.until(r"candidate \d+ promoted against")
         text = await run.end()
     assert run.process.returncode == 0, text
@@ -71,36 +73,23 @@ async def test_a_run_of_an_experiment_file_with_a_duration_stores_the_experiment
     assert "--for 3s" in text
 
 
-async def test_a_second_start_of_a_run_in_use_is_refused_and_the_first_continues(
-    start_run: StartRun, check_promises: CheckPromises
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tic_tac_toe", "--for", "soon"), "'soon' is not a duration"),
+        (("chess",), "no game is called 'chess'"),
+        (("tic_tac_toe", "--set", "search.simulation=3"), "did you mean search.simulations"),
+        (("tic_tac_toe", "--seed", "-1"), "seed -1 is out of range"),
+    ],
+)
+def test_invalid_run_commands_are_refused_and_leave_no_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
-    async with start_run() as run:
-        await run.until("candidate 1 promoted")
-        async with start_run() as second:
-            text = await second.rest()
-        assert second.process.returncode == 2
-        assert f"in use by process {run.process.pid}" in text
-        await run.until(r"candidate [2-9] ")
-        text = await run.end(signal.SIGTERM)
-    assert run.process.returncode == 0, text
-    await check_promises(run.paths)
-
-
-def refused(*arguments: str) -> str:
-    """Return what `zerofleet run` says when it refuses, checking that it does so in one line with exit code 2."""
-    command = [sys.executable, "-c", "from zerofleet.cli import main; main()", "run", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    return done.stderr
-
-
-def test_invalid_run_commands_are_refused_and_leave_no_files(tmp_path: Path) -> None:
-    where = ("--run-dir", str(tmp_path / "r"))
-    assert "'soon' is not a duration" in refused("tic_tac_toe", "--for", "soon", *where)
-    assert "no game is called 'chess'" in refused("chess", *where)
-    assert "did you mean search.simulations" in refused("tic_tac_toe", "--set", "search.simulation=3", *where)
-    assert "seed -1 is out of range" in refused("tic_tac_toe", "--seed", "-1", *where)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *words, "--run-dir", str(tmp_path / "r")])
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "")
+    assert said in printed.err
     assert not (tmp_path / "r").exists()
 
 
