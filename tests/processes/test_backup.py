@@ -51,25 +51,22 @@ async def test_a_run_backed_up_while_running_is_restored_and_resumed(
     published: Callable[[RunPaths], set[str]],
     tmp_path: Path,
 ) -> None:
-    taken: list[tuple[Path, set[str]]] = []
     async with start_run(timeout_s=400.0) as run:
-        for pattern in ("candidate 1 promoted", r"candidate \d+ (promoted|rejected) against"):
-            await run.until(pattern)
-            before = published(run.paths)
-            taken.append((await take_backup(run.paths.root, tmp_path / "backups"), before))
+        await run.until(r"candidate \d+ (promoted|rejected) against")
+        before = published(run.paths)
+        backup = await take_backup(run.paths.root, tmp_path / "backups")
         await run.end()
-    for number, (backup, before) in enumerate(taken):
-        paths = RunPaths(tmp_path / f"restored-{number}")
-        restore_backup(backup, paths.root)
-        assert before <= await games_in(paths)
-        store = DirectoryStore(paths.models)
-        champion = store.champion(MODEL)
-        assert champion is not None
-        assert store.verify(MODEL, champion.version).version == champion.version
-        assert store.history(MODEL)[-1].epoch == champion.epoch
+    paths = RunPaths(tmp_path / "restored")
+    restore_backup(backup, paths.root)
+    assert before <= await games_in(paths)
+    store = DirectoryStore(paths.models)
+    champion = store.champion(MODEL)
+    assert champion is not None
+    assert store.verify(MODEL, champion.version).version == champion.version
+    assert store.history(MODEL)[-1].epoch == champion.epoch
 
     shutil.rmtree(run.paths.root)
-    restore_backup(taken[-1][0], run.paths.root)
+    restore_backup(backup, run.paths.root)
     async with start_run(timeout_s=400.0) as again:
         await again.until(r"candidate \d+ (promoted|rejected) against")
         text = await again.end()
