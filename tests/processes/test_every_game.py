@@ -1,4 +1,9 @@
-"""Every game trains: the whole loop in its smallest form, from nothing to a network that was promoted after training."""
+"""Every game trains: the whole loop in its smallest form, from nothing to a network that plays after training.
+
+As processes: a game of each kind (a duel, one of three players, one of hidden information). The other games: the same lane,
+intake, trainer and network file in this process, and a match of the last version. What a gate and a wire do is
+the same for all games, and is tested with tic-tac-toe.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,12 @@ import pytest
 
 import games
 from games.core import Game
+from laboratory.loop import Loop
 from zerofleet.contracts.naming import model_name
 from zerofleet.presets import preset
+from zerofleet.presets.trial import Trial
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.strength.learning.judges import MatchJudge
 from zerofleet.testing import built_in_games
 
 pytestmark = pytest.mark.slow
@@ -47,8 +55,11 @@ def settings_for(game: Game) -> list[str]:
     return [word for item in items for word in ("--set", item)]
 
 
-@pytest.mark.parametrize("name", built_in_games())
-async def test_every_game_trains_until_a_candidate_is_promoted(
+AS_PROCESSES = ("chinese_checkers_star37", "connect_four", "take_six")
+
+
+@pytest.mark.parametrize("name", AS_PROCESSES)
+async def test_a_game_of_each_kind_trains_until_a_candidate_is_promoted(
     start_run: StartRun, check_promises: CheckPromises, name: str, tmp_path: Path
 ) -> None:
     game = games.make(name)
@@ -62,3 +73,30 @@ async def test_every_game_trains_until_a_candidate_is_promoted(
     assert champion is not None
     assert champion.version > 1
     await check_promises(run.paths, model_name(game))
+
+
+@pytest.mark.parametrize("name", [name for name in built_in_games() if name not in AS_PROCESSES])
+async def test_every_other_game_trains_in_one_process_until_a_trained_version_plays(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laboratory.loop.TURN_GAMES", 2)  # games of Abalone have hundreds of samples
+    game, events = games.make(name), list[dict[str, Any]]()
+    settings = {
+        "train.batch_size": "32",
+        "train.min_samples": "100",
+        "train.samples_per_candidate": "100",
+        "train.candidate_growth": "0",
+        "search.full_search_share": "1",
+        "selfplay.lanes": "1",
+        "selfplay.slots": "4",
+    }
+    if preset(game, "tiny").search.simulations:
+        settings |= {"search.simulations": "4", "search.fast_simulations": "2"}
+    trial = Trial(game=name, preset="tiny", settings=settings, seed=1, samples=300, judge_every=300.0)
+    judge = MatchJudge(game, ["random"], games=2, simulations=2, seed=1, opening_plies=2)
+    await Loop(trial, tmp_path, judge=judge, emit=events.append).run()
+    judged, end = [event for event in events if event["event"] != "progress"]
+    assert end["version"] > 1
+    assert end["steps"] > 0
+    assert all(0 <= measure["value"] <= 1 for measure in judged["measures"])
+    DirectoryStore(tmp_path / "models").verify(model_name(game), end["version"], game=game)
