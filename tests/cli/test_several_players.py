@@ -106,12 +106,17 @@ def test_a_match_with_three_seats_reports_each_player_alone(zerofleet, tmp_path,
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # compiles the search of every game
-def test_bench_measures_all_games_in_one_table(zerofleet):
+def test_bench_measures_all_games_in_one_table(zerofleet, monkeypatch):
+    """Of those available, one of each kind; tests/processes/test_every_game.py compiles and runs the search of every game."""
+    several = ("rock_paper_scissors", "tic_tac_toe")
+    monkeypatch.setattr("zerofleet.cli.bench.search.available", lambda: several)
+    monkeypatch.setattr("games.available", lambda: several)
     searched = zerofleet("bench", "search", "--all", "--games", "2", "--simulations", "4", "--seconds", "0.01", "--json").json()
+    assert [row["game"] for row in searched["games"]] == list(several)
     assert all(row["positions_per_second"] > 0 for row in searched["games"])
     counted = zerofleet("bench", "perft", "--all", "--seconds", "0", "--json").json()
-    assert [row["depth"] for row in counted["games"]] == [1] * len(searched["games"])
+    assert [row["game"] for row in counted["games"]] == list(several)
+    assert [row["depth"] for row in counted["games"]] == [1] * len(several)
 
 
 @pytest.mark.parametrize("words", [("perft",), ("perft", "tic_tac_toe", "--all")])
