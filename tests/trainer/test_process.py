@@ -63,41 +63,35 @@ async def stop_when_idle(process, stream, store, versions=2):
         assert await process.wait() == 0
 
 
+PUBLISHING = (
+    "store_after_manifest_before_rename:2",
+    "trainer_after_publish_before_checkpoint",
+    "trainer_after_checkpoint_before_submit",
+)
+
+
 @pytest.mark.slow
-async def test_a_trainer_stopped_by_sigterm_resumes_from_its_checkpoint(tmp_path, record, stream, start):
+async def test_a_trainer_killed_while_publishing_or_stopped_by_sigterm_resumes_with_whole_models_and_every_game_once(
+    tmp_path, record, game, stream, start
+):
+    for number in range(12):
+        await stream.publish(*record(number))
+    for point in PUBLISHING:  # each in the work that its predecessor left
+        async with asyncio.timeout(60):
+            assert await (await start(point)).wait() == -signal.SIGKILL, point
+        (tmp_path / READY).unlink(missing_ok=True)  # a killed process leaves it behind
     store, steps = DirectoryStore(tmp_path / "models"), []
     for run in range(2):
-        for number in range(100 * run, 100 * run + 12):
+        for number in range(100 + 12 * run, 112 + 12 * run):
             await stream.publish(*record(number))
-        wanted = len(store.versions(MODEL)) + (1 if run else 2)
-        await stop_when_idle(await start(), stream, store, versions=wanted)
+        await stop_when_idle(await start(), stream, store, versions=len(store.versions(MODEL)) + 1)
         checkpoint, _ = load_latest(tmp_path / "replay" / "checkpoints", unpack)
         assert checkpoint.accounts.candidate_version >= 2
         steps.append(checkpoint.learner.step)
     assert 0 < steps[0] < steps[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "point",
-    [
-        "store_after_manifest_before_rename:2",
-        "trainer_after_publish_before_checkpoint",
-        "trainer_after_checkpoint_before_submit",
-    ],
-)
-async def test_a_trainer_killed_while_publishing_resumes_with_whole_models_and_every_game_once(
-    tmp_path, record, game, stream, start, point
-):
-    for number in range(12):
-        await stream.publish(*record(number))
-    async with asyncio.timeout(60):
-        assert await (await start(point)).wait() == -signal.SIGKILL
-    (tmp_path / READY).unlink()  # a killed process leaves it behind
-    store = DirectoryStore(tmp_path / "models")
-    await stop_when_idle(await start(), stream, store)
+    numbers = [*range(12), *range(100, 124)]
     with GameLog.open(tmp_path / "replay", writer=False) as log:
-        assert sorted(log.uids()) == sorted(record(number)[0] for number in range(12))
+        assert sorted(log.uids()) == sorted(record(number)[0] for number in numbers)
     for version in store.versions(MODEL):
         store.verify(MODEL, version, game=game)
     assert store.versions(MODEL)[-1] >= 2
