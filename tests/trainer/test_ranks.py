@@ -112,7 +112,9 @@ def steps(directory):
     return load_latest(directory / "replay" / "checkpoints", unpack)[0].learner.step
 
 
-async def test_two_ranks_resume_from_the_checkpoint_of_one_and_stop_on_request(tmp_path, record, game, stream, torchrun):
+async def test_two_ranks_resume_from_the_checkpoint_of_one_are_restarted_after_a_kill_and_stop_on_request(
+    tmp_path, record, game, stream, torchrun
+):
     settings = TrainerSettings(run_dir=tmp_path, game=MODEL, preset="tiny", **SMALL)
     alone = open_training(settings, game)
     alone.replay.keep([AcceptedGame(uid, payload, alone.replay.read(payload)) for uid, payload in map(record, range(12))])
@@ -120,32 +122,22 @@ async def test_two_ranks_resume_from_the_checkpoint_of_one_and_stop_on_request(t
         alone.learner.step()
     alone.save()
     alone.replay.close()
-    async with torchrun() as running:
+    async with torchrun("--max-restarts", "1") as running:
+        await running.until(lambda: running.said("follower.joined") == 1)
+        first = running.pid(0)
+        os.kill(running.pid(1), signal.SIGKILL)  # the death of one ends the other, and torchrun restarts both
         for number in range(100, 112):
             await stream.publish(*record(number))
-        await running.until(lambda: running.versions() >= 2 and running.said("follower.joined"))
-        running.process.send_signal(signal.SIGTERM)
+        await running.until(lambda: running.said("follower.joined") == 2 and running.versions() >= 2)
+        assert running.pid(0) != first
+        os.kill(running.pid(1), signal.SIGTERM)  # the platform takes one of them away: all end, with a checkpoint
+    assert running.process.returncode == 0
     assert running.said("service.ended") == running.said('"exit_code": 0') == 2
     assert steps(tmp_path) > 3
     again = open_training(settings, game)
     again.replay.close()
     assert again.learner.state.step == steps(tmp_path)
     assert again.learner.step().total > 0
-
-
-async def test_a_killed_rank_ends_the_other_and_torchrun_restarts_both(tmp_path, record, stream, torchrun):
-    async with torchrun("--max-restarts", "1") as running:
-        await running.until(lambda: running.said("follower.joined") == 1)
-        first = running.pid(0)
-        os.kill(running.pid(1), signal.SIGKILL)
-        for number in range(12):
-            await stream.publish(*record(number))
-        await running.until(lambda: running.said("follower.joined") == 2 and running.versions() >= 2)
-        assert running.pid(0) != first
-        os.kill(running.pid(1), signal.SIGTERM)  # the platform takes one of them away: all end, with a checkpoint
-    assert running.process.returncode == 0
-    assert running.said('"exit_code": 0') == 2
-    assert steps(tmp_path) > 0
 
 
 async def test_a_hanging_rank_is_given_up_within_the_time_out(torchrun):
