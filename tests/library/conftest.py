@@ -10,10 +10,14 @@ import pytest
 import zerofleet as zf
 
 SMALL = {
-    "train.min_samples": 300,
-    "train.samples_per_candidate": 600,
-    "train.batch_size": 64,
-    "gate.max_pairs": 6,
+    "network.channels": 8,
+    "search.simulations": 8,
+    "search.fast_simulations": 4,
+    "train.min_samples": 100,
+    "train.samples_per_candidate": 300,
+    "train.batch_size": 32,
+    "gate.simulations": 8,
+    "gate.max_pairs": 4,
     "gate.ladder_games": 2,
     "gate.ladder_depth": 1,
     "selfplay.slots": 16,
