@@ -96,10 +96,10 @@ def test_every_encoding_agrees_with_place_and_test_for_both_viewers(board: Conne
 
 
 @pytest.mark.slow
-def test_the_threats_of_ten_thousand_positions_agree_in_both_forms_and_with_place_and_test() -> None:
+def test_the_threats_of_a_thousand_positions_agree_in_both_forms_and_with_place_and_test() -> None:
     game = ConnectFour(encoding=ENCODINGS.index("feature"))
     rng, seen, unsupported = np.random.default_rng(8), 0, 0
-    while seen < 10_000:
+    while seen < 1_000:
         state = games.new_state(game)
         words = np.zeros(8, dtype=np.uint64)
         while moves := games.legal(game, state):
@@ -116,7 +116,7 @@ def test_the_threats_of_ten_thousand_positions_agree_in_both_forms_and_with_plac
                         assert found >> y & 1 == completes(game, stones, (x, y), player)
                         unsupported += (found >> y & 1) and y > len(game.column(state, x))
             seen += 1
-    assert unsupported > 1_000
+    assert unsupported > 100
 
 
 def test_a_threat_counts_above_an_empty_cell_and_for_both_players() -> None:

@@ -198,6 +198,6 @@ def test_no_order_of_events_breaks_promotion(fakes):
     run_state_machine_as_test(
         Bound,
         settings=settings(
-            max_examples=12, stateful_step_count=16, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+            max_examples=8, stateful_step_count=16, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
         ),
     )

@@ -71,7 +71,7 @@ def test_fixed_ties_are_constant_and_random_ties_follow_the_seed() -> None:
     fixed, free = agent("rhombus_search:2,ties=fixed"), agent("rhombus_search:2")
     assert len({fixed.choose(GAME, state, np.random.default_rng(seed)).action for seed in range(20)}) == 1
     chosen = [free.choose(GAME, state, np.random.default_rng(seed)).action for seed in range(200)]
-    assert chosen == [free.choose(GAME, state, np.random.default_rng(seed)).action for seed in range(200)]
+    assert chosen[:20] == [free.choose(GAME, state, np.random.default_rng(seed)).action for seed in range(20)]
     ties = free.search(GAME, state).actions
     assert len(ties) > 1
     counts = [chosen.count(action) for action in ties.tolist()]
