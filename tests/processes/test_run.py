@@ -58,14 +58,14 @@ async def test_a_run_of_an_experiment_file_with_a_duration_stores_the_experiment
 ) -> None:
     file = tmp_path / "my.toml"
     file.write_text(
-        'game = "tic_tac_toe"\npreset = "tiny"\nseed = 11\n[search]\nsimulations = 20\n[trainer]\nintake_games = 8\n'
+        'game = "tic_tac_toe"\npreset = "tiny"\nseed = 11\n[search]\npuct_init = 1.75\n[trainer]\nintake_games = 8\n'
     )
     async with start_run("--config", str(file), "--for", "3s") as run:
         text = await run.rest()
     kept = read_experiment(run.paths.experiment)
     assert (kept.seed, read_header(tmp_path / "run").seed, kept.settings["trainer.intake_games"]) == (11, 11, "8")
     chosen = kept.build_preset()
-    assert (chosen.search.simulations, chosen.train.batch_size) == (20, 64)  # of the file, and of the command line
+    assert (chosen.search.puct_init, chosen.train.batch_size) == (1.75, 32)  # of the file, and of the command line
     assert f"--config {file}" in text
     assert run.process.returncode == 0, text
     assert "the time is up; finishing" in text
