@@ -6,16 +6,25 @@ import functools
 import itertools
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 # The first example may wait for the compiler, and time says little on a shared machine.
 settings.register_profile("zerofleet", deadline=None)
 settings.load_profile("zerofleet")
+
+# As the command line logs: without the values of local variables, which take a second of a processor to print.
+_RENDERING = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(
+    [*structlog.get_config()["processors"][:-1], _RENDERING],
+    logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+)
 
 
 class ObjectServer:

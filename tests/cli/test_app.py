@@ -5,6 +5,7 @@ import sys
 import time
 
 import pytest
+import structlog
 import typer
 
 from games.errors import IllegalMove
@@ -76,6 +77,24 @@ def test_an_interrupted_command_prints_no_traceback(monkeypatch, zerofleet):
 def test_the_exit_code_of_a_command_is_that_of_the_process(monkeypatch, zerofleet):
     _replace_app(monkeypatch, typer.Exit(1))
     assert zerofleet("fail").code == 1
+
+
+def test_a_traceback_in_the_log_of_a_command_shows_no_values(zerofleet, capsys):
+    kept = structlog.get_config()
+    structlog.reset_defaults()
+    try:
+        zerofleet("version", "--json")  # any command that is loaded
+        token = "secret"
+        try:
+            raise KeyError(len(token))
+        except KeyError:
+            structlog.get_logger().exception("failed")
+    finally:
+        structlog.configure(**kept)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "KeyError: 6" in printed.err
+    assert "secret" not in printed.err.replace('token = "secret"', "")
 
 
 def test_version_lists_the_main_dependencies(zerofleet):

@@ -31,10 +31,10 @@ log = structlog.get_logger()
 @pytest.fixture
 def lines() -> Iterator[list[EventDict]]:
     """Every log line, with what is bound to its context."""
-    capture = LogCapture()
+    capture, kept = LogCapture(), structlog.get_config()
     structlog.configure(processors=[placed, capture])
     yield capture.entries
-    structlog.reset_defaults()
+    structlog.configure(**kept)
 
 
 async def _one(request: bytes, context: Any) -> bytes:

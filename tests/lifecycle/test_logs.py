@@ -13,11 +13,11 @@ from zerofleet.service import logs
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, kept = root.handlers[:], root.level, structlog.get_config()
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**kept)
 
 
 def test_json_log_lines_contain_event_fields_service_and_utc_time(capsys: pytest.CaptureFixture[str]) -> None:

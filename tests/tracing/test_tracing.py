@@ -142,7 +142,7 @@ def test_of_many_alike_calls_ever_fewer_are_told() -> None:
 
 def test_a_log_line_names_the_span_it_was_written_in(memory: InMemorySpanExporter, capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, kept = root.handlers[:], root.level, structlog.get_config()
     try:
         logs.configure("info", "json", "trainer")
         with tracing.follow("work", parent=SAMPLED):
@@ -152,7 +152,7 @@ def test_a_log_line_names_the_span_it_was_written_in(memory: InMemorySpanExporte
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-        structlog.reset_defaults()
+        structlog.configure(**kept)
     inside, outside = map(json.loads, capsys.readouterr().err.splitlines())
     assert (inside["trace_id"], inside["span_id"]) == (SAMPLED[3:35], named[36:52])
     assert "trace_id" not in outside

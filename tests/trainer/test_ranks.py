@@ -132,7 +132,7 @@ async def test_two_ranks_resume_from_the_checkpoint_of_one_are_restarted_after_a
         assert running.pid(0) != first
         os.kill(running.pid(1), signal.SIGTERM)  # the platform takes one of them away: all end, with a checkpoint
     assert running.process.returncode == 0
-    assert running.said("service.ended") == running.said('"exit_code": 0') == 2
+    assert running.said('"exit_code": 0') == 2  # of the second start: the first one's were killed, or lost the other
     assert steps(tmp_path) > 3
     again = open_training(settings, game)
     again.replay.close()

@@ -94,10 +94,12 @@ def load(name: str, command: Command) -> Any:
 
 
 def _log_to_standard_error() -> None:
-    """Send the log to standard error: standard output is for results."""
+    """Send the log to standard error: standard output is for results. Tracebacks are without the values of local variables."""
     structlog = sys.modules.get("structlog")  # not imported by commands that log nothing
     if structlog is not None and not structlog.is_configured():
-        structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+        *before, _ = structlog.get_config()["processors"]
+        rendering = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        structlog.configure([*before, rendering], logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 def _placeholder() -> None:

@@ -16,7 +16,7 @@ __all__ = ["warm_up"]
 def warm_up(game: Game, settings: SearchSettings, *, versions: Sequence[int]) -> None:
     """Play one game with tiny searches and uniform evaluations; compiled code depends on types, not on values.
 
-    `versions` are as in `SearchBlock.begin`; an `EXTERNAL` seat also warms up `play`.
+    `versions` are as in `SearchBlock.begin`; an `EXTERNAL` seat also warms up `play`, and where all are, no search is compiled.
     """
     few = min(settings.simulations, 2)
     small = settings.model_copy(
@@ -25,7 +25,8 @@ def warm_up(game: Game, settings: SearchSettings, *, versions: Sequence[int]) ->
     block = SearchBlock(game, small, slots=1)
     block.begin(0, seed=0, versions=versions)
     while not block.finished():
-        block.absorb(*uniform_answer(block.advance().batch, game.spec()))
+        if block.searching():
+            block.absorb(*uniform_answer(block.advance().batch, game.spec()))
         for slot in block.waiting():
             block.play(slot, legal(game, block.state(slot))[0])
     block.take(0)

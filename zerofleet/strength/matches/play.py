@@ -110,9 +110,9 @@ async def play_games(
     may start.
     """
     search = settings.search(game.spec())
-    await asyncio.to_thread(_warm_up, cast("Hashable", game), search)
     block = SearchBlock(game, search, slots=settings.slots)
     tables: dict[int, _Table] = {}
+    warm = set[bool]()  # whether games of agents alone (False) and games with a search (True) are compiled
     threads = settings.agent_threads
     asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
@@ -121,6 +121,10 @@ async def play_games(
                 pairing = next(pairings, None)
                 if pairing is None:
                     break
+                searched = any(player.version is not None for player in pairing.players)
+                if searched not in warm:
+                    await asyncio.to_thread(_warm_up, cast("Hashable", game), search, searched=searched)
+                    warm.add(searched)
                 tables[slot] = _seat(block, slot, pairing)
             if not tables:
                 return
@@ -149,9 +153,10 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
 
 
 @functools.lru_cache(typed=True)
-def _warm_up(game: Any, settings: SearchSettings) -> None:
-    """Warm up games between a model and agents, once per game: compilation must not block the event loop."""
-    warm_up(game, settings, versions=[1, *[EXTERNAL] * (game.spec().num_players - 1)])
+def _warm_up(game: Any, settings: SearchSettings, *, searched: bool) -> None:
+    """Warm up games, once per game: compilation must not block the event loop. Agents alone need no compiled search."""
+    others = [EXTERNAL] * (game.spec().num_players - 1)
+    warm_up(game, settings, versions=[1 if searched else EXTERNAL, *others])
 
 
 def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:
