@@ -44,7 +44,7 @@ check: venv ## check formatting, lint, types, layers, generated stubs, YAML, Kub
 	$(MAKE) --no-print-directory proto
 	git diff --exit-code -- zerofleet/contracts/wire
 	$(BIN)/yamllint --strict .
-	$(BIN)/pytest -q tests/deploy tests/architecture tests/prose
+	$(BIN)/pytest -q -n auto tests/deploy tests/architecture tests/prose
 
 triton: venv ## install a real Triton for the tests, in a separate environment
 	$(BIN)/python tests/contract/triton_server.py
