@@ -113,7 +113,7 @@ class PatientEvaluator:
             return found
 
     def _note_missing(self, version: int, error: Exception, began_s: float) -> None:
-        """Say again and again that a version is awaited: its games stand still while others go on."""
+        """Log at intervals that a version is awaited: its games stand still while others go on."""
         now_s = time.monotonic()
         missing = self._missing.setdefault(version, _Missing(began_s, began_s + TELL_AFTER_S))
         if now_s >= missing.tell_s:

@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Identity(TypedDict):
-    """What was learned: equal in the checkpoint and in the settings that go on with it."""
+    """Game and network that a checkpoint belongs to; those of the settings that go on with it are equal."""
 
     game: str
     parameters: dict[str, str]
@@ -144,7 +144,7 @@ def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def load_arrays(arrays: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor], *, name: str) -> None:
-    """Change arrays in place to the tensors of the same names, of any precision; `name` says whose they are.
+    """Change arrays in place to the tensors of the same names, of any precision; `name`: holder of the tensors.
 
     Raises `VersionSkew` for other names or shapes; then nothing has changed.
     """

@@ -45,7 +45,7 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
     """Learner of one game; the next step depends on its arrays, its counts and the next game alone."""
 
     rate_setting = "the learning rate"
-    """Setting to lower when the weights diverge."""
+    """Setting to lower where the weights diverge."""
 
     def __init__(self, game: Game, *, first: int = 0, keeps_empty: bool = False) -> None:
         """Make a learner without samples; a subclass then makes its arrays.
