@@ -100,8 +100,8 @@ def read(
     Raises `CorruptModel` when they were changed or are another learner's, `VersionSkew` for a schema not in `schemas`.
     """
     found = parse(kind, counts, where=f"{where}/{COUNTS}", schemas=schemas)
-    if (size := stored(tensors)) != found.tensors:
-        raise CorruptModel(f"{where}/{TENSORS} has {size.size} bytes, expected {found.tensors.size} of another hash")
+    if (got := stored(tensors)) != found.tensors:
+        raise CorruptModel(f"{where}/{TENSORS} has {got.size} bytes, expected {found.tensors.size} of another hash")
     return found, load_safetensors(tensors)
 
 
@@ -119,7 +119,7 @@ def require_network(network: Mapping[str, object], wanted: NetworkDict, *, name:
 
 
 def require_described(network: Mapping[str, object], settings: NetworkSettings, *, name: str) -> None:
-    """The same for a network of `settings`, which describe it also where a later release has added a setting."""
+    """Raise `VersionSkew` unless a stored network is that of `settings`, as `NetworkSettings.describes` compares them."""
     if not settings.describes(network):
         raise _skew(name, "network", dict(network), settings.model_dump())
 
