@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from games.core import Game
 from laboratory.evaluation import FunctionNetwork
 from laboratory.value_training import ValueTraining
@@ -19,13 +16,9 @@ __all__ = ["SarsaTraining"]
 class SarsaTraining(ValueTraining):
     """Training of one stage in a folder; an interrupted one is continued."""
 
+    kind = SarsaLambda
     _stage: SarsaStage
     _learner: SarsaLambda
-
-    @property
-    def unpack(self) -> Callable[..., Any]:
-        """See `ValueTraining.unpack`."""
-        return SarsaLambda.unpack
 
     def new_learner(self, game: Game, first: int) -> SarsaLambda:
         """See `ValueTraining.new_learner`; raises `ConfigurationError` for another game."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from games.core import Game
 from laboratory.evaluation import ValueNetwork
@@ -23,13 +21,9 @@ _SIGNS = {"own": -1.0, "every_ply": 1.0}  # of a network's value for the player 
 class TdTraining(ValueTraining):
     """Training of one stage in a folder; an interrupted one is continued."""
 
+    kind = TdLambda
     _stage: TdStage
     _learner: TdLambda
-
-    @property
-    def unpack(self) -> Callable[..., Any]:
-        """See `ValueTraining.unpack`."""
-        return TdLambda.unpack
 
     def new_learner(self, game: Game, first: int) -> TdLambda:
         """See `ValueTraining.new_learner`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from laboratory.evaluation import Network
 from selfplay_worker.openings import Openings
 from trainer.checkpoint_files import load_latest, save
 from trainer.learners.contract import Accounts
-from trainer.learners.sarsa_lambda.learner import SarsaLambda
-from trainer.learners.td_lambda.learner import TdLambda
+from trainer.learners.game_by_game import GameByGameLearner
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.theses.stages import SarsaStage, TdStage
@@ -38,24 +37,22 @@ _GAME_STREAM = 20_160_601  # separates the seeds of games from those of weights
 class ValueTraining(ABC):
     """Training of one stage in a folder; an interrupted one is continued."""
 
+    kind: ClassVar[type[GameByGameLearner[Any]]]
+    """Class of the learner."""
+
     def __init__(self, stage: TdStage | SarsaStage, game: Game, folder: Path) -> None:
         """Make first weights, or read the newest checkpoint of the folder. Raises `ConfigurationError`, `CorruptModel`."""
         self._stage = stage
         self._folder = folder
         self._game = game
         self._openings = Openings(game, SelfPlaySettings(opening_plies=stage.opening_plies, decided_openings="redraw"))
-        found = load_latest(folder, self.unpack)
+        found = load_latest(folder, self.kind.unpack)
         self._learner = self.new_learner(game, 0 if found is None else found[0].learner.samples_trained)
         if found is not None:
             self._learner.restore(*found)
 
-    @property
     @abstractmethod
-    def unpack(self) -> Callable[..., Any]:
-        """Reader of checkpoints of the learner; see `trainer.learners.contract.Learning.unpack`."""
-
-    @abstractmethod
-    def new_learner(self, game: Game, first: int) -> TdLambda | SarsaLambda:
+    def new_learner(self, game: Game, first: int) -> GameByGameLearner[Any]:
         """Return the learner with its first weights; samples before `first` were learned from."""
 
     @property
@@ -85,18 +82,13 @@ class ValueTraining(ABC):
                 save(self._folder, *self._learner.pack(Accounts()))
             on_games(self.games - before)
 
-    @property
-    def _window(self) -> Any:
-        """Queue of the learner; it takes what it has read, of a type of its own."""
-        return self._learner.window
-
     def _play_and_learn(self, first: int, count: int) -> None:
         learner = self._learner
         block = AfterstateBlock(self._game, self.play(first), slots=count)
         for slot in range(count):
             seed = self._game_seed(first + slot)
             block.begin(slot, seed=seed, versions=[1, 1], opening=self._openings.draft(seed).opening())
-        network, window = self.network, self._window
+        network, window = self.network, learner.window
         while len(block.finished()) < count:
             leaves = block.advance()
             block.absorb(np.empty(0), network(leaves.batch.states))

@@ -3,8 +3,8 @@
 Each kind of failure is retried in exactly one layer:
 
     the server is overloaded or away       here, without a limit: the worker's evaluator is made with `retry_s=0`
-    the adopted version, or one that       here, without a limit
-    stays, is not loaded yet
+    the adopted version, or one that       here, without a limit; the log states for how long a version that stays, such as a
+    stays, is not loaded yet               frozen opponent, has been missing
     one replica of several lacks a version `zerofleet.evaluators.kserve`, whose next call reaches another replica
     another version is not served          nowhere: it will not come back, and its games are dropped
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import structlog
 
@@ -32,8 +33,18 @@ __all__ = ["PatientEvaluator"]
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 2.0
 TELL_AFTER_S = 5.0  # without an evaluation
+TELL_EVERY_S = 60.0  # that a version is missing
 
 log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Missing:
+    """Version that stays in service and is awaited."""
+
+    since_s: float
+    tell_s: float
+    """Time of the next line in the log."""
 
 
 class PatientEvaluator:
@@ -57,6 +68,7 @@ class PatientEvaluator:
         self._network = metrics.EVALUATIONS.labels(source="network")
         self._failing_since_s: float | None = None
         self._told = False
+        self._missing: dict[int, _Missing] = {}
 
     async def evaluate(self, leaves: Leaves) -> tuple[Evaluation, set[int]]:
         """Return the evaluation of one or more leaves, and their versions that are no longer served.
@@ -85,16 +97,34 @@ class PatientEvaluator:
                 found = await self._evaluator.evaluate(batch, version=version)
             except (Unavailable, Overloaded, ModelNotFound, CorruptModel) as error:
                 # The adopted version may still be loading. Another one will not come back.
-                missing = isinstance(error, ModelNotFound | CorruptModel)
-                if missing and version not in {self._adopted.version, *self._lasting}:
+                is_missing = isinstance(error, ModelNotFound | CorruptModel)
+                if is_missing and version not in {self._adopted.version, *self._lasting}:
                     log.warning("version.gone", version=version, error=str(error))
                     return None
-                self._note_failure(error, began_s)
+                if is_missing and version != self._adopted.version:
+                    self._note_missing(version, error, began_s)
+                else:
+                    self._note_failure(error, began_s)
                 await backoff.pause()
                 metrics.count_eval_retry(error)
                 continue
+            self._missing.pop(version, None)
             self._note_success(len(batch), time.monotonic() - began_s)
             return found
+
+    def _note_missing(self, version: int, error: Exception, began_s: float) -> None:
+        """Log at intervals that a version is awaited: its games stand still while others go on."""
+        now_s = time.monotonic()
+        missing = self._missing.setdefault(version, _Missing(began_s, began_s + TELL_AFTER_S))
+        if now_s >= missing.tell_s:
+            missing.tell_s = now_s + TELL_EVERY_S
+            log.warning(
+                "version.awaited",
+                version=version,
+                waited_s=round(now_s - missing.since_s, 1),
+                error=str(error),
+                advice="store the version and keep it in service with models.pinned, or name another in afterstates.opponents",
+            )
 
     def _note_failure(self, error: Exception, began_s: float) -> None:
         if self._failing_since_s is None:

@@ -5,26 +5,29 @@ A learner restored from a checkpoint takes bit-identical steps to one that was n
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from pydantic import ConfigDict
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
-from games.positions import parameters_text
-from trainer.checkpoint_files import COUNTS, TENSORS
+from trainer.checkpoint_parts import (
+    identity,
+    named,
+    read,
+    require_described,
+    require_same,
+    stored,
+    under,
+    write_counts,
+    write_tensors,
+)
 from trainer.learner import Learner, LearnerState
 from trainer.learners.contract import Accounts
 from trainer.network import with_todays_names
-from zerofleet.contracts.encodings import encoder_fingerprint
-from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
-from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.contracts.manifests import NetworkDict, StoredFile
 from zerofleet.presets import NetworkSettings
 
 __all__ = ["Checkpoint", "pack", "restore", "unpack"]
@@ -63,81 +66,53 @@ class Checkpoint:
 
 def pack(game: Game, network: NetworkSettings, learner: Learner, accounts: Accounts) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files: JSON and safetensors."""
-    tensors = save_safetensors(_tensors(learner))
+    tensors = write_tensors(_tensors(learner))
     checkpoint = Checkpoint(
-        game=game.spec().name,
-        parameters=parameters_text(game),
-        encoder=encoder_fingerprint(game),
-        network=network.model_dump(),
+        **identity(game, network.model_dump()),
         optimizer=learner.settings.optimizer,
         learner=learner.state,
         average_updates=learner.average.updates,
         generator=_read_generator(learner.rng),
         accounts=accounts,
-        tensors=StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors)),
+        tensors=stored(tensors),
     )
-    return json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode(), tensors
+    return write_counts(checkpoint), tensors
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Checkpoint, dict[str, Tensor]]:
     """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` for another schema."""
-    checkpoint = parse(Checkpoint, counts, where=f"{where}/{COUNTS}", schemas=[CHECKPOINT_SCHEMA])
-    found = StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors))
-    if found != checkpoint.tensors:
-        raise CorruptModel(f"{where}/{TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
-    return checkpoint, load_safetensors(tensors)
+    return read(Checkpoint, counts, tensors, where=where, schemas=[CHECKPOINT_SCHEMA])
 
 
 def restore(learner: Learner, game: Game, network: NetworkSettings, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
     """Load a checkpoint into a fresh learner. Raises `VersionSkew` when it is of another game or network."""
-    _require_same(game, network, learner, checkpoint)
+    require_same(checkpoint, {**identity(game, checkpoint.network), "optimizer": learner.settings.optimizer})
+    require_described(checkpoint.network, network, name="the checkpoint")
     tensors = with_todays_names(tensors)
-    learner.load_weights(_under(tensors, "network"))
-    names = [name for name, _ in learner.network.named_parameters()]
-    for name, weight in zip(names, learner.average.weights, strict=True):
-        weight.copy_(tensors[f"average.{name}"])
+    learner.load_weights(under(tensors, "network"))
+    averages = under(tensors, "average")
+    for (name, _), weight in zip(learner.network.named_parameters(), learner.average.weights, strict=True):
+        weight.copy_(averages[name])
     learner.average.updates = checkpoint.average_updates
-    stored = learner.optimizer.state_dict()
-    stored["state"] = {
+    moments = learner.optimizer.state_dict()
+    moments["state"] = {
         index: {key: _laid_out_as(parameter, tensor) for key, tensor in entries.items()}
         for index, (name, parameter) in enumerate(_optimizer_parameters(learner))
-        if (entries := _under(tensors, f"optimizer.{name}"))
+        if (entries := under(tensors, f"optimizer.{name}"))
     }
-    learner.optimizer.load_state_dict(stored)
+    learner.optimizer.load_state_dict(moments)
     learner.state = checkpoint.learner
     _write_generator(learner.rng, checkpoint.generator)
 
 
-def _require_same(game: Game, network: NetworkSettings, learner: Learner, checkpoint: Checkpoint) -> None:
-    spec = game.spec()
-    wanted: dict[str, object] = {
-        "game": spec.name,
-        "parameters": parameters_text(game),
-        "encoder": encoder_fingerprint(game),
-        "network": checkpoint.network if network.describes(checkpoint.network) else network.model_dump(),
-        "optimizer": learner.settings.optimizer,
-    }
-    for name, want in wanted.items():
-        if (got := getattr(checkpoint, name)) != want:
-            raise VersionSkew(
-                f"the checkpoint has {name} {got}, the settings have {want}; restore the setting, or start another run"
-            )
-
-
 def _tensors(learner: Learner) -> dict[str, Tensor]:
     """Return every tensor of a learner under a unique name."""
-    found = {f"network.{name}": tensor for name, tensor in learner.network.state_dict().items()}
     parameters = dict(learner.network.named_parameters())
-    for name, weight in zip(parameters, learner.average.weights, strict=True):
-        found[f"average.{name}"] = weight
+    found = named("network", learner.network.state_dict())
+    found |= named("average", dict(zip(parameters, learner.average.weights, strict=True)))
     for name, parameter in parameters.items():
-        for key, tensor in learner.optimizer.state.get(parameter, {}).items():
-            found[f"optimizer.{name}.{key}"] = tensor
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
+        found |= named(f"optimizer.{name}", learner.optimizer.state.get(parameter, {}))
+    return found
 
 
 def _optimizer_parameters(learner: Learner) -> list[tuple[str, Tensor]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,10 @@ from torch.optim import SGD, AdamW, Optimizer
 from trainer.network import Network
 from zerofleet.presets import TrainSettings
 
-__all__ = ["WeightAverage", "estimate_statistics", "learning_rate", "make_optimizer"]
+__all__ = ["WeightAverage", "estimate_statistics", "learning_rate", "load_momentum", "make_optimizer", "momentum_of"]
+
+
+_MOMENTUM = "momentum_buffer"  # torch's name
 
 
 def learning_rate(settings: TrainSettings, step: int, progress: float = 0.0) -> float:
@@ -39,6 +42,19 @@ def make_optimizer(network: Network, settings: TrainSettings) -> Optimizer:
     if settings.optimizer == "sgd":
         return SGD(groups, lr=settings.learning_rate, momentum=settings.momentum, nesterov=settings.momentum > 0)
     return AdamW(groups, lr=settings.learning_rate, fused=True)
+
+
+def momentum_of(optimizer: SGD, network: nn.Module) -> dict[str, Tensor]:
+    """Return the momentum of each parameter that has one, by name: before the first step none has."""
+    found = {name: optimizer.state[parameter].get(_MOMENTUM) for name, parameter in network.named_parameters()}
+    return {name: momentum for name, momentum in found.items() if momentum is not None}
+
+
+def load_momentum(optimizer: SGD, network: nn.Module, momenta: Mapping[str, Tensor]) -> None:
+    """Set what `momentum_of` returned."""
+    for name, parameter in network.named_parameters():
+        if name in momenta:
+            optimizer.state[parameter][_MOMENTUM] = momenta[name].to(parameter.device, copy=True)
 
 
 class WeightAverage:

@@ -85,6 +85,16 @@ def test_an_impossible_request_is_rejected(zerofleet, run, words, error):
     assert error in outcome.err
 
 
+def test_damaged_lines_are_left_out_and_said(zerofleet, run):
+    path = run / "metrics" / "run.jsonl"
+    whole = zerofleet("curves", "--run-dir", str(run), "--json")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:5], '{"at": "2026-11', *lines[5:]]) + "\n")
+    damaged = zerofleet("curves", "--run-dir", str(run), "--json")
+    assert damaged.json() == whole.json()
+    assert f"left out 1 damaged line of {path}" in " ".join(damaged.err.split())
+
+
 def test_a_run_without_diagnostics_is_rejected(zerofleet, run):
     (run / "metrics" / "run.jsonl").write_text('{"at": "2026-11-22T10:00:00+00:00", "elapsed_s": 3.0}\n')
     outcome = zerofleet("curves", "--run-dir", str(run))

@@ -40,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_process(site: Path, *words: str) -> str:
-    """What a process prints that has the folder on its import path."""
+    """Return the output of a process with the folder on its import path."""
     environment = {**os.environ, "PYTHONPATH": f"{site}:{ROOT}"}
     done = subprocess.run(
         [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, check=False, timeout=300

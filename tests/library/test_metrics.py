@@ -34,6 +34,16 @@ def test_rows_become_columns_and_a_line_cut_short_is_left_out(tmp_path: Path) ->
     assert {column.dtype for column in metrics.values()} == {np.dtype(np.float64)}
 
 
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
+    whole = '{"at": "1970-01-01T00:01:00+00:00", "games": 3}\n'
+    damaged = ['{"at": "1970-01-01T00:0', "[1, 2]", '{"at": "yesterday", "games": 4}', '{"at": 5}', "\x00\x00\x00"]
+    (tmp_path / "run.jsonl").write_text(whole + "".join(f"{line}\n" for line in damaged) + whole)
+    (tmp_path / "trainer.jsonl").write_text('{"time": 5.0, "step": 1}\n')
+    metrics = read_metrics(tmp_path)
+    np.testing.assert_array_equal(metrics["run.games"], [3.0, 3.0])
+    assert metrics.damaged_lines == {"run.jsonl": len(damaged)}
+
+
 @pytest.mark.parametrize("name", ["trainer.jsonl", "run.jsonl"])
 def test_a_pipe_is_an_error_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)

@@ -157,7 +157,7 @@ class Bench:
         process, status = os.waitpid(-1, 0)
         number, copy, began_s = self._running.pop(process)
         with suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)  # what a failed test may have left running
+            os.killpg(process, signal.SIGKILL)  # processes that a failed test left behind
         output = copy.output.read_text(errors="replace")
         copy.remove()
         return number, outcome_of(os.waitstatus_to_exitcode(status), output, time.monotonic() - began_s)

@@ -98,6 +98,24 @@ async def test_a_version_that_stays_in_service_is_awaited_while_it_loads(patient
     assert (gone, found.value[:, 0].tolist()) == (set(), [1, 1])
 
 
+async def test_the_log_says_again_and_again_that_a_version_is_awaited(patient, monkeypatch):
+    monkeypatch.setattr(module, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(module, "TELL_EVERY_S", 0.0)
+    evaluator = patient(Scripted(*[ModelNotFound("no version 1")] * 3), lasting=(1,))
+    with structlog.testing.capture_logs() as logs:
+        await evaluator.evaluate(leaves(1))
+    awaited = [line for line in logs if line["event"] == "version.awaited"]
+    assert [line["version"] for line in awaited] == [1, 1, 1]
+    assert "models.pinned" in awaited[0]["advice"]
+    waited_s = [line["waited_s"] for line in awaited]
+    assert waited_s == sorted(waited_s)
+    monkeypatch.setattr(module, "TELL_EVERY_S", 3600.0)
+    evaluator = patient(Scripted(*[ModelNotFound("no version 1")] * 3), lasting=(1,))
+    with structlog.testing.capture_logs() as logs:
+        await evaluator.evaluate(leaves(1))
+    assert [line["event"] for line in logs] == ["version.awaited"]
+
+
 @pytest.mark.parametrize(("tell_after_s", "events"), [(3600.0, []), (0.0, ["inference.away", "inference.back"])])
 async def test_only_lasting_failures_are_logged_and_each_outage_once(patient, monkeypatch, tell_after_s, events):
     monkeypatch.setattr(module, "TELL_AFTER_S", tell_after_s)

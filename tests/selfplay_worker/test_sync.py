@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from worker_at_work import changed, working
 
 from games.core import Game
@@ -18,7 +19,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.played import EXPLORATORY
 from zerofleet.contracts.records import decode_record, validate
-from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.errors import ConfigurationError, ModelNotFound, Unavailable
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.presets import SelfPlaySettings
 
@@ -140,6 +141,18 @@ async def test_exploration_waits_for_a_store_that_is_away(monkeypatch: pytest.Mo
         return answer
 
     assert await schedule(games_of, exploration_decay=0.5).share_of(3) == 0.5
+
+
+async def test_a_version_that_has_gone_from_the_store_explores_as_the_one_before_it() -> None:
+    def games_of(version: int) -> int:
+        if version == 2:
+            raise ModelNotFound("no version 2")
+        return 10_000 * version
+
+    falling = schedule(games_of, exploration_decay=0.5)
+    with structlog.testing.capture_logs() as logs:
+        assert [await falling.share_of(version) for version in (1, 2, 3)] == [0.5, 0.5, 0.125]
+    assert [(line["event"], line["version"]) for line in logs] == [("exploration.version_gone", 2)]
 
 
 async def test_a_worker_explores_as_far_as_its_version_allows(

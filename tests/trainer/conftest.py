@@ -11,6 +11,7 @@ import torch
 import games
 from games.core import Game, make
 from trainer.network import Network, new_network
+from trainer.ranks import Place, Ranks
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.presets import NetworkSettings
@@ -35,6 +36,16 @@ def connect_four() -> Game:
 @pytest.fixture(scope="session")
 def small() -> NetworkSettings:
     return SMALL
+
+
+@pytest.fixture
+def two_ranks() -> Ranks:
+    """This process as the first of two of a torchrun, without the other."""
+
+    class OneOfTwo(Ranks):
+        place = Place(0, 2, 0)
+
+    return OneOfTwo()
 
 
 @pytest.fixture

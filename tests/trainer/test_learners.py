@@ -1,13 +1,16 @@
 """Learners by name: each has the members of the contract, and a queue keeps games in order."""
 
+import numpy as np
 import pytest
+import torch
 
+from games.core import make
 from trainer.learners import learner_class
-from trainer.learners.contract import Learning
-from trainer.learners.in_order import LearnerInOrder
+from trainer.learners.contract import Accounts, Learning
+from trainer.learners.in_order import LearnerInOrder, Outcome
 from trainer.learners.queue import GameQueue
 from trainer.settings import TrainerSettings, settings_class
-from zerofleet.errors import ConfigurationError
+from zerofleet.errors import ConfigurationError, VersionSkew
 from zerofleet.presets import TrainSettings
 from zerofleet.presets.learners import LEARNERS
 from zerofleet.presets.td_lambda import TdLambdaSettings
@@ -72,6 +75,74 @@ def test_a_learner_of_another_package_needs_its_group_and_its_class(tmp_path, mo
     assert "broken" not in cls.model_fields
     with pytest.raises(ConfigurationError, match=r"train\.learner=half: learner_without_class:Missing cannot be imported"):
         learner_class("half")
+
+
+class Tables(LearnerInOrder):
+    """Learner of two tables, which counts games."""
+
+    publish_every_games = 1
+
+    def __init__(self, game, settings, *, first=0):
+        super().__init__(game, settings, first=first)
+        self.values, self.games = np.zeros(9), np.zeros(())
+
+    @property
+    def arrays(self):
+        return {"values": self.values, "games": self.games}
+
+    @property
+    def network(self):
+        return {"kind": "tables"}
+
+    def read(self, played):
+        return played
+
+    def learn(self, samples):
+        self.games += 1
+        self.values[len(samples)] += 0.5
+        return Outcome(0.25, 0.5, 1.0)
+
+    def module(self):
+        return torch.nn.Identity()
+
+
+@pytest.fixture
+def tables():
+    """A learner that has learned from two games."""
+    learner = Tables.open(make("tic_tac_toe"), TrainerSettings(game="tic_tac_toe", preset="tiny"))
+    for game in ("abc", "de"):
+        learner.window.add(game)
+        learner.step()
+    return learner
+
+
+def test_arrays_of_any_shape_go_through_a_checkpoint_and_a_version(tables):
+    packed = Tables.unpack(*tables.pack(Accounts()), where="a test")
+    restored, adopted = (Tables.open(tables.game, tables.settings) for _ in range(2))
+    restored.restore(*packed)
+    adopted.adopt(tables.network, dict(tables.export().weights), name="version 1")
+    for other in (restored, adopted):
+        assert other.values.tolist() == [0, 0, 0.5, 0.5, 0, 0, 0, 0, 0]
+        assert (other.games.shape, float(other.games)) == ((), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"values": torch.ones(1)}, r"has the arrays games \[1\], values \[1\], the learner has games \[1\], values \[9\]"),
+        ({"value": torch.ones(9)}, r"has the arrays games \[1\], value \[9\], values \[9\]"),
+        ({"values": None}, r"has the arrays games \[1\], the learner has games"),
+    ],
+)
+def test_arrays_of_another_shape_or_name_are_refused_and_change_nothing(tables, changes, said):
+    checkpoint, tensors = Tables.unpack(*tables.pack(Accounts()), where="a test")
+    wrong = {name: tensor for name, tensor in {**tensors, **changes}.items() if tensor is not None}
+    fresh = Tables.open(tables.game, tables.settings)
+    with pytest.raises(VersionSkew, match=f"the checkpoint {said}.*start another run"):
+        fresh.restore(checkpoint, wrong)
+    with pytest.raises(VersionSkew, match=f"version 1 {said}.*start another run"):
+        fresh.adopt(tables.network, wrong, name="version 1")
+    assert (fresh.values.any(), fresh.games.any(), fresh.state.step) == (False, False, 0)
 
 
 def queue_of(*games, **options):

@@ -15,7 +15,6 @@ from trainer.learners.sarsa_lambda.learner import SarsaLambda
 from trainer.learners.sarsa_lambda.leaves import with_leaves
 from trainer.learners.sarsa_lambda.rule import ENDED, NONE, Episode
 from trainer.learners.sarsa_lambda.served import LinearModule
-from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -36,10 +35,6 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 NAME = "chinese_checkers_rhombus"
 GAME = make(NAME, ply_cap=60)
 WEIGHTS = np.array([[1.0, -0.1, 0.2, 0.1, -0.2], [2.0, -0.2, 0.4, 0.5, 0.1], [3.0, 0.0, 0.5, 1.0, 0.2]])
-
-
-class TwoRanks(Ranks):
-    place = Place(0, 2, 0)
 
 
 def play(count, *, seed=1, **changes):
@@ -302,7 +297,7 @@ def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, 
     np.testing.assert_allclose(second.learner.weights, stored, atol=1e-6)
     assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
     second.replay.close()
-    with pytest.raises(VersionSkew, match="the settings describe"):
+    with pytest.raises(VersionSkew, match="the checkpoint has network"):
         open_training(settings_of(tmp_path, output="tanh"), GAME)
 
 
@@ -327,11 +322,11 @@ def test_weights_that_diverge_end_the_process(records):
         learner.step()
 
 
-def test_the_learner_refuses_what_it_cannot_learn(tmp_path):
+def test_the_learner_refuses_what_it_cannot_learn(tmp_path, two_ranks):
     for game in (make("connect_four"), make("chinese_checkers_star37"), make(NAME, long_hops=True)):
         with pytest.raises(ConfigurationError, match="features of chinese_checkers_rhombus"):
             SarsaLambda(game, SarsaLambdaSettings(), seed=0)
     with pytest.raises(ConfigurationError, match="in one process"):
-        SarsaLambda.open(GAME, settings_of(tmp_path), ranks=TwoRanks())
+        SarsaLambda.open(GAME, settings_of(tmp_path), ranks=two_ranks)
     with pytest.raises(ConfigurationError, match="without torchrun"):
         SarsaLambda(GAME, SarsaLambdaSettings(), seed=0).invited(Accounts())

@@ -1,6 +1,7 @@
 """The learner `td_lambda`: experience from records, each game once and in order, export, kill and resume."""
 
 import asyncio
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,6 @@ from games.reading import read_inputs
 from trainer.learners.contract import Accounts
 from trainer.learners.td_lambda.experience import read_experience
 from trainer.learners.td_lambda.learner import TdLambda
-from trainer.ranks import Place, Ranks
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -31,10 +31,6 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 
 GAME = make("tic_tac_toe")
 SETTINGS = TdLambdaSettings(hidden=8, learning_rate=0.3)
-
-
-class TwoRanks(Ranks):
-    place = Place(0, 2, 0)
 
 
 def play(count, *, seed=1, opening=(), **changes):
@@ -283,6 +279,18 @@ def test_a_checkpoint_of_another_network_or_learner_is_refused(tmp_path):
         open_training(other, GAME)
 
 
+def test_a_checkpoint_with_the_words_of_its_game_as_numbers_is_still_read():
+    game = make("connect_four", rows=4, columns=4, encoding="feature")
+    learner = TdLambda(game, SETTINGS, seed=1)
+    counts, tensors = learner.pack(Accounts())
+    stored = json.loads(counts)
+    assert stored["parameters"]["encoding"] == "feature"
+    stored["parameters"] = {name: str(value) for name, value in game._asdict().items()}
+    again = TdLambda(game, SETTINGS, seed=2)
+    again.restore(*TdLambda.unpack(json.dumps(stored).encode(), tensors, where="a test"))
+    assert_equal(weights(again), weights(learner))
+
+
 def test_the_learning_rate_falls_by_epochs():
     learner = TdLambda(GAME, TdLambdaSettings(learning_rate=0.3, learning_rate_decay=0.5, epoch_games=10), seed=1)
     rates = []
@@ -309,10 +317,10 @@ def test_weights_that_diverge_end_the_process():
         learner.step()
 
 
-def test_the_learner_refuses_what_it_cannot_learn(tmp_path):
+def test_the_learner_refuses_what_it_cannot_learn(tmp_path, two_ranks):
     with pytest.raises(ConfigurationError, match="3 players"):
         TdLambda(make("chinese_checkers_star37"), SETTINGS, seed=0)
     with pytest.raises(ConfigurationError, match="in one process"):
-        TdLambda.open(GAME, settings_of(tmp_path), ranks=TwoRanks())
+        TdLambda.open(GAME, settings_of(tmp_path), ranks=two_ranks)
     with pytest.raises(ConfigurationError, match="without torchrun"):
         TdLambda(GAME, SETTINGS, seed=0).invited(Accounts())

@@ -15,6 +15,7 @@ from games.core import Game
 from trainer import checkpoint as checkpoints
 from trainer.candidates import samples_between_candidates
 from trainer.checkpoint import Checkpoint
+from trainer.checkpoint_parts import require_described
 from trainer.export import Served, served_network
 from trainer.follower import invitation
 from trainer.learner import Learner
@@ -23,7 +24,6 @@ from trainer.network import new_network
 from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
 from trainer.window import SampleWindow
-from zerofleet.errors import VersionSkew
 
 __all__ = ["AlphaZero"]
 
@@ -81,12 +81,7 @@ class AlphaZero(Learner):
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
         """See `Learning.adopt`."""
-        settings = self._all_settings.network
-        if not settings.describes(network):
-            raise VersionSkew(
-                f"{name} has network {network}, the settings have {settings.model_dump()}; restore the settings, or start "
-                "another run"
-            )
+        require_described(network, self._all_settings.network, name=name)
         self.load_weights(tensors)
 
     def is_candidate_due(self, accounts: Accounts) -> bool:

@@ -1,4 +1,4 @@
-"""Queue of games: the window of learners that use each game once, in the order of the game log.
+"""Queues of games: windows of learners that use each game once, in the order of the game log.
 
 A restart reads the games that were not learned from yet.
 """
@@ -6,6 +6,7 @@ A restart reads the games that were not learned from yet.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -13,15 +14,16 @@ from typing import Generic, TypeVar
 from trainer.learners.contract import Taken
 from zerofleet.contracts.records import ValidatedGame
 
-__all__ = ["GameQueue"]
+__all__ = ["GameQueue", "SampleQueue"]
 
 Content = TypeVar("Content", bound=Taken)
+Item = TypeVar("Item")
 
 
-class GameQueue(Generic[Content]):
+class SampleQueue(ABC, Generic[Content, Item]):
     """Games that wait for the learner, first in, first out; see `trainer.learners.contract.Window`. Thread-safe.
 
-    Its samples are what the learner reads from a game, such as positions; they are kept until the game has been learned from.
+    Its samples are what the learner reads from a game, such as positions; they are kept until they have been taken.
     """
 
     refuses_late = False
@@ -75,17 +77,25 @@ class GameQueue(Generic[Content]):
                 self._waiting.append(samples)
                 self._total += self._count(samples)
 
+    @abstractmethod
+    def take(self) -> Item:
+        """Remove and return the next item; there must be one."""
+
+    def skip_to(self, sample: int) -> None:
+        """Drop what comes before a sample: it was learned from before the start."""
+        while self._waiting and self._taken < sample:
+            self.take()
+
+    def _count(self, samples: Content) -> int:
+        return max(1, len(samples)) if self._keeps_empty else len(samples)
+
+
+class GameQueue(SampleQueue[Content, Content]):
+    """Queue of which the learner takes whole games."""
+
     def take(self) -> Content:
         """Remove and return the next game; there must be one."""
         with self._lock:
             taken = self._waiting.popleft()
             self._taken += self._count(taken)
             return taken
-
-    def skip_to(self, sample: int) -> None:
-        """Drop the games before a sample: they were learned from before the start."""
-        while self._waiting and self._taken < sample:
-            self.take()
-
-    def _count(self, samples: Content) -> int:
-        return max(1, len(samples)) if self._keeps_empty else len(samples)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,10 @@ COLUMNS: Mapping[str, str] = {
 class Metrics(Mapping[str, np.ndarray]):
     """Columns by name, float64 each, oldest row first; nan where a row has no number. See `COLUMNS`."""
 
-    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, columns: Mapping[str, np.ndarray], damaged_lines: Mapping[str, int] | None = None) -> None:
         self._columns = dict(columns)
+        self.damaged_lines = dict(damaged_lines or {})
+        """Lines that are no row and were left out, by file; files without any are not listed."""
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._columns[name]
@@ -83,28 +85,42 @@ class Metrics(Mapping[str, np.ndarray]):
 def read_metrics(directory: Path) -> Metrics:
     """Read the metrics in a run's directory for them; files that are not there have no rows.
 
-    Raises `OSError` for anything but a regular file.
+    A damaged line is left out and counted. Raises `OSError` for anything but a regular file.
     """
-    trainer = [{_trainer_name(name): value for name, value in row.items()} for row in _rows(directory / "trainer.jsonl")]
-    run = [{"time_s": _seconds(row.pop("at", "")), **row} for row in _rows(directory / "run.jsonl")]
-    return Metrics(_columns("trainer", trainer) | _columns("run", run))
+    trainer, trainer_damaged = _rows(directory / "trainer.jsonl", _trainer_row)
+    run, run_damaged = _rows(directory / "run.jsonl", _run_row)
+    damaged = {"trainer.jsonl": trainer_damaged, "run.jsonl": run_damaged}
+    return Metrics(
+        _columns("trainer", trainer) | _columns("run", run), {name: count for name, count in damaged.items() if count}
+    )
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines; the last one may be half-written."""
+def _rows(path: Path, row_of: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of a file of JSON lines, and the number of damaged ones; the last line may be half-written."""
     try:
         content = read_plain(path)
     except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in whole_lines(content).splitlines()]
+        return [], 0
+    rows, damaged = [], 0
+    for line in whole_lines(content).splitlines():
+        try:
+            rows.append(row_of(json.loads(line)))
+        except (ValueError, AttributeError, TypeError):  # no JSON, no object, no time
+            damaged += 1
+    return rows, damaged
+
+
+def _trainer_row(stored: dict[str, Any]) -> dict[str, Any]:
+    return {_trainer_name(name): value for name, value in stored.items()}
 
 
 def _trainer_name(name: str) -> str:
     return "time_s" if name == "time" else name.replace("losses/", "loss_").removeprefix("charts/")
 
 
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp() if at else math.nan
+def _run_row(stored: dict[str, Any]) -> dict[str, Any]:
+    at = stored.pop("at", "")
+    return {"time_s": datetime.fromisoformat(at).timestamp() if at else math.nan, **stored}
 
 
 def _columns(group: str, rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:

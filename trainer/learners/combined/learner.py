@@ -18,7 +18,7 @@ __all__ = ["Combined"]
 class Combined(DeepQ):
     """Q-learning in the pool of a frozen network; see `trainer.learners.contract.Learning` for the members."""
 
-    NAME = "combined"
+    name = "combined"
     ON_POLICY = False
 
     def __init__(self, game: Game, settings: TrainerSettings, *, first: int = 0) -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pydantic import ConfigDict
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
-from games.positions import parameters_text
-from trainer.checkpoint_files import COUNTS, TENSORS
+from trainer.checkpoint_parts import identity, read, require_same, stored, write_counts, write_tensors
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
-from zerofleet.contracts.encodings import encoder_fingerprint
-from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
-from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.contracts.manifests import NetworkDict, StoredFile
 
-__all__ = ["DeepQCheckpoint", "Progress", "pack", "require_same", "unpack"]
+__all__ = ["DeepQCheckpoint", "Progress", "pack", "require_fit", "unpack"]
 
 _SCHEMA = 1
 
@@ -78,46 +71,24 @@ def pack(
     accounts: Accounts,
 ) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files, JSON and safetensors."""
-    stored = save_safetensors({key: tensor.contiguous() for key, tensor in tensors.items()})
+    content = write_tensors(tensors)
     checkpoint = DeepQCheckpoint(
+        **identity(game, network),
         name=name,
         replay=replay,
-        game=game.spec().name,
-        parameters=parameters_text(game),
-        encoder=encoder_fingerprint(game),
-        network=network,
         learner=state,
         progress=progress,
         accounts=accounts,
-        tensors=_stored(stored),
+        tensors=stored(content),
     )
-    return json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode(), stored
+    return write_counts(checkpoint), content
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[DeepQCheckpoint, dict[str, Tensor]]:
     """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
-    checkpoint = parse(DeepQCheckpoint, counts, where=f"{where}/{COUNTS}")
-    if (found := _stored(tensors)) != checkpoint.tensors:
-        raise CorruptModel(f"{where}/{TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
-    return checkpoint, load_safetensors(tensors)
+    return read(DeepQCheckpoint, counts, tensors, where=where)
 
 
-def require_same(checkpoint: DeepQCheckpoint, game: Game, network: NetworkDict, *, name: str, replay: int) -> None:
+def require_fit(checkpoint: DeepQCheckpoint, game: Game, network: NetworkDict, *, name: str, replay: int) -> None:
     """Raise `VersionSkew` when a checkpoint is of another learner, memory, game, encoding or network."""
-    got = (
-        checkpoint.name,
-        checkpoint.replay,
-        checkpoint.game,
-        checkpoint.parameters,
-        checkpoint.encoder,
-        checkpoint.network,
-    )
-    want = (name, replay, game.spec().name, parameters_text(game), encoder_fingerprint(game), network)
-    if got != want:
-        raise VersionSkew(
-            f"the checkpoint is of {got}, the settings describe {want}; restore the settings, or start another run"
-        )
-
-
-def _stored(content: bytes) -> StoredFile:
-    return StoredFile(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+    require_same(checkpoint, {"name": name, "replay": replay, **identity(game, network)})

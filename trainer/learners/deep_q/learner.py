@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from games.core import Game
+from trainer.checkpoint_parts import load_arrays, named, require_network, tensors_of, under
 from trainer.export import Served
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
@@ -23,46 +23,29 @@ from trainer.learners.deep_q import checkpoint as checkpoints
 from trainer.learners.deep_q.memory import Memory
 from trainer.learners.deep_q.served import ActionValueModule, OwnValues
 from trainer.learners.deep_q.shaping import BoardValue
-from trainer.learners.deep_q.transitions import TransitionQueue, Transitions
+from trainer.learners.deep_q.transitions import TransitionQueue, Transitions, read_transitions
 from trainer.learners.deep_q.values import targets_of, values_of
+from trainer.learners.one_process import OneProcessLearner
+from trainer.learners.report import ValueReport
+from trainer.optimisation import load_momentum, momentum_of
 from trainer.pool_sources import pool_source
 from trainer.q_networks import QSA, new_q_network
-from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.heads import MOVE_HEADS
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
-from zerofleet.presets.parts import LearnerName
+from zerofleet.contracts.records import ValidatedGame
+from zerofleet.errors import ConfigurationError, CorruptModel
 from zerofleet.storage.model_store.opening import open_model_store
 
-__all__ = ["DeepQ", "DeepSarsa", "Dqn", "UpdateReport"]
+__all__ = ["DeepQ", "DeepSarsa", "Dqn"]
 
-_NETWORK, _TARGET, _MOMENTUM, _MEMORY = "network.", "target.", "momentum.", "memory."
-_OWN, _FROZEN = "values", "network"
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
-    """Outcome of a step."""
-
-    samples: int
-    learning_rate: float
-    squared_error: float
-    """Mean of the squared errors of the batch."""
-    gradient_norm: float
-    skipped: bool = False
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """The mean squared error, as total and as loss of the value."""
-        return {"total": self.squared_error, "value": self.squared_error}
+_NETWORK, _TARGET, _MOMENTUM, _MEMORY = "network", "target", "momentum", "memory"
 
 
-class DeepQ:
+class DeepQ(OneProcessLearner):
     """Network of action values with its target network and memory; see `trainer.learners.contract.Learning` for the members."""
 
-    NAME: ClassVar[LearnerName]
     ON_POLICY: ClassVar[bool]
     """Whether the target has the value of the next move as played, not the largest of the pool."""
 
@@ -71,7 +54,7 @@ class DeepQ:
         spec = game.spec()
         if spec.num_players != 2 or spec.information != "perfect":
             raise ConfigurationError(
-                f"train.learner={self.NAME} needs a game of two players with perfect information; {spec.name} has "
+                f"train.learner={self.name} needs a game of two players with perfect information; {spec.name} has "
                 f"{spec.num_players} players and {spec.information} information"
             )
         self.game = game
@@ -82,14 +65,14 @@ class DeepQ:
         self._pool, self._seed, self._kind = settings.network.pool, settings.seed, settings.network
         self.network = new_q_network(spec, settings.network, seed=settings.seed)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        if self.settings.pool_by == _OWN:
+        if self.settings.pool_by == "values":
             if not isinstance(self.network, QSA):
                 raise ConfigurationError("deep_q.pool_by=values ranks moves by their values; set network.kind=q_sa")
             self._source: torch.nn.Module = OwnValues(self.network)
         else:
             self._source = pool_source(self.settings.pool_by, game, settings)
         self._frozen: NetworkDict = {}
-        if self.settings.pool_by == _FROZEN:
+        if self.settings.pool_by == "network":
             chosen = settings.combined
             pool_network = open_model_store(chosen.models).manifest_sha256(model_name(game), chosen.version)
             self._frozen = {"pool_network": pool_network, "pool_mix": chosen.mix}
@@ -99,22 +82,12 @@ class DeepQ:
             self.network.parameters(), lr=self.settings.learning_rate, momentum=self.settings.momentum
         )
         self.memory = Memory(self.settings, packed_bytes=spec.packed_bytes, pool=self._pool)
-        self.window = TransitionQueue(self.settings, pool=self._pool, first=first)
+        self.window = TransitionQueue(self.read, first=first)
 
     @classmethod
-    def open(
-        cls,
-        game: Game,
-        settings: TrainerSettings,
-        *,
-        first: int = 0,
-        device: torch.device | None = None,
-        ranks: Ranks | None = None,
-    ) -> Self:
-        """See `Learning.open`; it trains on the CPU, in one process."""
+    def begin(cls, game: Game, settings: TrainerSettings, *, first: int, device: torch.device | None) -> Self:
+        """See `OneProcessLearner.begin`; it trains on the CPU."""
         del device
-        if ranks is not None and ranks.size > 1:
-            raise ConfigurationError(f"train.learner={cls.NAME} trains in one process, torchrun started {ranks.size}")
         return cls(game, settings, first=first)
 
     @staticmethod
@@ -124,18 +97,17 @@ class DeepQ:
 
     def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
         """See `Learning.pack`."""
-        tensors = {f"{_NETWORK}{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors |= {f"{_TARGET}{name}": tensor for name, tensor in self.target.state_dict().items()}
-        for name, parameter in self.network.named_parameters():
-            buffer = self._optimizer.state[parameter].get("momentum_buffer")
-            if buffer is not None:
-                tensors[f"{_MOMENTUM}{name}"] = buffer
-        tensors |= {f"{_MEMORY}{name}": torch.from_numpy(column) for name, column in self.memory.ring._asdict().items()}
+        tensors = {
+            **named(_NETWORK, self.network.state_dict()),
+            **named(_TARGET, self.target.state_dict()),
+            **named(_MOMENTUM, momentum_of(self._optimizer, self.network)),
+            **named(_MEMORY, tensors_of(self.memory.ring._asdict())),
+        }
         return checkpoints.pack(
             self.game,
             self.described,
             tensors,
-            name=self.NAME,
+            name=self.name,
             replay=self.settings.replay,
             state=self.state,
             progress=self.counts,
@@ -144,26 +116,18 @@ class DeepQ:
 
     def restore(self, checkpoint: checkpoints.DeepQCheckpoint, tensors: dict[str, Tensor]) -> None:
         """See `Learning.restore`. Transitions that entered the memory before are dropped as the log is read again."""
-        checkpoints.require_same(checkpoint, self.game, self.described, name=self.NAME, replay=self.settings.replay)
-        self.network.load_state_dict(_part(tensors, _NETWORK))
-        self.target.load_state_dict(_part(tensors, _TARGET))
-        buffers = _part(tensors, _MOMENTUM)
-        for name, parameter in self.network.named_parameters():
-            if name in buffers:
-                self._optimizer.state[parameter]["momentum_buffer"] = buffers[name].clone()
-        columns = _part(tensors, _MEMORY)
-        self.memory.ring = Transitions(*(columns[name].numpy().copy() for name in Transitions._fields))
+        checkpoints.require_fit(checkpoint, self.game, self.described, name=self.name, replay=self.settings.replay)
+        self.network.load_state_dict(under(tensors, _NETWORK))
+        self.target.load_state_dict(under(tensors, _TARGET))
+        load_momentum(self._optimizer, self.network, under(tensors, _MOMENTUM))
+        load_arrays(self.memory.ring._asdict(), under(tensors, _MEMORY), name="the memory of the checkpoint")
         self.state, self.counts = checkpoint.learner, checkpoint.progress
         self.memory.inserted = self.counts.entered
         self.window.skip_to(self.counts.taken)
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
         """See `Learning.adopt`. The games in the log are not learned from again: which of them were is not known."""
-        if dict(network) != self.described:
-            raise VersionSkew(
-                f"{name} has network {dict(network)}, the settings have {self.described}; restore the settings, or start "
-                "another run"
-            )
+        require_network(network, self.described, name=name)
         self.network.load_state_dict(tensors)
         self.target.load_state_dict(tensors)
         self.window.skip_to(self.window.total)
@@ -191,7 +155,11 @@ class DeepQ:
         """Return the number of updates that the draws due, and those of the waiting transitions, allow."""
         return (self.counts.credit + self.settings.draws * len(self.window)) // self.settings.batch_size
 
-    def step(self) -> UpdateReport:
+    def read(self, played: ValidatedGame) -> Transitions:
+        """See `read_transitions`."""
+        return read_transitions(played, self.settings, pool=self._pool)
+
+    def step(self) -> ValueReport:
         """Take transitions into the memory until a batch is due, and update. Raises `CorruptModel` when weights diverge."""
         settings = self.settings
         while self.counts.credit < settings.batch_size:
@@ -210,7 +178,7 @@ class DeepQ:
         self.state.progress = self.progress
         return report
 
-    def update(self, batch: Transitions) -> UpdateReport:
+    def update(self, batch: Transitions) -> ValueReport:
         """Descend the gradient of half the mean squared error of a batch once. Raises `CorruptModel` when weights diverge."""
         spec, settings = self.game.spec(), self.settings
         wanted = targets_of(self.target, spec, batch, discount=settings.discount, on_policy=self.ON_POLICY)
@@ -226,7 +194,7 @@ class DeepQ:
                 "deep_q.learning_rate and start another run"
             )
         self._optimizer.step()
-        return UpdateReport(len(batch), settings.learning_rate, loss.item(), norm)
+        return ValueReport(len(batch), settings.learning_rate, loss.item(), norm)
 
     def _drawn(self) -> Transitions:
         """Return the batch of this step."""
@@ -249,29 +217,16 @@ class DeepQ:
         weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         return Served(module, weights, self.described, MOVE_HEADS)
 
-    def snapshot(self) -> Served:
-        """See `export`: the weights need no samples."""
-        return self.export()
-
-    def invited(self, accounts: Accounts) -> list[bytes]:
-        """See `Learning.invited`."""
-        raise ConfigurationError(f"train.learner={self.NAME} trains in one process; start the trainer without torchrun")
-
 
 class Dqn(DeepQ):
     """Q-learning: the target has the largest value of the next pool."""
 
-    NAME = "dqn"
+    name = "dqn"
     ON_POLICY = False
 
 
 class DeepSarsa(DeepQ):
     """SARSA: the target has the value of the next move as played."""
 
-    NAME = "deep_sarsa"
+    name = "deep_sarsa"
     ON_POLICY = True
-
-
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors of one part, by their names in it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

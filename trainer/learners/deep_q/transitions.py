@@ -7,8 +7,6 @@ Axes: n transitions, M moves of a pool.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from games.positions import encode_for
 from trainer.learners.deep_q.shaping import BoardValue
+from trainer.learners.queue import SampleQueue
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import RecordRejected
 from zerofleet.presets.deep_q import DeepQSettings
@@ -124,47 +123,10 @@ def _require_pools(played: ValidatedGame, pools: list[np.ndarray], most: int) ->
     )
 
 
-class TransitionQueue:
-    """Transitions that wait for the memory, first in, first out; see `trainer.learners.contract.Window`. Thread-safe.
+class TransitionQueue(SampleQueue[Transitions, tuple[Transitions, bool]]):
+    """Queue of which the learner takes single transitions. One is kept until it has entered the memory."""
 
-    Its samples are transitions. One is kept until it has entered the memory.
-    """
-
-    refuses_late = False
-
-    def __init__(self, settings: DeepQSettings, *, pool: int, first: int = 0) -> None:
-        """`first`: number of the next transition, when earlier ones were learned from before the start."""
-        self._settings = settings
-        self._pool = pool
-        self._total = self._begin = first
-        self._waiting: deque[Transitions] = deque()
-        self._used = 0  # transitions of the first game that were taken
-        self._lock = threading.Lock()
-
-    @property
-    def total(self) -> int:
-        """Transitions that ever arrived."""
-        return self._total
-
-    def __len__(self) -> int:
-        """Return the number of transitions that wait."""
-        return self._total - self._begin
-
-    @property
-    def waiting(self) -> int:
-        """Number of transitions that wait."""
-        return len(self)
-
-    def read(self, played: ValidatedGame) -> Transitions:
-        """Return the transitions of a game; see `read_transitions`."""
-        return read_transitions(played, self._settings, pool=self._pool)
-
-    def add(self, samples: Transitions) -> None:
-        """Append a game; one without transitions is dropped."""
-        if len(samples):
-            with self._lock:
-                self._waiting.append(samples)
-                self._total += len(samples)
+    _used = 0  # transitions of the first game that were taken
 
     def take(self) -> tuple[Transitions, bool]:
         """Remove and return the next transition, and whether it was the last of its game; there must be one."""
@@ -172,14 +134,9 @@ class TransitionQueue:
             game = self._waiting[0]
             taken = game.rows(slice(self._used, self._used + 1))
             self._used += 1
-            self._begin += 1
+            self._taken += 1
             is_last = self._used == len(game)
             if is_last:
                 self._waiting.popleft()
                 self._used = 0
             return taken, is_last
-
-    def skip_to(self, position: int) -> None:
-        """Drop the transitions before a position: they entered the memory before the start."""
-        while self._waiting and self._begin < position:
-            self.take()

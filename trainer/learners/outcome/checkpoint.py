@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pydantic import ConfigDict
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
-from games.positions import parameters_text
-from trainer.checkpoint_files import COUNTS, TENSORS
+from trainer.checkpoint_parts import identity, read, require_described, require_same, stored, write_counts, write_tensors
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
-from zerofleet.contracts.encodings import encoder_fingerprint
-from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
-from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.contracts.manifests import NetworkDict, StoredFile
+from zerofleet.presets import NetworkSettings
 from zerofleet.presets.outcome import OutcomeSettings
 
-__all__ = ["OutcomeCheckpoint", "pack", "require_same", "samples_of", "unpack"]
+__all__ = ["OutcomeCheckpoint", "pack", "require_fit", "samples_of", "unpack"]
 
 _SCHEMA = 1
 
@@ -54,7 +48,7 @@ def samples_of(settings: OutcomeSettings) -> dict[str, str | float]:
 
 def pack(
     game: Game,
-    network: NetworkDict,
+    network: NetworkSettings,
     settings: OutcomeSettings,
     tensors: Mapping[str, Tensor],
     *,
@@ -63,38 +57,24 @@ def pack(
     accounts: Accounts,
 ) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files, JSON and safetensors."""
-    stored = save_safetensors(dict(tensors))
+    content = write_tensors(tensors)
     checkpoint = OutcomeCheckpoint(
-        game=game.spec().name,
-        parameters=parameters_text(game),
-        encoder=encoder_fingerprint(game),
-        network=network,
+        **identity(game, network.model_dump()),
         samples=samples_of(settings),
         position=position,
         learner=state,
         accounts=accounts,
-        tensors=_stored(stored),
+        tensors=stored(content),
     )
-    return json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode(), stored
+    return write_counts(checkpoint), content
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[OutcomeCheckpoint, dict[str, Tensor]]:
     """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
-    checkpoint = parse(OutcomeCheckpoint, counts, where=f"{where}/{COUNTS}")
-    if (found := _stored(tensors)) != checkpoint.tensors:
-        raise CorruptModel(f"{where}/{TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
-    return checkpoint, load_safetensors(tensors)
+    return read(OutcomeCheckpoint, counts, tensors, where=where)
 
 
-def require_same(checkpoint: OutcomeCheckpoint, game: Game, settings: OutcomeSettings) -> None:
-    """Raise `VersionSkew` when a checkpoint is of another game or encoding, or counts other samples."""
-    got = (checkpoint.game, checkpoint.parameters, checkpoint.encoder, checkpoint.samples)
-    want = (game.spec().name, parameters_text(game), encoder_fingerprint(game), samples_of(settings))
-    if got != want:
-        raise VersionSkew(
-            f"the checkpoint is of {got}, the settings describe {want}; restore the settings, or start another run"
-        )
-
-
-def _stored(content: bytes) -> StoredFile:
-    return StoredFile(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+def require_fit(checkpoint: OutcomeCheckpoint, game: Game, network: NetworkSettings, settings: OutcomeSettings) -> None:
+    """Raise `VersionSkew` when a checkpoint is of another game, encoding or network, or counts other samples."""
+    require_same(checkpoint, {**identity(game, checkpoint.network), "samples": samples_of(settings)})
+    require_described(checkpoint.network, network, name="the checkpoint")

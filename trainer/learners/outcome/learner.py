@@ -10,7 +10,6 @@ step of the stopped one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -19,51 +18,36 @@ from torch import Tensor
 
 from games import positions
 from games.core import Game
+from trainer.checkpoint_parts import named, require_described, under
 from trainer.export import Served, served_network
 from trainer.exported_module import unpack_planes
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
+from trainer.learners.one_process import OneProcessLearner
 from trainer.learners.outcome import checkpoint as checkpoints
+from trainer.learners.outcome.games import LabelledGames
 from trainer.learners.outcome.labels import Labelled
 from trainer.learners.outcome.measures import measure
-from trainer.learners.outcome.queue import GameQueue
+from trainer.learners.report import ValueReport
 from trainer.network import new_network
-from trainer.ranks import Ranks
+from trainer.optimisation import load_momentum, momentum_of
 from trainer.settings import TrainerSettings
 from zerofleet.agents.uct.afterstates import afterstates_of
-from zerofleet.errors import ConfigurationError, CorruptModel, VersionSkew
+from zerofleet.errors import ConfigurationError, CorruptModel
 from zerofleet.presets import NetworkSettings
 from zerofleet.presets.outcome import OutcomeSettings
 
-__all__ = ["GamesReport", "Outcome"]
+__all__ = ["OutcomeLearner"]
 
 _CHANCES = ("win_probability", "win_or_loss")
-_WEIGHT, _MOMENTUM = "network.", "momentum."
+_NETWORK, _MOMENTUM = "network", "momentum"
 _ROWS = 1024  # of one evaluation without gradients
 
 
-@dataclass(frozen=True, slots=True)
-class GamesReport:
-    """Outcome of a step: the updates on new games and their replays."""
-
-    samples: int
-    learning_rate: float
-    squared_error: float
-    """Mean of the losses of the updates."""
-    gradient_norm: float
-    """Largest norm of their gradients."""
-    measures: Mapping[str, float] = field(default_factory=dict)
-    """Measures on held-out games (`trainer.learners.outcome.measures`), after a step that measures."""
-    skipped: bool = False
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """The mean squared error, as total and as loss of the value, and the measures."""
-        return {"total": self.squared_error, "value": self.squared_error, **self.measures}
-
-
-class Outcome:
+class OutcomeLearner(OneProcessLearner):
     """Supervised learning of won and lost; see `trainer.learners.contract.Learning` for the members."""
+
+    name = "outcome"
 
     def __init__(
         self,
@@ -80,7 +64,7 @@ class Outcome:
         self.game = game
         self.settings = settings
         self.state = LearnerState()
-        self.window = GameQueue(settings, first=first)
+        self.window = LabelledGames(settings, first=first)
         self.progress = 0.0
         self.device = device or torch.device("cpu")
         self.network = new_network(game.spec(), network, seed=seed).to(self.device).train()
@@ -89,18 +73,8 @@ class Outcome:
         self._optimizer = torch.optim.SGD(self.network.parameters(), lr=settings.learning_rate, momentum=settings.momentum)
 
     @classmethod
-    def open(
-        cls,
-        game: Game,
-        settings: TrainerSettings,
-        *,
-        first: int = 0,
-        device: torch.device | None = None,
-        ranks: Ranks | None = None,
-    ) -> Self:
-        """See `Learning.open`; it trains in one process."""
-        if ranks is not None and ranks.size > 1:
-            raise ConfigurationError(f"train.learner=outcome trains in one process, torchrun started {ranks.size}")
+    def begin(cls, game: Game, settings: TrainerSettings, *, first: int, device: torch.device | None) -> Self:
+        """See `OneProcessLearner.begin`."""
         start = positions.new_state(game)
         afterstates_of(game, start, np.array(positions.legal(game, start)))  # compiled now: a first game would wait for it
         return cls(game, settings.network, settings.outcome, seed=settings.seed, first=first, device=device)
@@ -112,15 +86,15 @@ class Outcome:
 
     def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
         """See `Learning.pack`."""
-        tensors = {_WEIGHT + name: tensor for name, tensor in self.network.state_dict().items()}
-        for name, parameter in self.network.named_parameters():
-            if (momentum := self._optimizer.state[parameter].get("momentum_buffer")) is not None:
-                tensors[_MOMENTUM + name] = momentum
+        tensors = {
+            **named(_NETWORK, self.network.state_dict()),
+            **named(_MOMENTUM, momentum_of(self._optimizer, self.network)),
+        }
         return checkpoints.pack(
             self.game,
-            self._described.model_dump(),
+            self._described,
             self.settings,
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+            tensors,
             position=self.window.position,
             state=self.state,
             accounts=accounts,
@@ -128,28 +102,17 @@ class Outcome:
 
     def restore(self, checkpoint: checkpoints.OutcomeCheckpoint, tensors: dict[str, Tensor]) -> None:
         """See `Learning.restore`. Games learned from before become the memory as they are read from the log again."""
-        checkpoints.require_same(checkpoint, self.game, self.settings)
-        self._require_network(checkpoint.network, name="the checkpoint")
-        weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items() if name.startswith(_WEIGHT)}
-        self.network.load_state_dict(weights)
-        for name, parameter in self.network.named_parameters():
-            if _MOMENTUM + name in tensors:
-                self._optimizer.state[parameter]["momentum_buffer"] = tensors[_MOMENTUM + name].to(self.device)
+        checkpoints.require_fit(checkpoint, self.game, self._described, self.settings)
+        self.network.load_state_dict(under(tensors, _NETWORK))
+        load_momentum(self._optimizer, self.network, under(tensors, _MOMENTUM))
         self.state = checkpoint.learner
         self.window.skip_to(checkpoint.position)
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
         """See `Learning.adopt`. The games in the log are not learned from again: which of them were is not known."""
-        self._require_network(network, name=name)
+        require_described(network, self._described, name=name)
         self.network.load_state_dict(tensors)
         self.window.skip_to(self.window.total)
-
-    def _require_network(self, network: Mapping[str, object], *, name: str) -> None:
-        if not self._described.describes(network):
-            raise VersionSkew(
-                f"{name} has network {dict(network)}, the settings have {self._described.model_dump()}; restore the settings, "
-                "or start another run"
-            )
 
     @property
     def reuse(self) -> float:
@@ -165,7 +128,7 @@ class Outcome:
         """Return the number of updates for which games wait."""
         return self.window.games // self.settings.games_per_step
 
-    def step(self) -> GamesReport:
+    def step(self) -> ValueReport:
         """Learn from the next games, then from replays. Raises `CorruptModel` when a loss is no longer finite."""
         settings, rng = self.settings, np.random.default_rng([self._seed, self.state.step])
         reports = [self.train_on(self.window.take(settings.games_per_step))]
@@ -173,7 +136,7 @@ class Outcome:
         self.state.step += 1
         self.state.progress = self.progress
         every = max(1, settings.measure_every_games // settings.games_per_step)
-        return GamesReport(
+        return ValueReport(
             sum(one.samples for one in reports),
             settings.learning_rate,
             float(np.mean([one.squared_error for one in reports])),
@@ -181,7 +144,7 @@ class Outcome:
             self.measure() if self.state.step % every == 0 else {},
         )
 
-    def train_on(self, games: Sequence[Labelled]) -> GamesReport:
+    def train_on(self, games: Sequence[Labelled]) -> ValueReport:
         """Take one update on the positions of some games. Raises `CorruptModel` when the loss is not finite."""
         states = torch.from_numpy(np.concatenate([game.states for game in games])).to(self.device)
         labels = torch.from_numpy(np.concatenate([game.labels for game in games])).to(self.device)
@@ -196,7 +159,7 @@ class Outcome:
             )
         self._optimizer.step()
         self.state.samples_trained += len(labels)
-        return GamesReport(len(labels), self.settings.learning_rate, loss.item(), norm)
+        return ValueReport(len(labels), self.settings.learning_rate, loss.item(), norm)
 
     def measure(self) -> dict[str, float]:
         """Return the measures on the held-out games of the window; none without any."""
@@ -225,14 +188,6 @@ class Outcome:
     def export(self) -> Served:
         """Return the network as a model of values, with a uniform policy."""
         return served_network(self.network, self.game, self._described)
-
-    def snapshot(self) -> Served:
-        """See `export`: the weights need no samples."""
-        return self.export()
-
-    def invited(self, accounts: Accounts) -> list[bytes]:
-        """See `Learning.invited`."""
-        raise ConfigurationError("train.learner=outcome trains in one process; start the trainer without torchrun")
 
 
 def _require_fit(game: Game, network: NetworkSettings) -> None:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from pydantic import ConfigDict
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
-from games.positions import parameters_text
-from trainer.checkpoint_files import COUNTS, TENSORS
+from trainer.checkpoint_parts import identity, read, require_same, stored, tensors_of, write_counts, write_tensors
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
-from zerofleet.contracts.encodings import encoder_fingerprint
-from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
-from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.contracts.manifests import NetworkDict, StoredFile
 
-__all__ = ["SarsaCheckpoint", "pack", "require_same", "unpack"]
+__all__ = ["SarsaCheckpoint", "pack", "require_fit", "unpack"]
 
 _SCHEMA = 1
 
@@ -45,36 +37,16 @@ class SarsaCheckpoint:
 
 def pack(game: Game, network: NetworkDict, weights: np.ndarray, state: LearnerState, accounts: Accounts) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files, JSON and safetensors; `weights` is float64 [3, F]."""
-    tensors = save_safetensors({"weights": torch.from_numpy(weights)})
-    checkpoint = SarsaCheckpoint(
-        game=game.spec().name,
-        parameters=parameters_text(game),
-        encoder=encoder_fingerprint(game),
-        network=network,
-        learner=state,
-        accounts=accounts,
-        tensors=_stored(tensors),
-    )
-    return json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode(), tensors
+    tensors = write_tensors(tensors_of({"weights": weights}))
+    checkpoint = SarsaCheckpoint(**identity(game, network), learner=state, accounts=accounts, tensors=stored(tensors))
+    return write_counts(checkpoint), tensors
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[SarsaCheckpoint, dict[str, Tensor]]:
     """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
-    checkpoint = parse(SarsaCheckpoint, counts, where=f"{where}/{COUNTS}")
-    if (found := _stored(tensors)) != checkpoint.tensors:
-        raise CorruptModel(f"{where}/{TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
-    return checkpoint, load_safetensors(tensors)
+    return read(SarsaCheckpoint, counts, tensors, where=where)
 
 
-def require_same(checkpoint: SarsaCheckpoint, game: Game, network: NetworkDict) -> None:
+def require_fit(checkpoint: SarsaCheckpoint, game: Game, network: NetworkDict) -> None:
     """Raise `VersionSkew` when a checkpoint is of another game, encoding or network."""
-    got = (checkpoint.game, checkpoint.parameters, checkpoint.encoder, checkpoint.network)
-    want = (game.spec().name, parameters_text(game), encoder_fingerprint(game), network)
-    if got != want:
-        raise VersionSkew(
-            f"the checkpoint is of {got}, the settings describe {want}; restore the settings, or start another run"
-        )
-
-
-def _stored(content: bytes) -> StoredFile:
-    return StoredFile(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+    require_same(checkpoint, identity(game, network))

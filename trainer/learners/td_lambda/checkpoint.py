@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-import torch
 from pydantic import ConfigDict
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from games.core import Game
-from trainer.checkpoint_files import COUNTS, TENSORS
+from trainer.checkpoint_parts import identity, read, require_same, stored, tensors_of, write_counts, write_tensors
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
-from zerofleet.contracts.encodings import encoder_fingerprint
-from zerofleet.contracts.manifests import NetworkDict, StoredFile, parse
-from zerofleet.errors import CorruptModel, VersionSkew
+from zerofleet.contracts.manifests import NetworkDict, StoredFile
 from zerofleet.evaluators.in_process.kernels import Perceptron
 
-__all__ = ["TdCheckpoint", "pack", "require_same", "unpack", "weights_in"]
+__all__ = ["TdCheckpoint", "pack", "require_fit", "unpack", "weights_in"]
 
 TD_CHECKPOINT_SCHEMA = 1
 
@@ -44,26 +37,14 @@ class TdCheckpoint:
 
 def pack(game: Game, network: NetworkDict, net: Perceptron, state: LearnerState, accounts: Accounts) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files: JSON and safetensors."""
-    tensors = save_safetensors({name: torch.from_numpy(array) for name, array in net._asdict().items()})
-    checkpoint = TdCheckpoint(
-        game=game.spec().name,
-        parameters={name: str(value) for name, value in game._asdict().items()},
-        encoder=encoder_fingerprint(game),
-        network=network,
-        learner=state,
-        accounts=accounts,
-        tensors=StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors)),
-    )
-    return json.dumps(asdict(checkpoint), indent=1, allow_nan=False).encode(), tensors
+    tensors = write_tensors(tensors_of(net._asdict()))
+    checkpoint = TdCheckpoint(**identity(game, network), learner=state, accounts=accounts, tensors=stored(tensors))
+    return write_counts(checkpoint), tensors
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[TdCheckpoint, dict[str, Tensor]]:
     """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
-    checkpoint = parse(TdCheckpoint, counts, where=f"{where}/{COUNTS}")
-    found = StoredFile(sha256=hashlib.sha256(tensors).hexdigest(), size=len(tensors))
-    if found != checkpoint.tensors:
-        raise CorruptModel(f"{where}/{TENSORS} has {found.size} bytes, expected {checkpoint.tensors.size} of another hash")
-    return checkpoint, load_safetensors(tensors)
+    return read(TdCheckpoint, counts, tensors, where=where)
 
 
 def weights_in(tensors: dict[str, Tensor]) -> Perceptron:
@@ -71,16 +52,9 @@ def weights_in(tensors: dict[str, Tensor]) -> Perceptron:
     return Perceptron(**{name: tensor.numpy().copy() for name, tensor in tensors.items()})
 
 
-def require_same(checkpoint: TdCheckpoint, game: Game, network: NetworkDict) -> None:
+def require_fit(checkpoint: TdCheckpoint, game: Game, network: NetworkDict) -> None:
     """Raise `VersionSkew` when a checkpoint is of another game, encoding or network."""
-    wanted: dict[str, object] = {
-        "game": game.spec().name,
-        "parameters": {name: str(value) for name, value in game._asdict().items()},
-        "encoder": encoder_fingerprint(game),
-        "network": network,
-    }
-    for name, want in wanted.items():
-        if (got := getattr(checkpoint, name)) != want:
-            raise VersionSkew(
-                f"the checkpoint has {name} {got}, the settings have {want}; restore the setting, or start another run"
-            )
+    wanted = identity(game, network)
+    if checkpoint.parameters == {name: str(value) for name, value in game._asdict().items()}:
+        wanted["parameters"] = checkpoint.parameters  # written before parameters that are words were stored as such
+    require_same(checkpoint, wanted)

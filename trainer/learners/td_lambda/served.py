@@ -7,6 +7,8 @@ policy is therefore uniform over the legal moves, and a player looks ahead by th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -58,7 +60,7 @@ def as_tensors(net: Perceptron) -> dict[str, Tensor]:
     }
 
 
-def from_tensors(tensors: dict[str, Tensor]) -> Perceptron:
+def from_tensors(tensors: Mapping[str, Tensor]) -> Perceptron:
     """Return the float64 perceptron of tensors named as by `as_tensors`."""
     arrays = {name: tensor.double().numpy().copy() for name, tensor in tensors.items()}
     hidden = np.ascontiguousarray(arrays["hidden.weight"].T)

@@ -53,7 +53,10 @@ def curves(
     if plot is not None:
         require_drawable(plot)
     game, paths = chosen_run(game_name, parameters, run_dir)
-    found = run_curves(read_metrics(paths.metrics), points=points)
+    metrics = read_metrics(paths.metrics)
+    for name, count in metrics.damaged_lines.items():
+        screen.note(f"left out {count} damaged {'line' if count == 1 else 'lines'} of {paths.metrics / name}")
+    found = run_curves(metrics, points=points)
     if plot is not None:
         _draw(found, game, plot)
     if as_json:

@@ -27,5 +27,5 @@ def _require(preset: Preset, settings: OutcomeSettings) -> None:
 
 
 LEARNER = LearnerDeclaration(
-    implementation="trainer.learners.outcome.learner:Outcome", settings=OutcomeSettings, require=_require
+    implementation="trainer.learners.outcome.learner:OutcomeLearner", settings=OutcomeSettings, require=_require
 )

@@ -18,7 +18,7 @@ from trainer.learners.outcome.labels import Labelled, read_labels
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.presets.outcome import OutcomeSettings
 
-__all__ = ["GameQueue"]
+__all__ = ["LabelledGames"]
 
 
 class _Placed(NamedTuple):
@@ -28,7 +28,7 @@ class _Placed(NamedTuple):
     game: Labelled
 
 
-class GameQueue:
+class LabelledGames:
     """Labelled games in order of arrival; see `trainer.learners.contract.Window`. Thread-safe."""
 
     refuses_late = False

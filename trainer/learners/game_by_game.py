@@ -1,0 +1,142 @@
+"""Base of a learner that uses each game once and in order: one step learns from one game.
+
+Its state is arrays and counts. It has the members of `trainer.learners.contract.Learning`; a subclass adds the rule, the model
+and the form of its checkpoints.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from games.core import Game
+from trainer.checkpoint_parts import load_arrays, require_network
+from trainer.learner import LearnerState
+from trainer.learners.contract import Accounts, Taken
+from trainer.learners.one_process import OneProcessLearner
+from trainer.learners.queue import GameQueue
+from trainer.learners.report import ValueReport
+from zerofleet.contracts.manifests import NetworkDict
+from zerofleet.contracts.records import ValidatedGame
+from zerofleet.errors import CorruptModel
+
+__all__ = ["GameByGameLearner", "Outcome"]
+
+Content = TypeVar("Content", bound=Taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of learning from one game."""
+
+    squared_error: float
+    """Mean of the squared errors; 0 for a game without anything to learn."""
+    largest_error: float
+    """Largest of their absolute values."""
+    learning_rate: float
+
+
+class GameByGameLearner(OneProcessLearner, Generic[Content]):
+    """Learner of one game; the next step depends on its arrays, its counts and the next game alone."""
+
+    rate_setting = "the learning rate"
+    """Setting to lower where the weights diverge."""
+
+    def __init__(self, game: Game, *, first: int = 0, keeps_empty: bool = False) -> None:
+        """Make a learner without samples; a subclass then makes its arrays.
+
+        `first`: number of the first sample. `keeps_empty`: whether a game without samples is a step too.
+        """
+        self.game = game
+        self.state = LearnerState()
+        self.window: GameQueue[Content] = GameQueue(self.read, first=first, keeps_empty=keeps_empty)
+        self.progress = 0.0
+
+    @property
+    @abstractmethod
+    def publish_every_games(self) -> int:
+        """Games between two candidates."""
+
+    @property
+    @abstractmethod
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Everything that learning changes, by name: the learner's own arrays, changed in place when a checkpoint is loaded."""
+
+    @property
+    @abstractmethod
+    def network(self) -> NetworkDict:
+        """Description of the model for manifests and checkpoints: its `kind`, and all that must not change during a run."""
+
+    @abstractmethod
+    def read(self, played: ValidatedGame) -> Content:
+        """Return the samples of a game; their length is their number. Raises `RecordRejected` for a game that cannot be used.
+
+        It is called in the thread of the intake, while another learns.
+        """
+
+    @abstractmethod
+    def learn(self, samples: Content) -> Outcome:
+        """Change the arrays by the samples of one game."""
+
+    @abstractmethod
+    def require_fit(self, checkpoint: Any) -> None:
+        """Raise `VersionSkew` when a checkpoint is of another learner, game or network."""
+
+    @staticmethod
+    @abstractmethod
+    def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Any, dict[str, Tensor]]:
+        """See `Learning.unpack`; the tensors have the names of `arrays`."""
+
+    @abstractmethod
+    def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
+        """See `Learning.pack`."""
+
+    def restore(self, checkpoint: Any, tensors: dict[str, Tensor]) -> None:
+        """See `Learning.restore`. Games learned from before are dropped as they are read from the log again."""
+        self.require_fit(checkpoint)
+        load_arrays(self.arrays, tensors, name="the checkpoint")
+        self.state = checkpoint.learner
+        self.window.skip_to(self.state.samples_trained)
+
+    def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
+        """See `Learning.adopt`. The games in the log are not learned from again: which of them were is not known."""
+        require_network(network, self.network, name=name)
+        load_arrays(self.arrays, self.learned(tensors), name=name)
+        self.window.skip_to(self.window.total)
+        self.state.samples_trained = self.window.total
+
+    def learned(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the weights of a stored version under the names, and in the shapes, of `arrays`; by default they are equal."""
+        return tensors
+
+    @property
+    def reuse(self) -> float:
+        """Share of the received samples that were learned from."""
+        return self.state.samples_trained / max(1, self.window.total)
+
+    def steps_allowed(self) -> int:
+        """Return the number of games that wait."""
+        return self.window.games
+
+    def step(self) -> ValueReport:
+        """Learn from the next game. Raises `CorruptModel` when an error or an array is no longer finite."""
+        samples = self.window.take()
+        outcome = self.learn(samples)
+        if not (np.isfinite(outcome.squared_error) and all(np.isfinite(array).all() for array in self.arrays.values())):
+            raise CorruptModel(
+                f"an update of game {self.state.step} is not finite: the weights have diverged; lower {self.rate_setting} and "
+                "start another run"
+            )
+        self.state.step += 1
+        self.state.samples_trained = self.window.taken
+        self.state.progress = self.progress
+        return ValueReport(len(samples), outcome.learning_rate, outcome.squared_error, outcome.largest_error)
+
+    def is_candidate_due(self, accounts: Accounts) -> bool:
+        """Return whether `publish_every_games` games were learned from since the last candidate."""
+        return self.state.step - accounts.candidate_step >= self.publish_every_games
