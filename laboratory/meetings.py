@@ -16,6 +16,7 @@ import numpy as np
 
 from games.core import Game, State
 from laboratory.evaluation import MemoryEvaluator
+from laboratory.models import ModelEvaluator
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.model.search_options import parse_search
@@ -37,7 +38,7 @@ class Side:
     """Network of a side, and the game as that network reads it."""
 
     game: Game
-    evaluator: MemoryEvaluator
+    evaluator: MemoryEvaluator | ModelEvaluator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
