@@ -114,9 +114,7 @@ class LearnerTraining:
 
     def publish(self) -> None:
         """Store the model for later stages; once."""
-        publish_once(
-            self._learner.snapshot(), self._game, self._folder, steps=self._learner.state.step, games=self.games
-        )
+        publish_once(self._learner.snapshot(), self._game, self._folder, steps=self._learner.state.step, games=self.games)
 
     def weights(self) -> Mapping[str, torch.Tensor]:
         """Return the weights by name."""

@@ -85,7 +85,7 @@ def trained_measures(curve: Sequence[Mapping[str, float]]) -> dict[str, float]:
     if not curve:
         return {}
     last = curve[-1]
-    found = {text: factor * last[name] for name, (text, factor) in _SHOWN.items() if name in last}
+    found = {text: factor * value for name, (text, factor) in _SHOWN.items() if (value := last.get(name)) is not None}
     accuracy = [row["accuracy"] for row in curve if "accuracy" in row]
     if len(accuracy) >= _FEWEST:
         changes = np.abs(np.diff(accuracy))

@@ -1,6 +1,6 @@
 """Models of any learner in this process: evaluated as they are served, and stored beside the checkpoints of a stage.
 
-    networks/<stage>/models/<game>/1/...      the version of a finished stage, in a model store
+networks/<stage>/models/<game>/1/...      the version of a finished stage, in a model store
 """
 
 from __future__ import annotations

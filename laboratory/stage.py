@@ -88,7 +88,8 @@ async def _trained(stage: TdStage | SarsaStage | LearnerStage, folder: Path, emi
         if str(place) not in kept:
             side = Side(game, training.evaluator)
             table = Table(game=game, seed=stage.seed, at=place, trained=True, sides={"subject": side})
-            found = await _meet_all(stage.meetings, table, lambda _: None)
+            plays = place == stage.games or not (isinstance(stage, LearnerStage) and stage.meet_at_end)
+            found = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
             kept[str(place)] = {"tallies": [tally.as_json() for tally in found], "row": training.row()}
             atomic_publish(home / _JUDGED, json.dumps(kept))
     training.publish()

@@ -70,6 +70,8 @@ class Claim(Bar):
     minus_arm: str = ""
     """Arm whose figure is subtracted."""
     meeting: str = ""
+    minus_meeting: str = ""
+    """Meeting whose figure is subtracted, of `minus_arm` or else of the same arm; empty with `minus_arm`: the same meeting."""
     figure: Figure = "won"
     seat: int = Field(default=0, ge=0)
     """Seat of the subject; 0: all."""

@@ -40,7 +40,7 @@ class Meeting(_Frozen):
     subject: str = ""
     """Agent, with `model=1` for its network; empty: the network of an AlphaZero stage, searched by `simulations`."""
     opponent: str
-    """Agent, likewise."""
+    """Player of the other seats, likewise."""
     seats: tuple[Annotated[int, Field(ge=1)], ...] = (1,)
     """Seats of the subject, counted from 1."""
     games: int = Field(default=100, ge=1)
@@ -128,6 +128,8 @@ class LearnerStage(_OnGame):
     """Games of training."""
     judge_every: int = Field(default=0, ge=0)
     """Games between two judgements; 0: one, at the end."""
+    meet_at_end: bool = False
+    """Whether meetings are played after the last game only; measures are taken at every judgement."""
     version_games: int = Field(default=50, ge=1)
     """Games between two versions in the records, which `afterstates.epsilon_versions` counts."""
     pool_network: str = ""
