@@ -38,9 +38,9 @@ _FEWEST = 3  # judgements for a roughness
 class Measures:
     """Sums and counts by name."""
 
-    def __init__(self, sums: Mapping[str, Sequence[float]] = {}) -> None:  # noqa: B006 - it is copied
-        """`sums`: sum and count of each measure so far."""
-        self._sums = {name: (float(total), int(count)) for name, (total, count) in sums.items()}
+    def __init__(self, sums: Mapping[str, Sequence[float]] | None = None) -> None:
+        """`sums`: sum and count of each measure so far; by default none."""
+        self._sums = {name: (float(total), int(count)) for name, (total, count) in (sums or {}).items()}
 
     @classmethod
     def read(cls, stored: Mapping[str, Sequence[float]]) -> Self:

@@ -92,7 +92,8 @@ async def _trained(stage: TdStage | SarsaStage | LearnerStage, folder: Path, emi
             found = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
             kept[str(place)] = {"tallies": [tally.as_json() for tally in found], "row": training.row()}
             atomic_publish(home / _JUDGED, json.dumps(kept))
-    training.publish()
+    if isinstance(training, LearnerTraining):  # the last checkpoint of others has the network
+        training.publish()
     judged = [kept[str(place)] for place in judgements(stage)]
     curve = [one["row"] for one in judged if one["row"]]
     seconds = {"training": round(training_s, 1), "all": round(time.process_time() - began_s, 1)}

@@ -94,9 +94,6 @@ class ValueTraining(ABC):
         """Return the measures of the training since the last judgement: none."""
         return {}
 
-    def publish(self) -> None:
-        """Store the network for later stages: the last checkpoint has it."""
-
     @property
     def _window(self) -> Any:
         """Queue of the learner; it takes what it has read, of a type of its own."""

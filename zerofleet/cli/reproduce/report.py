@@ -136,7 +136,7 @@ def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured) ->
 
 
 def _of_measure(claim: Claim, measures: Measured) -> Estimate | None:
-    """Return the measure of a claim: of its arm, less that of the other arm by pairs of equal seeds; a benchmark has one arm."""
+    """Return the measure of a claim's arm, less that of the other arm by pairs of equal seeds; a benchmark has one arm."""
     arm = claim.arm or next(iter(measures))
     values = {seed: one[claim.measure] for seed, one in measures[arm].items() if claim.measure in one}
     if claim.minus_arm:
