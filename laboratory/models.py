@@ -72,7 +72,8 @@ def stored_model(game: Game, folder: Path) -> ModelEvaluator | None:
     if not version:
         return None
     store.verify(model_name(game), version, game=game)
-    return ModelEvaluator(torch.jit.load(str(store.directory(model_name(game), version) / MODEL_FILE)))
+    path = store.directory(model_name(game), version) / MODEL_FILE
+    return ModelEvaluator(torch.jit.load(str(path)))  # type: ignore[no-untyped-call]
 
 
 def _store(folder: Path) -> DirectoryStore:
