@@ -66,7 +66,10 @@ def test_the_profile_quick_is_planned_for_less_than_its_time_and_states_what_it_
 
 def test_an_experiment_alone_brings_the_training_whose_network_it_uses():
     planned = plan(load_thesis("connect_four_td"), "quick", only=["search"])
-    assert {one.stage.id for one in planned} == {"curve.constant.0", "search.depth3.0", "search.depth5.0"}
+    assert {one.stage.id for one in planned} == {
+        "curve.constant.0",
+        *(f"search.{arm}.0" for arm in ("depth3", "depth5", "time4", "time230")),
+    }
     assert planned[-1].needs == ("curve.constant.0",)
 
 

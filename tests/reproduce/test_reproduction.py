@@ -129,7 +129,7 @@ def test_no_stage_begins_after_the_deadline_nor_before_the_stages_that_it_needs(
     assert waiting.next() is connect_four[0]
     assert waiting.next() is None
     waiting.complete.add(connect_four[0].stage.id)
-    assert [waiting.next(), waiting.next(), waiting.next()] == [connect_four[2], connect_four[1], None]
+    assert [waiting.next() for _ in range(5)] == [*reversed(connect_four[1:]), None]
     late = Schedule(waiting=list(connect_four), deadline_s=0.0)
     assert late.next() is None
     assert late.left_out == [one.stage.id for one in connect_four]
