@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ import games
 from laboratory.learner_training import LearnerTraining
 from laboratory.measures import trained_measures
 from laboratory.stage import run_stage
+from zerofleet.cli.reproduce.page import html_page
+from zerofleet.cli.reproduce.report import build_report
+from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.errors import ModelNotFound
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
@@ -124,3 +128,27 @@ def test_measures_of_a_curve_are_those_of_its_last_judgement_and_of_its_course()
     assert found["accuracy lost since the best judgement, points"] == pytest.approx(10.0)
     assert found["samples of an update"] == 32.0
     assert trained_measures([]) == {}
+
+
+def test_a_claim_about_a_measure_is_decided_over_seeds_and_not_by_one(tmp_path):
+    thesis, measure = load_thesis("chinese_checkers_2p"), "results predicted on held-out games, %"
+    planned = plan(thesis, "quick", only=["outcome"])
+    results = StageResults(tmp_path)
+    for one in planned:
+        if one.arm in {"mlp", "plain"}:
+            value = 80.0 + one.stage.seed if one.arm == "mlp" else 70.0
+            curve = [{"games": 400, "accuracy": value / 100.0}]
+            results.keep(one.stage, {"tallies": [], "curve": curve, "measures": {measure: value}}, seconds=1.0)
+
+    def fourth(seeds: int | None) -> dict[str, Any]:
+        chosen = plan(thesis, "quick", seeds=seeds)
+        report = build_report(thesis, "quick", chosen, results, seeds=seeds)
+        found = next(one for one in report["experiments"] if one["name"] == "outcome")
+        ElementTree.fromstring(html_page(report).removeprefix("<!DOCTYPE html>"))
+        return next(claim for claim in found["claims"] if claim["text"].startswith("Q4"))
+
+    several, single = fourth(None), fourth(1)
+    assert several["verdict"] == "beaten"
+    assert several["estimate"]["value"] == pytest.approx(11.0)
+    assert several["estimate"]["low"] == pytest.approx(11.0 - 4.303 / 3**0.5)
+    assert (single["verdict"], single["reason"]) == ("undecided", "one training seed gives a measure no interval")
