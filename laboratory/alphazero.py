@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from laboratory.loop import Event, Loop
+from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage
@@ -71,4 +72,5 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
 
     await Loop(trial, folder, judge=judge, emit=on_event).run()
     totals = {name: end[name] for name in ("games", "samples", "steps", "evaluations", "cpu_seconds_used", "weights")}
-    return {"tallies": [tally.as_json() for tally in tallies], "curve": curve, "totals": totals}
+    measures = trained_measures([point["losses"] for point in curve])
+    return {"tallies": [tally.as_json() for tally in tallies], "curve": curve, "measures": measures, "totals": totals}

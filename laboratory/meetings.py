@@ -16,6 +16,7 @@ import numpy as np
 
 from games.core import Game, State
 from laboratory.evaluation import MemoryEvaluator
+from laboratory.models import ModelEvaluator
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.model.search_options import parse_search
@@ -37,7 +38,7 @@ class Side:
     """Network of a side, and the game as that network reads it."""
 
     game: Game
-    evaluator: MemoryEvaluator
+    evaluator: MemoryEvaluator | ModelEvaluator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +77,7 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
 
     Propagates the errors of agents and evaluators. Cancellation: the games are lost.
     """
-    version = None if meeting.subject else table.version
-    subject = Player(_SUBJECT, version, None if version else f"{_SUBJECT}{_SIDE}{meeting.subject}")
-    players = subject, Player(_OPPONENT, None, f"{_OPPONENT}{_SIDE}{meeting.opponent}")
+    players = _player(_SUBJECT, meeting.subject, table), _player(_OPPONENT, meeting.opponent, table)
     settings = MatchSettings(
         simulations=meeting.simulations, options=parse_search(meeting.search), slots=SLOTS, agent_threads=1
     )
@@ -99,13 +98,19 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     return [_tally(meeting, table, seat, scores[seat], efforts[seat]) for seat in meeting.seats]
 
 
+def _player(side: str, written: str, table: Table) -> Player:
+    """Return the player of a side: the version in play if nothing is written, else an agent."""
+    version = None if written else table.version
+    return Player(side, version, None if version else f"{side}{_SIDE}{written}")
+
+
 def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], efforts: tuple[Effort, Effort]) -> Tally:
     own, other = efforts
     network = f"network, {meeting.simulations} simulations{',' * bool(meeting.search)}{meeting.search}"
     return Tally(
         meeting=meeting.name,
         subject=meeting.subject or network,
-        opponent=meeting.opponent,
+        opponent=meeting.opponent or network,
         seat=seat,
         seed=table.seed,
         trained=table.trained,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from games.core import Game
 from laboratory.evaluation import FunctionNetwork
 from laboratory.value_training import ValueTraining
+from trainer.checkpoint_files import load_latest
 from trainer.learners.sarsa_lambda.learner import SarsaLambda
 from zerofleet.agents.by_game.rhombus.values import load_values
 from zerofleet.presets.theses.stages import SarsaStage
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["SarsaTraining"]
+__all__ = ["SarsaTraining", "stored_values"]
 
 
 class SarsaTraining(ValueTraining):
@@ -33,3 +36,13 @@ class SarsaTraining(ValueTraining):
         """See `ValueTraining.play`: the same at all times."""
         del games
         return self._stage.play
+
+
+def stored_values(folder: Path) -> FunctionNetwork | None:
+    """Return the linear evaluation of the newest checkpoint of a folder, None without one; raises `CorruptModel`."""
+    found = load_latest(folder, SarsaLambda.unpack)
+    if found is None:
+        return None
+    checkpoint, tensors = found
+    weights = {name: tensor.numpy().copy() for name, tensor in tensors.items()}
+    return FunctionNetwork(load_values(checkpoint.network, weights))

@@ -19,15 +19,17 @@ import games
 from games.core import Game
 from laboratory import alphazero
 from laboratory.benches import run_bench
-from laboratory.evaluation import MemoryEvaluator
+from laboratory.learner_training import LearnerTraining
+from laboratory.measures import trained_measures
 from laboratory.meetings import Side, Table, meet
 from laboratory.sarsa import SarsaTraining
-from laboratory.td import TdTraining, stored_network
-from laboratory.value_training import judgements
-from zerofleet.errors import ModelNotFound
+from laboratory.stored import stored_side
+from laboratory.td import TdTraining
+from laboratory.value_training import ValueTraining, judgements
 from zerofleet.presets.theses.stages import (
     AlphaZeroStage,
     BenchStage,
+    LearnerStage,
     MatchStage,
     Meeting,
     SarsaStage,
@@ -60,8 +62,8 @@ async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]
 
     Cancellation: training continues from its last checkpoint when the stage is run again; everything else is repeated.
     """
-    if isinstance(stage, TdStage | SarsaStage):
-        return await _values(stage, folder, emit)
+    if isinstance(stage, TdStage | SarsaStage | LearnerStage):
+        return await _trained(stage, folder, emit)
     if isinstance(stage, AlphaZeroStage):
         with tempfile.TemporaryDirectory(prefix="zerofleet-reproduce-") as run:
             return await alphazero.train(stage, Path(run), emit=emit)
@@ -70,12 +72,12 @@ async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]
     return await _match(stage, folder, emit)
 
 
-async def _values(stage: TdStage | SarsaStage, folder: Path, emit: Emit) -> dict[str, Any]:
+async def _trained(stage: TdStage | SarsaStage | LearnerStage, folder: Path, emit: Emit) -> dict[str, Any]:
     """Train, and judge at each place; judgements so far are kept beside the checkpoints."""
     game = games.make(stage.game, **stage.parameters)
     home = folder / "networks" / stage.id
     home.mkdir(parents=True, exist_ok=True)
-    training = TdTraining(stage, game, home) if isinstance(stage, TdStage) else SarsaTraining(stage, game, home)
+    training = _training(stage, game, home)
     kept = _judged_before(home)
     began_s = time.process_time()
     training_s = 0.0
@@ -84,14 +86,29 @@ async def _values(stage: TdStage | SarsaStage, folder: Path, emit: Emit) -> dict
         training.train_to(place, on_games=lambda _: emit(training.games / stage.games, f"{training.games:,} games"))
         training_s += time.process_time() - started_s
         if str(place) not in kept:
-            side = Side(game, MemoryEvaluator(training.network))
+            side = Side(game, training.evaluator)
             table = Table(game=game, seed=stage.seed, at=place, trained=True, sides={"subject": side})
-            found = await _meet_all(stage.meetings, table, lambda _: None)
-            kept[str(place)] = [tally.as_json() for tally in found]
+            plays = place == stage.games or not (isinstance(stage, LearnerStage) and stage.meet_at_end)
+            found = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
+            kept[str(place)] = {"tallies": [tally.as_json() for tally in found], "row": training.row()}
             atomic_publish(home / _JUDGED, json.dumps(kept))
-    tallies = [tally for place in judgements(stage) for tally in kept[str(place)]]
+    if isinstance(training, LearnerTraining):  # the last checkpoint of others has the network
+        training.publish()
+    judged = [kept[str(place)] for place in judgements(stage)]
+    curve = [one["row"] for one in judged if one["row"]]
     seconds = {"training": round(training_s, 1), "all": round(time.process_time() - began_s, 1)}
-    return {"tallies": tallies, "totals": {"games": training.games, "cpu_seconds_of_this_call": seconds}}
+    return {
+        "tallies": [tally for one in judged for tally in one["tallies"]],
+        "curve": curve,
+        "measures": trained_measures(curve),
+        "totals": {"games": training.games, "cpu_seconds_of_this_call": seconds},
+    }
+
+
+def _training(stage: TdStage | SarsaStage | LearnerStage, game: Game, home: Path) -> ValueTraining | LearnerTraining:
+    if isinstance(stage, TdStage):
+        return TdTraining(stage, game, home)
+    return SarsaTraining(stage, game, home) if isinstance(stage, SarsaStage) else LearnerTraining(stage, game, home)
 
 
 async def _match(stage: MatchStage, folder: Path, emit: Emit) -> dict[str, Any]:
@@ -101,9 +118,10 @@ async def _match(stage: MatchStage, folder: Path, emit: Emit) -> dict[str, Any]:
     for number, meeting in enumerate(stage.meetings):
         sides = {}
         if meeting.subject_network:
-            sides["subject"] = _side(game, folder, meeting.subject_network)
+            sides["subject"] = stored_side(game, folder / "networks", meeting.subject_network)
         if meeting.opponent_network:
-            sides["opponent"] = _side(games.make(stage.game, **other), folder, meeting.opponent_network)
+            game_of_other = games.make(stage.game, **other)
+            sides["opponent"] = stored_side(game_of_other, folder / "networks", meeting.opponent_network)
         table = Table(game=game, seed=stage.seed, sides=sides, trained=bool(sides))
 
         def within(share: float, number: int = number) -> None:
@@ -125,15 +143,7 @@ async def _meet_all(meetings: tuple[Meeting, ...], table: Table, emit: Callable[
     return [tally for meeting in meetings for tally in await meet(meeting, table, on_game=count)]
 
 
-def _side(game: Game, folder: Path, network: str) -> Side:
-    """Return the side of a network that an earlier stage of TD(lambda) trained."""
-    found = stored_network(game, folder / "networks" / network)
-    if found is None:
-        raise ModelNotFound(f"stage {network} has no network in {folder}; run it first")
-    return Side(game, MemoryEvaluator(found))
-
-
-def _judged_before(home: Path) -> dict[str, list[dict[str, Any]]]:
+def _judged_before(home: Path) -> dict[str, dict[str, Any]]:
     path = home / _JUDGED
     return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 

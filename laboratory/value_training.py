@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from games.core import Game
-from laboratory.evaluation import Network
+from laboratory.evaluation import MemoryEvaluator, Network
 from selfplay_worker.openings import Openings
 from trainer.checkpoint_files import load_latest, save
 from trainer.learners.contract import Accounts
 from trainer.learners.game_by_game import GameByGameLearner
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.presets import SelfPlaySettings
-from zerofleet.presets.theses.stages import SarsaStage, TdStage
+from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
@@ -82,6 +82,15 @@ class ValueTraining(ABC):
                 save(self._folder, *self._learner.pack(Accounts()))
             on_games(self.games - before)
 
+    @property
+    def evaluator(self) -> MemoryEvaluator:
+        """Evaluator of the network with the weights at present."""
+        return MemoryEvaluator(self.network)
+
+    def row(self) -> dict[str, float]:
+        """Return the measures of the training since the last judgement: none."""
+        return {}
+
     def _play_and_learn(self, first: int, count: int) -> None:
         learner = self._learner
         block = AfterstateBlock(self._game, self.play(first), slots=count)
@@ -102,7 +111,7 @@ class ValueTraining(ABC):
         return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2
 
 
-def judgements(stage: TdStage | SarsaStage) -> Iterator[int]:
+def judgements(stage: TdStage | SarsaStage | LearnerStage) -> Iterator[int]:
     """Yield the numbers of games after which the network is judged."""
     if stage.judge_every:
         yield from range(stage.judge_every, stage.games, stage.judge_every)

@@ -6,10 +6,10 @@ import pytest
 
 import games
 from zerofleet.errors import InvalidRequest
+from zerofleet.presets.experiment import Experiment
 from zerofleet.presets.theses.catalogue import load_thesis, thesis_names
 from zerofleet.presets.theses.planning import plan
-from zerofleet.presets.theses.stages import AlphaZeroStage, BenchStage, fingerprint, read_stage
-from zerofleet.presets.trial import Trial
+from zerofleet.presets.theses.stages import AlphaZeroStage, BenchStage, LearnerStage, fingerprint, read_stage
 
 NAMES = thesis_names()
 CORES, QUICK_MINUTES = 2, 45
@@ -29,14 +29,15 @@ def test_every_stage_is_of_a_game_and_settings_that_exist(name, profile):
         if isinstance(stage, BenchStage):
             continue
         games.make(stage.game, **stage.parameters)
-        if isinstance(stage, AlphaZeroStage):
-            Trial(
-                game=stage.game,
-                preset=stage.preset,
-                settings=stage.settings,
-                samples=stage.samples,
-                judge_every=stage.judge_every,
-            ).build_preset()
+        if isinstance(stage, AlphaZeroStage | LearnerStage):
+            preset = Experiment(stage.game, stage.preset, stage.seed, stage.parameters, settings_of(stage)).build_preset()
+            assert not isinstance(stage, LearnerStage) or preset.warm_start.games <= stage.games
+
+
+def settings_of(stage: AlphaZeroStage | LearnerStage) -> dict[str, str]:
+    """Return the settings, with the place of the pool's network, which a stage finds when it runs."""
+    has_pool = isinstance(stage, LearnerStage) and stage.pool_network
+    return stage.settings | ({"combined.models": "models", "combined.version": "1"} if has_pool else {})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,8 +47,10 @@ def test_claims_name_arms_and_meetings_that_exist(name):
         for claim in experiment.claims:
             for arm in filter(None, (claim.arm, claim.minus_arm)):
                 own = {meeting["name"] for meeting in experiment.arms[arm].stage.get("meetings", [])}
-                assert claim.meeting in (own or common), (experiment.name, claim.text)
-            assert bool(claim.arm) != bool(claim.measure)
+                named = {claim.meeting, claim.minus_meeting} - {""}
+                assert named <= (own or common), (experiment.name, claim.text)
+            assert bool(claim.meeting) != bool(claim.measure)
+            assert bool(claim.arm) == (experiment.kind != "bench")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,13 +60,16 @@ def test_the_profile_quick_is_planned_for_less_than_its_time_and_states_what_it_
     assert thesis.quick_minutes <= QUICK_MINUTES
     assert thesis.uncovered
     for experiment in thesis.experiments:
-        if experiment.kind in {"td", "alphazero"} and "quick" in experiment.profiles and name != "abalone":
+        if experiment.kind in {"td", "alphazero", "learner"} and "quick" in experiment.profiles and name != "abalone":
             assert experiment.profiles["quick"].left_out
 
 
 def test_an_experiment_alone_brings_the_training_whose_network_it_uses():
     planned = plan(load_thesis("connect_four_td"), "quick", only=["search"])
-    assert {one.stage.id for one in planned} == {"curve.constant.0", "search.depth3.0", "search.depth5.0"}
+    assert {one.stage.id for one in planned} == {
+        "curve.constant.0",
+        *(f"search.{arm}.0" for arm in ("depth3", "depth5", "time4", "time230")),
+    }
     assert planned[-1].needs == ("curve.constant.0",)
 
 

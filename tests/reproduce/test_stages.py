@@ -23,6 +23,7 @@ SETTINGS = {
     "train.samples_per_candidate": "150",
     "train.candidate_growth": "0",
 }
+TURNED = {"name": "turned", "subject": "random", "opponent": "", "games": 5, "simulations": 4}
 BY_SEAT = {"name": "rules", "opponent": "tic_tac_toe_rules", "seats": [1, 2], "games": 10, "simulations": 4}
 
 
@@ -39,16 +40,21 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
         "settings": SETTINGS,
         "samples": 400,
         "judge_every": 200,
-        "meetings": [BY_SEAT],
+        "meetings": [BY_SEAT, TURNED],
     }
     first, again = run(tmp_path, **fields), run(tmp_path, **fields)
     found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
-    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10)] * 2
-    assert 0 < found[0][1] == found[1][1] < found[2][1] == first["totals"]["games"]
+    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5)] * 2
+    assert 0 < found[0][1] == found[2][1] < found[3][1] == first["totals"]["games"]
+    assert {(tally["subject"], tally["opponent"]) for tally in first["tallies"]} == {
+        ("network, 4 simulations", "tic_tac_toe_rules"),
+        ("random", "network, 4 simulations"),
+    }
     assert first["totals"]["weights"] == again["totals"]["weights"]
     assert [tally["scores"] for tally in first["tallies"]] == [tally["scores"] for tally in again["tallies"]]
-    assert [point["games"] for point in first["curve"]] == [found[0][1], found[2][1]]
+    assert [point["games"] for point in first["curve"]] == [found[0][1], found[3][1]]
     assert all("value" in point["losses"] for point in first["curve"])
+    assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
 
 
 @pytest.mark.slow

@@ -21,6 +21,17 @@ code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;he
 """
 
 
+_TRAINING = {
+    "points_learner": "share of the points",
+    "plies_won": "plies of a game won",
+    "value_of_moves": "value of the moves",
+    "value": "mean squared error",
+    "accuracy": "accuracy, held-out",
+    "recall_6": "moves among the six best",
+}
+"""Measures of a training by judgement."""
+
+
 def html_page(report: Mapping[str, Any]) -> str:
     """Return the page of a report as `zerofleet.cli.reproduce.report.build_report` returns it."""
     machine, counts = report["machine"], report["verdicts"]
@@ -66,6 +77,8 @@ def _size(claim: Mapping[str, Any]) -> str:
     found = claim["estimate"]
     if found["interval"] == "count":
         return "a count"
+    if not found["games"]:
+        return f"{found['seeds']} seeds"
     seats = ", ".join(str(seat) for seat in claim["seats"])
     trained = f"; after {claim['trained_games']:,} games" if claim["trained_games"] else ""
     nodes = f"; {claim['nodes_per_move']:,.0f} positions or simulations a move" if claim["nodes_per_move"] else ""
@@ -102,9 +115,32 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
     if rows:
         body.append(_table(names, rows, numbers=set(range(2, 11))))
     if experiment["measures"]:
-        counts = [[escape(name), f"{value:,.2f}"] for name, value in experiment["measures"].items()]
-        body.append(_table(["count", "value"], counts, numbers={1}))
+        body.append(_table(["arm", "measure", "value, 95 %", "seeds"], map(_measure, experiment["measures"]), numbers={2, 3}))
+    if lines := _trainings(experiment["trainings"]):
+        body.append("<p>Training, means between two judgements and over seeds:</p>")
+        body.append(_table(["arm", "games", *_TRAINING.values()], lines, numbers=set(range(1, 2 + len(_TRAINING)))))
     return body
+
+
+def _trainings(trainings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return a row for each arm and place of judgement; places of several seeds are equal."""
+    groups: dict[tuple[str, int], list[Mapping[str, float]]] = {}
+    for one in trainings:
+        for point in one["points"]:
+            groups.setdefault((one["arm"], point["games"]), []).append(point)
+    rows = []
+    for (arm, games), points in groups.items():
+        found = [[value for point in points if (value := point.get(name)) is not None] for name in _TRAINING]
+        cells = [f"{sum(values) / len(values):,.3f}" if values else "" for values in found]
+        if any(cells):
+            rows.append([escape(arm), f"{games:,}", *cells])
+    return rows
+
+
+def _measure(one: Mapping[str, Any]) -> list[str]:
+    found = one["estimate"]
+    interval = "" if found["interval"] == "count" else f" ({found['low']:,.2f} to {found['high']:,.2f})"
+    return [escape(one["arm"]), escape(one["measure"]), f"{found['value']:,.2f}{interval}", str(found["seeds"])]
 
 
 def _row(arm: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:

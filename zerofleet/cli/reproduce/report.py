@@ -6,17 +6,19 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
 from zerofleet.presets.theses.planning import Planned, profile_of
-from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate
+from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate, measured_estimate
 from zerofleet.strength.claims.verdicts import VERDICTS, verdict
 
 __all__ = ["build_report", "command_of"]
 
-FORMAT = 1
+FORMAT = 2
+Measured: TypeAlias = dict[str, dict[int, dict[str, float]]]
+"""Measures by arm, seed and name."""
 _ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
 
 
@@ -58,7 +60,10 @@ def _experiment(
     tallies = {
         arm: [tally for one in complete if one.arm == arm for tally in results.tallies(one.stage)] for arm in experiment.arms
     }
-    measures = {name: value for one in complete for name, value in (results.read(one.stage) or {}).get("measures", {}).items()}
+    measures = {
+        arm: {one.stage.seed: measured for one in complete if one.arm == arm and (measured := _measured(results, one))}
+        for arm in experiment.arms
+    }
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -76,24 +81,44 @@ def _experiment(
             for name, arm in experiment.arms.items()
             if tallies[name]
         ],
-        "measures": measures,
+        "measures": [
+            {"arm": experiment.arms[arm].label, "measure": name, "estimate": found.as_json()}
+            for arm, by_seed in measures.items()
+            for name in dict.fromkeys(name for measured in by_seed.values() for name in measured)
+            if (found := measured_estimate({seed: one[name] for seed, one in by_seed.items() if name in one}))
+        ],
+        "trainings": [
+            {
+                "arm": experiment.arms[one.arm].label,
+                "seed": one.stage.seed,
+                "points": [point | point.get("losses", {}) for point in points],
+            }
+            for one in complete
+            if (points := (results.read(one.stage) or {}).get("curve"))
+        ],
     }
 
 
-def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: dict[str, float]) -> dict[str, Any]:
+def _measured(results: StageResults, one: Planned) -> dict[str, float]:
+    return dict((results.read(one.stage) or {}).get("measures", {}))
+
+
+def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured) -> dict[str, Any]:
     """Return a claim with our figure and the verdict."""
     reason, chosen = "", _chosen(claim, tallies.get(claim.arm, []))
     if claim.measure:
-        value = measures.get(claim.measure)
-        found = None if value is None else Estimate(value, value, value, 0, 1, "count")
-    elif claim.minus_arm:
-        found = difference(chosen, _chosen(claim, tallies.get(claim.minus_arm, [])), claim.figure)
+        found = _of_measure(claim, measures)
+    elif claim.minus_arm or claim.minus_meeting:
+        other = claim.model_copy(update={"meeting": claim.minus_meeting or claim.meeting})
+        found = difference(chosen, _chosen(other, tallies.get(claim.minus_arm or claim.arm, [])), claim.figure)
     else:
         found = estimate(chosen, claim.figure)
-    trained = max((tally.at for tally in chosen), default=0)
+    trained = max((tally.at for tally in chosen or tallies.get(claim.arm, [])), default=0)
     decided = verdict(found, claim)
     if found is None:
         reason = "no result in this profile"
+    elif claim.arm and found.interval == "count":
+        decided, reason = "undecided", "one training seed gives a measure no interval"
     elif trained < _ENOUGH * claim.games:
         decided, reason = "not run", f"the claim is about {claim.games:,} games of training, this profile has {trained:,}"
     return {
@@ -108,6 +133,18 @@ def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: dict[str, fl
         "verdict": decided,
         "reason": reason,
     }
+
+
+def _of_measure(claim: Claim, measures: Measured) -> Estimate | None:
+    """Return the measure of a claim's arm, less that of the other arm by pairs of equal seeds; a benchmark has one arm."""
+    arm = claim.arm or next(iter(measures))
+    values = {seed: one[claim.measure] for seed, one in measures[arm].items() if claim.measure in one}
+    if claim.minus_arm:
+        other = measures[claim.minus_arm]
+        values = {
+            seed: value - other[seed][claim.measure] for seed, value in values.items() if claim.measure in other.get(seed, {})
+        }
+    return measured_estimate(values)
 
 
 def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:

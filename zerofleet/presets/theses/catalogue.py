@@ -70,6 +70,8 @@ class Claim(Bar):
     minus_arm: str = ""
     """Arm whose figure is subtracted."""
     meeting: str = ""
+    minus_meeting: str = ""
+    """Meeting whose figure is subtracted, of `minus_arm` or else of the same arm; empty with `minus_arm`: the same meeting."""
     figure: Figure = "won"
     seat: int = Field(default=0, ge=0)
     """Seat of the subject; 0: all."""
@@ -78,7 +80,7 @@ class Claim(Bar):
     games: int = Field(default=0, ge=0)
     """Games of training that the claim is about; with fewer it is not decided."""
     measure: str = ""
-    """Count of a benchmark, in place of a figure of meetings."""
+    """Measure, in place of a figure of meetings: a count of a benchmark, or, with an arm, one of its training, by seed."""
 
 
 class Experiment(_Frozen):
@@ -89,7 +91,7 @@ class Experiment(_Frozen):
     about: str
     source: str
     """Place in the thesis."""
-    kind: Literal["td", "sarsa", "match", "alphazero", "bench"]
+    kind: Literal["td", "sarsa", "learner", "match", "alphazero", "bench"]
     stage: dict[str, Any] = {}
     """Fields common to all stages (`zerofleet.presets.theses.stages`)."""
     arms: dict[str, Arm]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets.tables import deep_merge
 from zerofleet.presets.theses.catalogue import Experiment, Profile, Thesis
-from zerofleet.presets.theses.stages import MatchStage, Stage, read_stage
+from zerofleet.presets.theses.stages import Stage, read_stage
 
 __all__ = ["Planned", "plan", "profile_of"]
 
@@ -29,7 +29,7 @@ class Planned:
     @property
     def needs(self) -> tuple[str, ...]:
         """Identifiers of the stages that must be complete before."""
-        return self.stage.needs if isinstance(self.stage, MatchStage) else ()
+        return self.stage.needs
 
 
 def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequence[str] = ()) -> list[Planned]:
@@ -52,8 +52,13 @@ def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequen
         if profile in experiment.profiles
         for planned in _stages(experiment, profile_of(experiment, profile), seeds)
     ]
-    needed = {name for planned in stages if planned.experiment in chosen for name in planned.needs}
-    kept = [planned for planned in stages if planned.experiment in chosen or planned.stage.id in needed]
+    by_id = {planned.stage.id: planned for planned in stages}
+    needed = {planned.stage.id for planned in stages if planned.experiment in chosen}
+    reached = needed
+    while reached:
+        reached = {name for one in reached for name in by_id[one].needs if name in by_id} - needed
+        needed = needed | reached
+    kept = [planned for planned in stages if planned.stage.id in needed]
     if not kept:
         raise InvalidRequest(
             f"{thesis.name} has nothing to run in profile {profile}; `zerofleet reproduce --list` shows what it has"
@@ -87,6 +92,8 @@ def _stage(experiment: Experiment, profile: Profile, arm: str, seed: int) -> Sta
     fields: dict[str, Any] = deep_merge(experiment.stage, experiment.arms[arm].stage, profile.stage, identity)
     if "meetings" in fields:
         fields["meetings"] = [_meeting(meeting, profile, seed) for meeting in fields["meetings"]]
+    if fields.get("pool_network"):
+        fields["pool_network"] = f"{fields['pool_network']}.{seed}"
     try:
         return read_stage(fields)
     except ValidationError as error:

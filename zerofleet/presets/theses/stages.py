@@ -18,6 +18,7 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 __all__ = [
     "AlphaZeroStage",
     "BenchStage",
+    "LearnerStage",
     "MatchStage",
     "Meeting",
     "SarsaStage",
@@ -39,7 +40,7 @@ class Meeting(_Frozen):
     subject: str = ""
     """Agent, with `model=1` for its network; empty: the network of an AlphaZero stage, searched by `simulations`."""
     opponent: str
-    """Agent, likewise."""
+    """Player of the other seats, likewise."""
     seats: tuple[Annotated[int, Field(ge=1)], ...] = (1,)
     """Seats of the subject, counted from 1."""
     games: int = Field(default=100, ge=1)
@@ -66,6 +67,12 @@ class _OnGame(_Frozen):
     meetings: tuple[Meeting, ...] = ()
     """Meetings at the end, and at each judgement where the stage trains."""
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Identifiers of the stages whose networks this one uses."""
+        named = (name for meeting in self.meetings for name in (meeting.subject_network, meeting.opponent_network))
+        return tuple(sorted({name for name in named if name}))
+
 
 class MatchStage(_OnGame):
     """Meetings of agents, and of networks of earlier stages."""
@@ -73,12 +80,6 @@ class MatchStage(_OnGame):
     kind: Literal["match"] = "match"
     opponent_parameters: dict[str, str] | None = None
     """Parameters of the game as the opponent's network reads it, if it has another encoding."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Identifiers of the stages whose networks play."""
-        named = (name for meeting in self.meetings for name in (meeting.subject_network, meeting.opponent_network))
-        return tuple(sorted({name for name in named if name}))
 
 
 class _ValueStage(_OnGame):
@@ -112,6 +113,34 @@ class SarsaStage(_ValueStage):
     """Learner."""
 
 
+class LearnerStage(_OnGame):
+    """Training by any learner of play without a tree in one process, and meetings of its model at each judgement.
+
+    The first `warm_start.games` games of the settings are played by their agents; in all others the model plays as a worker
+    does, `selfplay.slots` games side by side, with the opponents of the settings.
+    """
+
+    kind: Literal["learner"] = "learner"
+    preset: str = "laptop"
+    settings: dict[str, str] = {}
+    """Settings of the preset by dotted name, as text; `train.learner` names the learner."""
+    games: int = Field(ge=1)
+    """Games of training."""
+    judge_every: int = Field(default=0, ge=0)
+    """Games between two judgements; 0: one, at the end."""
+    meet_at_end: bool = False
+    """Whether meetings are played after the last game only; measures are taken at every judgement."""
+    version_games: int = Field(default=50, ge=1)
+    """Games between two versions in the records, which `afterstates.epsilon_versions` counts."""
+    pool_network: str = ""
+    """Identifier of the stage whose network selects the pool of the learner `combined`."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """See `MatchStage`; the network of the pool is one of them."""
+        return tuple(sorted({*super().needs, *filter(None, (self.pool_network,))}))
+
+
 class AlphaZeroStage(_OnGame):
     """Training by AlphaZero in one process, and meetings of the network at each judgement."""
 
@@ -134,8 +163,13 @@ class BenchStage(_Frozen):
     words: tuple[str, ...]
     """Command line after `zerofleet`; it must print JSON."""
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """None: a benchmark uses no network."""
+        return ()
 
-Stage: TypeAlias = MatchStage | TdStage | SarsaStage | AlphaZeroStage | BenchStage
+
+Stage: TypeAlias = MatchStage | TdStage | SarsaStage | LearnerStage | AlphaZeroStage | BenchStage
 _ANY: TypeAdapter[Stage] = TypeAdapter(Annotated[Stage, Field(discriminator="kind")])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from zerofleet.strength.learning.curves import t_interval
 from zerofleet.strength.ratings import share_interval, wilson
 
-__all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate"]
+__all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate", "measured_estimate"]
 
 Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net"]
 FIGURES: Mapping[Figure, str] = {
@@ -72,7 +72,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Figure in percentage points with its 95 % interval."""
+    """Figure with its 95 % interval, in percentage points, or in the unit of a measure."""
 
     value: float
     low: float
@@ -98,6 +98,16 @@ def estimate(tallies: Sequence[Tally], figure: Figure) -> Estimate | None:
     low, high = t_interval(each)
     lowest = -100.0 if figure == "net" else 0.0
     return Estimate(float(np.mean(each)), max(lowest, low), min(100.0, high), games, len(seeds), "seeds")
+
+
+def measured_estimate(values: Mapping[int, float]) -> Estimate | None:
+    """Return the mean of a measure, given by training seed, with Student's interval; that of one seed has none."""
+    if not values:
+        return None
+    found = [values[seed] for seed in sorted(values)]
+    if len(found) == 1:
+        return Estimate(found[0], found[0], found[0], 0, 1, "count")
+    return Estimate(float(np.mean(found)), *t_interval(found), 0, len(found), "seeds")
 
 
 def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) -> Estimate | None:

@@ -1,0 +1,154 @@
+"""Stages of any learner: they train, are measured, continue after an interruption, and their models play in later stages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import games
+from laboratory.learner_training import LearnerTraining
+from laboratory.measures import trained_measures
+from laboratory.stage import run_stage
+from zerofleet.cli.reproduce.page import html_page
+from zerofleet.cli.reproduce.report import build_report
+from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.errors import ModelNotFound
+from zerofleet.presets.theses.catalogue import load_thesis
+from zerofleet.presets.theses.planning import plan
+from zerofleet.presets.theses.stages import LearnerStage, read_stage
+
+PLAIN = {"selfplay.slots": "4", "selfplay.deep_opening_share": "0", "selfplay.forked_opening_share": "0"}
+DQN = PLAIN | {
+    "train.learner": "dqn",
+    "network.kind": "q_pool",
+    "network.pool": "9",
+    "deep_q.pool_by": "listed",
+    "deep_q.draws": "5",
+    "selfplay.mode": "action_values",
+    "selfplay.opening_plies": "2",
+    "afterstates.policy": "epsilon_greedy",
+    "afterstates.learner_seat": "alternate",
+    "afterstates.opponents": "random",
+}
+OUTCOME = PLAIN | {
+    "train.learner": "outcome",
+    "network.kind": "perceptron",
+    "network.hidden": "8",
+    "network.policy_head": "none",
+    "network.value_output": "win_or_loss",
+    "outcome.replays": "1",
+    "outcome.undecided": "half",
+    "outcome.measure_every_games": "4",
+    "selfplay.mode": "afterstates",
+    "selfplay.opening_plies": "2",
+    "afterstates.evaluation": "server",
+    "warm_start.agents": "random",
+    "warm_start.games": "6",
+}
+
+
+def stage(name: str, settings: dict[str, str], **fields: Any) -> LearnerStage:
+    found = read_stage({"kind": "learner", "id": name, "seed": 0, "game": "tic_tac_toe", "settings": settings} | fields)
+    assert isinstance(found, LearnerStage)
+    return found
+
+
+def same(first: LearnerTraining, second: LearnerTraining) -> bool:
+    one, other = first.weights(), second.weights()
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("settings", [DQN, OUTCOME], ids=["dqn", "outcome"])
+def test_an_interrupted_training_ends_with_the_weights_and_measures_of_an_uninterrupted_one(settings, tmp_path):
+    game = games.make("tic_tac_toe")
+    wanted = stage("one.arm.0", settings, games=20)
+    for name in ("whole", "part"):
+        (tmp_path / name).mkdir()
+    whole = LearnerTraining(wanted, game, tmp_path / "whole")
+    part = LearnerTraining(wanted, game, tmp_path / "part")
+    for training in (whole, part):
+        training.train_to(10, on_games=lambda _: None)
+    resumed = LearnerTraining(wanted, game, tmp_path / "part")
+    assert resumed.games == 10
+    assert same(resumed, part)
+    for training in (whole, resumed):
+        training.train_to(20, on_games=lambda _: None)
+    assert same(resumed, whole)
+    assert not same(resumed, part)
+    assert resumed.row() == whole.row()
+
+
+def test_a_stage_of_dqn_has_a_curve_and_its_model_plays_in_a_later_stage(tmp_path):
+    meeting = {"name": "random", "subject": "network,model=1", "opponent": "random", "seats": [1, 2], "games": 2}
+    trained = stage("deep.dqn.0", DQN, games=12, judge_every=6, meetings=[meeting])
+    found = asyncio.run(run_stage(trained, tmp_path, emit=lambda *_: None))
+    assert [(tally["at"], tally["seat"]) for tally in found["tallies"]] == [(6, 1), (6, 2), (12, 1), (12, 2)]
+    assert [row["games"] for row in found["curve"]] == [6, 12]
+    assert 0.0 <= found["measures"]["share of the points in training, %"] <= 100.0
+    again = asyncio.run(run_stage(trained, tmp_path, emit=lambda *_: None))
+    assert again["tallies"] == found["tallies"]
+
+    duel = {"id": "duel.arm.0", "seed": 0, "game": "tic_tac_toe", "kind": "match"}
+    duel["meetings"] = [meeting | {"subject_network": "deep.dqn.0"}]
+    tallies = asyncio.run(run_stage(read_stage(duel), tmp_path, emit=lambda *_: None))["tallies"]
+    assert [tally["trained"] for tally in tallies] == [True, True]
+
+
+def test_meetings_can_be_left_to_the_end(tmp_path):
+    meeting = {"name": "random", "subject": "network,model=1", "opponent": "random", "games": 1}
+    trained = stage("deep.dqn.0", DQN, games=4, judge_every=2, meetings=[meeting], meet_at_end=True)
+    found = asyncio.run(run_stage(trained, tmp_path, emit=lambda *_: None))
+    assert [tally["at"] for tally in found["tallies"]] == [4]
+    assert len(found["curve"]) == 2
+
+
+def test_the_pool_of_the_combined_model_is_that_of_the_network_of_the_same_seed(tmp_path):
+    planned = plan(load_thesis("chinese_checkers_2p"), "quick", only=["combined"])
+    combined = [one for one in planned if one.experiment == "combined"]
+    assert {one.stage.id for one in planned if one.experiment == "outcome"} == {f"outcome.mlp.{seed}" for seed in range(3)}
+    assert [one.needs for one in combined[:3]] == [(f"outcome.mlp.{seed}",) for seed in range(3)]
+    with pytest.raises(ModelNotFound, match=r"stage outcome\.mlp\.0 has no model"):
+        asyncio.run(run_stage(combined[0].stage, tmp_path, emit=lambda *_: None))
+
+
+def test_a_matrix_brings_the_trainings_of_its_agents_and_theirs():
+    needed = {one.experiment for one in plan(load_thesis("chinese_checkers_2p"), "quick", only=["matrix"])}
+    assert needed == {"sarsa", "outcome", "deep", "combined", "matrix"}
+
+
+def test_measures_of_a_curve_are_those_of_its_last_judgement_and_of_its_course():
+    curve = [{"accuracy": value, "steps": 2, "samples_trained": 64} for value in (0.5, 0.8, 0.7)]
+    found = trained_measures(curve)
+    assert found["results predicted on held-out games, %"] == pytest.approx(70.0)
+    assert found["change of the accuracy between judgements, points"] == pytest.approx(20.0)
+    assert found["accuracy lost since the best judgement, points"] == pytest.approx(10.0)
+    assert found["samples of an update"] == 32.0
+    assert trained_measures([]) == {}
+
+
+def test_a_claim_about_a_measure_is_decided_over_seeds_and_not_by_one(tmp_path):
+    thesis, measure = load_thesis("chinese_checkers_2p"), "results predicted on held-out games, %"
+    planned = plan(thesis, "quick", only=["outcome"])
+    results = StageResults(tmp_path)
+    for one in planned:
+        if one.arm in {"mlp", "plain"}:
+            value = 80.0 + one.stage.seed if one.arm == "mlp" else 70.0
+            curve = [{"games": 400, "accuracy": value / 100.0}]
+            results.keep(one.stage, {"tallies": [], "curve": curve, "measures": {measure: value}}, seconds=1.0)
+
+    def fourth(seeds: int | None) -> dict[str, Any]:
+        chosen = plan(thesis, "quick", seeds=seeds)
+        report = build_report(thesis, "quick", chosen, results, seeds=seeds)
+        found = next(one for one in report["experiments"] if one["name"] == "outcome")
+        ElementTree.fromstring(html_page(report).removeprefix("<!DOCTYPE html>"))
+        return next(claim for claim in found["claims"] if claim["text"].startswith("Q4"))
+
+    several, single = fourth(None), fourth(1)
+    assert several["verdict"] == "beaten"
+    assert several["estimate"]["value"] == pytest.approx(11.0)
+    assert several["estimate"]["low"] == pytest.approx(11.0 - 4.303 / 3**0.5)
+    assert (single["verdict"], single["reason"]) == ("undecided", "one training seed gives a measure no interval")
