@@ -19,8 +19,10 @@ from ui.catalogue import Catalogue
 from ui.endpoints import API, openapi, routes
 from ui.live import LiveRuns
 from ui.pages import Pages, static_files
+from ui.playing import PlayEndpoints
 from ui.reading import ReadingEndpoints
 from ui.security import Guard
+from ui.tables import Tables
 
 __all__ = ["LOOPBACK_NAMES", "create_app"]
 
@@ -28,7 +30,12 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 def create_app(
-    catalogue: Catalogue, *, host_names: Sequence[str] = LOOPBACK_NAMES, token: str = "", live: LiveRuns | None = None
+    catalogue: Catalogue,
+    *,
+    host_names: Sequence[str] = LOOPBACK_NAMES,
+    token: str = "",
+    live: LiveRuns | None = None,
+    max_tables: int = 32,
 ) -> Starlette:
     """Return the application over the runs of a catalogue, which it closes at its end.
 
@@ -37,9 +44,12 @@ def create_app(
         host_names: Accepted names in the Host header; `*` for all of them.
         token: Secret that every request must show; empty for none.
         live: Pollers of the services.
+        max_tables: Maximum number of games in progress.
     """
     pages = Pages(catalogue, token=token)
-    endpoints = [*ReadingEndpoints(catalogue, live or LiveRuns()).endpoints()]
+    tables = Tables(max_tables)
+    reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
+    endpoints = [*reading.endpoints(), *playing.endpoints()]
     document = openapi(endpoints, version("zerofleet"))
 
     async def describe_api(request: Request) -> Response:
@@ -54,6 +64,7 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
+        await tables.aclose()
         catalogue.close()
 
     return Starlette(

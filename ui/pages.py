@@ -47,6 +47,7 @@ class Pages:
         """Return the routes of the pages."""
         return [
             Route("/", self._showing("runs.html")),
+            Route("/play", self._showing("play.html")),
             Route("/api", self._showing("api.html")),
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/runs/{run}", self.first_page),

@@ -32,7 +32,7 @@ async def serve(service: Service, settings: UiSettings) -> None:
     """Serve the pages until shutdown is requested. Raises `Unavailable`. Cancellation: connections are closed."""
     catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir)
     names = ("*",) if not settings.is_loopback and not settings.host_names else (*LOOPBACK_NAMES, *settings.host_names)
-    app = create_app(catalogue, host_names=names, token=plain(settings.token) or "")
+    app = create_app(catalogue, host_names=names, token=plain(settings.token) or "", max_tables=settings.max_tables)
     listener = _bound(settings.host, settings.port)
     config = uvicorn.Config(
         app,

@@ -20,7 +20,7 @@ _CHARACTER, _ROW = 8.5, 18.0  # pixels
 
 
 def seen_picture(game: Game, state: State, viewer: int) -> str:
-    """Return a position as SVG as a seat sees it: the game's own drawing, or its text where that one alone hides what it must."""
+    """Return a position as SVG as a seat sees it: the game's own drawing, or its text where only that hides other hands."""
     own = getattr(game, "draw_svg_for", None)
     if own is not None:
         picture: str = own(state, viewer)
