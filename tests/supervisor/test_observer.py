@@ -58,9 +58,9 @@ async def test_candidates_that_were_never_measured_are_neither_shown_nor_reporte
 
 async def test_the_rating_of_the_newest_rated_version_is_shown_until_the_champion_has_one(gatekeeper) -> None:
     observer = Observer([READY], gatekeeper, MODEL, lambda _line: None)
-    assert "champion 3 (+900 Elo)" in progress_line(await observer.look(None))
+    assert "champion 3 (900 Elo, 850 to 950)" in progress_line(await observer.look(None))
     gatekeeper.candidates.append(PLAYING)
-    assert "champion 7 (version 3: +900 Elo)" in progress_line(await observer.look(None))
+    assert "champion 7 (version 3: 900 Elo, 850 to 950)" in progress_line(await observer.look(None))
 
 
 async def test_only_what_changed_is_requested(gatekeeper) -> None:

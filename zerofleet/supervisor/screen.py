@@ -173,12 +173,10 @@ def _ladder(now: Readings, full: bool) -> Panel:
         mine = now.is_champion(rung)
         style = "bold" if mine else ""
         margin = (rung.elo_high - rung.elo_low) / 2
-        # The anchor has no interval, and that of a rung that never lost or never won is meaningless.
-        told = f"{margin:.0f}" if 0 < margin < 1000 else ""
         row: list[RenderableType] = [
             Text(_player(rung, mine), style=style),
-            Text(f"{rung.elo:.0f}", style=style),
-            told,
+            Text(f"{rung.elo:.0f}", style=style) if rung.anchored else Text("not anchored", style=LABEL),
+            f"{margin:.0f}" if rung.anchored and margin else "",  # `random` is 0 by definition
             count(rung.games),
         ]
         table.add_row(*(row if full else row[:3]))
@@ -191,7 +189,7 @@ def _ladder_rows(now: Readings, rows: int) -> list[Rung]:
     """Return the version rated last, the classical rungs and, if there is room, other models, strongest first."""
     rated = now.rated_rung
     wanted = sorted(now.ladder, key=lambda rung: (rung != rated, rung.name.startswith("model:"), -rung.elo))
-    return sorted(wanted[:rows], key=lambda rung: -rung.elo)
+    return sorted(wanted[:rows], key=lambda rung: (not rung.anchored, -rung.elo))
 
 
 def _player(rung: Rung, is_champion: bool) -> str:
