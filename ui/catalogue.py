@@ -13,6 +13,7 @@ from pathlib import Path
 from games.core import Game, make
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import RunDirectoryError
 from zerofleet.library.metrics import Metrics, read_metrics
@@ -20,15 +21,27 @@ from zerofleet.library.run_list import RunList, RunRow, list_runs, run_row, runs
 from zerofleet.library.stored_games import GameList, find_game, list_games, read_game
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
+from zerofleet.strength.gate_record import read_record
+from zerofleet.strength.ladders.standings import standings
 
-__all__ = ["Catalogue", "OpenRun", "UnknownRun"]
+__all__ = ["Catalogue", "Gate", "OpenRun", "UnknownRun"]
 
 GAMES_KEPT = 32  # replayed games, for the boards of a replay
 
 
 class UnknownRun(RunDirectoryError):
     """Name of no run of the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Record of the gate of a run."""
+
+    candidates: dict[int, Candidate]
+    """By version, ascending."""
+    ladder: tuple[Rung, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,7 @@ class OpenRun:
         self._log: GameLog | None = None
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
         self._metrics: tuple[_Signature, Metrics] | None = None
+        self._gate: tuple[_Signature, Gate] | None = None
 
     def metrics(self) -> Metrics:
         """Return the columns of the run's metrics, read again when a file has changed."""
@@ -67,6 +81,17 @@ class OpenRun:
     def history(self) -> list[Champion]:
         """Return every promotion, oldest first."""
         return open_run_store(self.paths).history(self.model, whole=True)
+
+    def gate(self) -> Gate:
+        """Return candidates and ratings from the gatekeeper's journal. Raises `RunDirectoryError` for a damaged one."""
+        home = self.paths.models / self.model
+        signature = _signature(self.paths.gatekeeper / JOURNAL_FILE, home / "champion_history.jsonl")
+        with self._guard:
+            if self._gate is None or self._gate[0] != signature:
+                record = read_record(self.paths.gatekeeper, self.model, self.game)
+                ladder = tuple(standings(record, open_run_store(self.paths).history(self.model)))
+                self._gate = (signature, Gate(dict(sorted(record.candidates.items())), ladder))
+            return self._gate[1]
 
     def games(self, *, limit: int, before: int | None) -> GameList:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""

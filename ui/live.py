@@ -27,7 +27,8 @@ ASK_TIMEOUT_S = 2.0
 
 def overview_from_files(run: OpenRun) -> Overview:
     """Return the overview of a run from its files alone; blocks on the disk."""
-    readings, at = recorded_readings(run.metrics(), run.champion())
+    gate = run.gate()
+    readings, at = recorded_readings(run.metrics(), run.champion(), tuple(gate.candidates.values()), gate.ladder)
     return describe(readings, at=at, is_live=False, events=_promotions(run))
 
 

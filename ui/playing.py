@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -212,8 +213,8 @@ class PlayEndpoints:
 def _view(table: Table) -> TableView:
     played, game = table.played, table.played.game
     state, legal = played.state(), played.legal()
-    cells, path = getattr(game, "cells", None), getattr(game, "action_path", None)
-    has_cells = cells is not None and path is not None
+    cells: Any = getattr(game, "cells", lambda state: ())
+    path: Any = getattr(game, "action_path", lambda state, action: ())
     return TableView(
         id=table.id,
         game=game.spec().name,
@@ -228,10 +229,8 @@ def _view(table: Table) -> TableView:
         resigned=played.resigned,
         text=played.text(),
         moves=tuple(played.seen_moves()),
-        legal=tuple(
-            LegalMove(move=name, path=tuple(path(state, action)) if has_cells else ()) for name, action in legal.items()
-        ),
-        cells=tuple(CellView(**cell._asdict()) for cell in cells(state)) if has_cells else (),
+        legal=tuple(LegalMove(move=name, path=tuple(path(state, action))) for name, action in legal.items()),
+        cells=tuple(CellView(**cell._asdict()) for cell in cells(state)),
         scores=played.scores(),
         fault=table.fault,
     )

@@ -95,14 +95,14 @@ class ReadingEndpoints:
     async def models(self, request: Request) -> BaseModel:
         """List the versions of a run."""
         run = await self._run(request)
-        return await asyncio.to_thread(list_models, run.paths, run.model)
+        return await asyncio.to_thread(_models, run)
 
     async def model(self, request: Request) -> BaseModel:
         """Return a version."""
         run, version = await self._run(request), request.path_params["version"]
         if not is_version(version):
             raise InvalidRequest(f"{version!r} is not a version; give a positive integer")
-        return await asyncio.to_thread(model_detail, run.paths, run.model, int(version))
+        return await asyncio.to_thread(_model, run, int(version))
 
     async def games(self, request: Request) -> BaseModel:
         """List stored games."""
@@ -131,6 +131,16 @@ class ReadingEndpoints:
 
 def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
+
+
+def _models(run: OpenRun) -> ModelList:
+    gate = run.gate()
+    return list_models(run.paths, run.model, gate.candidates, gate.ladder)
+
+
+def _model(run: OpenRun, version: int) -> ModelDetail:
+    gate = run.gate()
+    return model_detail(run.paths, run.model, version, gate.candidates, gate.ladder)
 
 
 async def _as_events(overviews: AsyncIterator[Overview]) -> AsyncIterator[str]:

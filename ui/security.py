@@ -61,7 +61,7 @@ class Guard:
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
         host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
         if "*" not in self._host_names and host not in self._host_names:
-            return _refused(400, f"host {host!r} is not served here; add it to the setting host_names")
+            return _refused(400, f"host {host!r} is not served here; add it to the setting page_host_names")
         if not path.startswith(OPEN_PATHS) and not self._is_known(headers):
             if method in _SAFE and "text/html" in headers.get("accept", ""):
                 return RedirectResponse("/login", 303)

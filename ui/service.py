@@ -31,9 +31,10 @@ class _Server(uvicorn.Server):
 async def serve(service: Service, settings: UiSettings) -> None:
     """Serve the pages until shutdown is requested. Raises `Unavailable`. Cancellation: connections are closed."""
     catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir)
-    names = ("*",) if not settings.is_loopback and not settings.host_names else (*LOOPBACK_NAMES, *settings.host_names)
-    app = create_app(catalogue, host_names=names, token=plain(settings.token) or "", max_tables=settings.max_tables)
-    listener = _bound(settings.host, settings.port)
+    named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
+    names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
+    app = create_app(catalogue, host_names=names, token=plain(settings.page_token) or "", max_tables=settings.max_tables)
+    listener = _bound(settings.page_host, settings.page_port)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -49,7 +50,7 @@ async def serve(service: Service, settings: UiSettings) -> None:
     service.on_drain("pages", stop)
     work = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = f"[{settings.page_host}]" if ":" in settings.page_host else settings.page_host
     service.ready(f"http://{host}:{port}/")
     await work
 

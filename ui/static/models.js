@@ -1,4 +1,4 @@
-import { byId, compact, count, el, fetchJson, moment, notice, path, percent, run, signed, svg, table } from "./common.js";
+import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
 
 let models = [];
 const PAIRS = ["0", "½", "1", "1½", "2"];
@@ -10,6 +10,7 @@ function list() {
   byId("models").replaceChildren(table([
     ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
     ["status", (row) => `${row.status}${row.status === "champion" ? " ★" : ""}`],
+    ["Elo", (row) => (row.elo === null ? (row.rated_games ? "not anchored" : "") : `${Math.round(row.elo)} (${Math.round(row.elo_low)} to ${Math.round(row.elo_high)})`), { right: true }],
     ["match", score],
     ["llr", (row) => (row.match ? signed(row.match.log_likelihood_ratio) : ""), { right: true }],
     ["steps", (row) => count(row.train_steps), { right: true }],
@@ -53,7 +54,7 @@ async function open(version) {
   try {
     const about = await fetchJson(path("runs", run, "models", version));
     const facts = [
-      ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Exported", moment(about.created_at)],
+      ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Rating", about.elo === null ? (about.rated_games ? "not anchored" : "none") : rating(about.elo, about.elo_low, about.elo_high)], ["Exported", moment(about.created_at)],
       ["Promoted", about.promoted_at.map(moment).join(", ") || "never"], ["Steps", count(about.train_steps)], ["Games", count(about.games_seen)],
       ...Object.entries(about.parameters), ...Object.entries(about.network),
     ];

@@ -56,7 +56,7 @@ function show(now) {
   byId("panels").replaceChildren(...now.panels.map(panel));
   byId("match").hidden = now.match === null;
   if (now.match) byId("match-body").replaceChildren(...match(now.match));
-  empty("candidates", now.candidates, candidates, now.is_live ? "waiting for the first network" : "see Models: without the gatekeeper this page lists none");
+  empty("candidates", now.candidates, candidates, "waiting for the first network");
   empty("ladder", now.ladder, ladder, "no rated games yet");
   empty("services", now.services, services, "no service is running");
   byId("events").replaceChildren(...now.events.map(({ at, text }) => el("li", {}, el("time", { datetime: at }, moment(at)), el("span", {}, text))));

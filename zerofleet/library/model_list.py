@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from zerofleet.contracts.manifests import Champion, Manifest
-from zerofleet.contracts.plain_files import read_plain
-from zerofleet.contracts.promotions import CandidateStatus, MatchReport
+from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.errors import CorruptModel
 from zerofleet.service.settings import open_run_store
-from zerofleet.storage.files import whole_lines
 from zerofleet.storage.run_paths import RunPaths
 
-__all__ = ["GateMatch", "ModelDetail", "ModelEntry", "ModelList", "StoredFile", "Verdict", "list_models", "model_detail"]
+__all__ = ["GateMatch", "ModelDetail", "ModelEntry", "ModelList", "StoredFile", "list_models", "model_detail"]
 
 
 class _Value(BaseModel):
@@ -42,14 +39,6 @@ class GateMatch(_Value):
     """Value of the sequential test; 0 when another rule decides."""
 
 
-class Verdict(_Value):
-    """Status of a candidate in the gatekeeper's journal."""
-
-    status: str
-    reason: str
-    match: GateMatch | None
-
-
 class ModelEntry(_Value):
     """Version of a list."""
 
@@ -62,6 +51,14 @@ class ModelEntry(_Value):
     created_at: datetime | None
     """Time of the export; None for a corrupt version."""
     size_bytes: int
+    elo: float | None
+    """Rating with `random` at 0; None without one, or while it is not anchored by games against the rungs."""
+    elo_low: float | None
+    """Lower end of the 95 % interval."""
+    elo_high: float | None
+    """Upper end of the 95 % interval."""
+    rated_games: int
+    """Number of games that count for the rating."""
     match: GateMatch | None
     reason: str
     """Reason of the verdict or of the last promotion, or the fault."""
@@ -94,24 +91,26 @@ class ModelDetail(ModelEntry):
     """Times at which it became champion."""
 
 
-def list_models(paths: RunPaths, model: str) -> ModelList:
-    """Return a row for each stored version, newest first. Raises `RunDirectoryError`, `OSError`."""
+def list_models(paths: RunPaths, model: str, candidates: Mapping[int, Candidate], ladder: Sequence[Rung]) -> ModelList:
+    """Return a row for each stored version, newest first, with the gate's candidates and ratings. Raises `OSError`."""
     store = open_run_store(paths)
-    verdicts, history = read_verdicts(paths), store.history(model, whole=True)
+    history, rungs = store.history(model, whole=True), {rung.name: rung for rung in ladder}
     rows = []
     for version in reversed(store.versions(model)):
         try:
-            rows.append(_entry(store.manifest(model, version), verdicts, history))
+            rows.append(_entry(store.manifest(model, version), candidates.get(version), rungs, history))
         except CorruptModel as error:
             rows.append(_corrupt(version, str(error)))
     return ModelList(model=model, models=tuple(rows))
 
 
-def model_detail(paths: RunPaths, model: str, version: int) -> ModelDetail:
+def model_detail(
+    paths: RunPaths, model: str, version: int, candidates: Mapping[int, Candidate], ladder: Sequence[Rung]
+) -> ModelDetail:
     """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
     store = open_run_store(paths)
     manifest, history = store.manifest(model, version), store.history(model, whole=True)
-    entry = _entry(manifest, read_verdicts(paths), history)
+    entry = _entry(manifest, candidates.get(version), {rung.name: rung for rung in ladder}, history)
     return ModelDetail(
         **dict(entry),
         parameters=dict(manifest.parameters),
@@ -121,42 +120,17 @@ def model_detail(paths: RunPaths, model: str, version: int) -> ModelDetail:
     )
 
 
-def read_verdicts(paths: RunPaths) -> dict[int, Verdict]:
-    """Return the last status of every candidate in the gatekeeper's journal, by version; none without a journal.
-
-    Lines other than those of candidates are passed over, and so is a partial last line. Raises `OSError`.
-    """
-    try:
-        content = read_plain(paths.gatekeeper / "journal.jsonl")
-    except FileNotFoundError:
-        return {}
-    found: dict[int, Verdict] = {}
-    for line in whole_lines(content).splitlines():
-        if line.startswith((b'{"event":"status"', b'{"event":"submitted"')):
-            event = json.loads(line)
-            known = Verdict(status=CandidateStatus.QUEUED.value, reason="", match=None)
-            found[event["version"]] = known if event["event"] == "submitted" else _verdict(event)
-    return found
-
-
-_REPORT: TypeAdapter[MatchReport] = TypeAdapter(MatchReport)
-
-
-def _verdict(event: Mapping[str, object]) -> Verdict:
-    try:
-        report = None if event.get("report") is None else _REPORT.validate_python(event["report"])
-    except ValidationError:
-        report = None
-    match = None if report is None else GateMatch(**{name: getattr(report, name) for name in GateMatch.model_fields})
-    return Verdict(status=str(event["status"]), reason=str(event.get("reason", "")), match=match)
-
-
-def _entry(manifest: Manifest, verdicts: Mapping[int, Verdict], history: list[Champion]) -> ModelEntry:
-    version, verdict = manifest.version, verdicts.get(manifest.version)
+def _entry(
+    manifest: Manifest, candidate: Candidate | None, rungs: Mapping[str, Rung], history: Sequence[Champion]
+) -> ModelEntry:
+    version = manifest.version
     past = next((one for one in reversed(history) if one.version == version), None)
-    status = "" if verdict is None else verdict.status
+    status = "" if candidate is None else candidate.status.value
     if past is not None:
         status = "champion" if past is history[-1] else "former champion"
+    rung = rungs.get(f"model:{version}")
+    elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if rung is not None and rung.anchored else (None, None, None)
+    report = None if candidate is None else candidate.match
     return ModelEntry(
         version=version,
         status=status,
@@ -165,8 +139,12 @@ def _entry(manifest: Manifest, verdicts: Mapping[int, Verdict], history: list[Ch
         games_seen=manifest.games_seen,
         created_at=_time(manifest.created_at_ms),
         size_bytes=sum(one.size for one in manifest.files.values()),
-        match=None if verdict is None else verdict.match,
-        reason=(verdict.reason if verdict is not None else "") or (past.reason if past is not None else ""),
+        elo=elo,
+        elo_low=low,
+        elo_high=high,
+        rated_games=0 if rung is None else rung.games,
+        match=None if report is None else GateMatch(**{name: getattr(report, name) for name in GateMatch.model_fields}),
+        reason=(candidate.reason if candidate is not None else "") or (past.reason if past is not None else ""),
     )
 
 
@@ -179,6 +157,10 @@ def _corrupt(version: int, fault: str) -> ModelEntry:
         games_seen=0,
         created_at=None,
         size_bytes=0,
+        elo=None,
+        elo_low=None,
+        elo_high=None,
+        rated_games=0,
         match=None,
         reason=fault,
     )

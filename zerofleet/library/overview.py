@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.text import Text
 
 from zerofleet.contracts.manifests import Champion
-from zerofleet.contracts.promotions import Rung
-from zerofleet.library.run_list import anchored
+from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.supervisor.figures import figures
 from zerofleet.supervisor.panels import LOOK, WRONG, Figure
 from zerofleet.supervisor.readings import Readings
@@ -150,16 +149,18 @@ def describe(now: Readings, *, at: datetime | None, is_live: bool, events: Seque
         panels=tuple(Panel(title=title, figures=tuple(map(_figure, rows))) for title, rows in figures(now)),
         match=None if match is None else LiveMatch(**match._asdict()),
         candidates=tuple(_candidate_rows(now)),
-        ladder=tuple(_ladder_row(rung, now) for rung in sorted(now.ladder, key=lambda rung: -rung.elo)),
+        ladder=tuple(_ladder_row(rung, now) for rung in sorted(now.ladder, key=_strength)),
         services=tuple(ServiceRow(**{**one._asdict(), "state": one.state.value}) for one in now.services),
         events=tuple(sorted(events, key=lambda event: event.at, reverse=True)[:EVENTS_SHOWN]),
     )
 
 
-def recorded_readings(metrics: Mapping[str, np.ndarray], champion: Champion | None) -> tuple[Readings, datetime | None]:
-    """Return the readings of the newest rows of a run's metrics, and their time; None without rows."""
+def recorded_readings(
+    metrics: Mapping[str, np.ndarray], champion: Champion | None, candidates: tuple[Candidate, ...], ladder: tuple[Rung, ...]
+) -> tuple[Readings, datetime | None]:
+    """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without rows."""
     if not len(metrics["run.time_s"]):
-        return Readings(champion=champion), None
+        return Readings(champion=champion, candidates=candidates, ladder=ladder), None
     last = {name.removeprefix("run."): float(column[-1]) for name, column in metrics.items() if name.startswith("run.")}
     trend = metrics["trainer.loss_total"]
     numbers = {name: last.get(name, math.nan) for name in _RATES}
@@ -170,7 +171,8 @@ def recorded_readings(metrics: Mapping[str, np.ndarray], champion: Champion | No
         loss_trend=tuple(trend[np.isfinite(trend)][-TREND_POINTS:].tolist()),
         lag=_whole(last.get("stream_lag", 0.0)),
         champion=champion,
-        ladder=_recorded_ladder(last),
+        candidates=candidates,
+        ladder=ladder,
         **numbers,  # type: ignore[arg-type]
         **counts,  # type: ignore[arg-type]
     )
@@ -189,13 +191,6 @@ _RATES = (
     "learning_rate",
 )
 _COUNTS = ("games", "games_stored", "moves", "step", "window", "samples", "rejected")
-
-
-def _recorded_ladder(last: Mapping[str, float]) -> tuple[Rung, ...]:
-    elo, version = last.get("champion_elo", math.nan), last.get("champion", math.nan)
-    if not (math.isfinite(elo) and math.isfinite(version)):
-        return ()
-    return (Rung(f"model:{int(version)}", elo, last["champion_elo_low"], last["champion_elo_high"], 0),)
 
 
 def _figure(row: Figure) -> FigureRow:
@@ -224,9 +219,13 @@ def _candidate_rows(now: Readings) -> list[CandidateRow]:
     return rows
 
 
+def _strength(rung: Rung) -> tuple[bool, float]:
+    """Return the place of a rung in the list: those that are not anchored come last."""
+    return not rung.anchored, -rung.elo
+
+
 def _ladder_row(rung: Rung, now: Readings) -> LadderRow:
-    is_known = anchored(rung.elo_low, rung.elo_high)
-    elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if is_known else (None, None, None)
+    elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if rung.anchored else (None, None, None)
     return LadderRow(name=rung.name, elo=elo, elo_low=low, elo_high=high, games=rung.games, is_champion=now.is_champion(rung))
 
 

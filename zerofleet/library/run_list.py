@@ -23,7 +23,6 @@ __all__ = [
     "RunFault",
     "RunList",
     "RunRow",
-    "anchored",
     "anchored_rows",
     "list_runs",
     "run_row",
@@ -125,11 +124,6 @@ def run_row(name: str, paths: RunPaths) -> RunRow:
         loss_trend=_trend(metrics["trainer.loss_total"]),
         elo_trend=_trend(np.where(is_anchored, elo, np.nan)),
     )
-
-
-def anchored(low: float, high: float) -> bool:
-    """Return whether a 95 % interval is that of a rating with games against the rungs."""
-    return (high - low) / 2 < ANCHORED_MARGIN_ELO
 
 
 def anchored_rows(metrics: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -122,8 +122,11 @@ def run_series(metrics: Mapping[str, np.ndarray], history: Sequence[Champion], *
     """
     began_s = min([*metrics["trainer.time_s"][:1], *metrics["run.time_s"][:1]], default=0.0)
     kept = {group: _kept(len(metrics[f"{group}.time_s"]), points) for group in ("trainer", "run")}
-    raw = {"trainer": _axes(metrics, "trainer", "games_ever", began_s), "run": _axes(metrics, "run", "games_stored", began_s)}
-    axes = {
+    raw: dict[Group, dict[str, np.ndarray]] = {
+        "trainer": _axes(metrics, "trainer", "games_ever", began_s),
+        "run": _axes(metrics, "run", "games_stored", began_s),
+    }
+    axes: dict[Group, Axes] = {
         group: Axes(**{name: _numbers(column[kept[group]]) for name, column in columns.items()})
         for group, columns in raw.items()
     }
