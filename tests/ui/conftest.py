@@ -44,7 +44,7 @@ def make_run(root: Path) -> None:
         store = DirectoryStore(run.paths.models)
         for version in (1, 2):
             assert store.publish("tic_tac_toe", sample_files(float(version)), sample_manifest()) == version
-            store.write_champion("tic_tac_toe", version, epoch=1, reason=f"promotion {version}")
+            store.write_champion("tic_tac_toe", version, epoch=version, reason=f"promotion {version}")
         journal = EventJournal(run.paths.gatekeeper / JOURNAL_FILE, model="tic_tac_toe")
         report = MatchReport(1, 6, 2, 2, (0, 1, 1, 2, 1), 0.7, 0.5, 0.9, 2.94)
         for version, match in ((1, None), (2, report)):
@@ -55,14 +55,8 @@ def make_run(root: Path) -> None:
             for i in range(ROWS)
         ]
         history = [
-            {
-                "at": f"2026-11-23T02:{i:02}:00+00:00",
-                "elapsed_s": 60.0 * i,
-                "games": 4 * i,
-                "games_stored": i,
-                "moves": 28 * i,
-                "step": 10 * i,
-            }
+            {"at": f"2026-11-23T02:{i:02}:00+00:00", "elapsed_s": 60.0 * i, "step": 10 * i}
+            | {"games": 4 * i, "games_stored": i, "moves": 28 * i}
             for i in range(ROWS)
         ]
         for name, rows in (("trainer", trainer), ("run", history)):

@@ -71,7 +71,9 @@ async def test_a_hint_without_a_model_lists_moves_that_win(client):
     table = await begin(client, opponent="tic_tac_toe_rules")
     hint = (await client.get(f"/api/v1/tables/{table['id']}/hint")).json()
     assert hint["value"] is None
-    assert sorted(sum(hint["outlook"].values(), [])) == sorted(move["move"] for move in table["legal"])
+    assert sorted(move for moves in hint["outlook"].values() for move in moves) == sorted(
+        move["move"] for move in table["legal"]
+    )
 
 
 async def test_a_resignation_ends_the_game(client):
@@ -109,7 +111,7 @@ async def test_no_other_hand_occurs_in_any_payload_of_take_six(client):
     table = await begin(client, game="take_six", seat=seat + 1, seed=7)
     game = games.make("take_six")
     state = new_state(game, 7)
-    other = [line for line in game.draw_for(state, 0).splitlines() if line.startswith("player 0")][0]
+    other = next(line for line in game.draw_for(state, 0).splitlines() if line.startswith("player 0"))
     hidden = set(re.findall(r"\d+", other.split("|")[1]))
     assert len(hidden) == 10
     for _ in range(2):

@@ -14,16 +14,8 @@ from ui.settings import UiSettings
 
 TOKEN = "correct-horse-battery"
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
-PAGES = (
-    "/",
-    "/play",
-    "/api",
-    "/runs/golden/overview",
-    "/runs/golden/curves",
-    "/runs/golden/models",
-    "/runs/golden/games",
-    "/nothing",
-)
+RUN_PAGES = tuple(f"/runs/golden/{name}" for name in ("overview", "curves", "models", "games", "games/0008abab"))
+PAGES = ("/", "/play", "/api", "/nothing", *RUN_PAGES)
 
 
 def browser(app: object, **headers: str) -> httpx.AsyncClient:

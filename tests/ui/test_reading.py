@@ -19,13 +19,8 @@ from zerofleet.cli import main
 async def test_the_list_of_runs_has_game_champion_and_trends(client):
     listed = (await client.get("/api/v1/runs")).json()
     (row,) = listed["runs"]
-    assert (row["name"], row["game"], row["preset"], row["champion"], row["is_live"]) == (
-        "golden",
-        "tic_tac_toe",
-        "tiny",
-        2,
-        False,
-    )
+    assert (row["name"], row["game"], row["preset"]) == ("golden", "tic_tac_toe", "tiny")
+    assert (row["champion"], row["is_live"]) == (2, False)
     assert (row["step"], row["games_stored"]) == (110, 11)
     assert row["champion_elo"] is None  # no rating was recorded
     assert len(row["loss_trend"]) == 12
@@ -151,10 +146,11 @@ def test_pages_that_read_files_never_import_torch(runs: Path) -> None:
         "    app = create_app(Catalogue(Path(sys.argv[1]), None))\n"
         "    transport = httpx.ASGITransport(app=app)\n"
         "    async with httpx.AsyncClient(transport=transport, base_url='http://127.0.0.1') as client:\n"
-        "        for path in ('', '/golden', '/golden/overview', '/golden/curves', '/golden/models', '/golden/models/2', '/golden/games'):\n"
+        "        for path in sys.argv[2:]:\n"
         "            assert (await client.get('/api/v1/runs' + path)).status_code == 200, path\n"
         "asyncio.run(look())\n"
         "print('torch' in sys.modules)\n"
     )
-    child = subprocess.run([sys.executable, "-c", code, str(runs)], capture_output=True, text=True, check=True)
+    paths = ["", *(f"/golden{path}" for path in ("", "/overview", "/curves", "/models", "/models/2", "/games"))]
+    child = subprocess.run([sys.executable, "-c", code, str(runs), *paths], capture_output=True, text=True, check=True)
     assert child.stdout.strip() == "False"

@@ -16,7 +16,6 @@ function list() {
     ["steps", (row) => count(row.train_steps), { right: true }],
     ["games", (row) => count(row.games_seen), { right: true }],
     ["parent", (row) => row.parent_version ?? "–", { right: true }],
-    ["exported", (row) => (row.created_at ? moment(row.created_at) : "")],
   ], shown, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.status === "champion" ? "champion" : "") }));
 }
 
@@ -51,6 +50,7 @@ async function open(version) {
   list();
   const detail = byId("detail");
   detail.hidden = false;
+  detail.replaceChildren(el("p", { class: "dim" }, `Reading version ${version}…`));
   try {
     const about = await fetchJson(path("runs", run, "models", version));
     const facts = [
