@@ -47,9 +47,15 @@ def make_run(root: Path) -> None:
             store.write_champion("tic_tac_toe", version, epoch=version, reason=f"promotion {version}")
         journal = EventJournal(run.paths.gatekeeper / JOURNAL_FILE, model="tic_tac_toe")
         report = MatchReport(1, 6, 2, 2, (0, 1, 1, 2, 1), 0.7, 0.5, 0.9, 2.94)
-        for version, match in ((1, None), (2, report)):
-            journal.append(Submitted(version=version, manifest_sha256="0" * 64))
-            journal.append(StatusChanged(version=version, status=CandidateStatus.PROMOTED, reason="stronger", report=match))
+        decided = [(1, None), (2, report)]
+        journal.rewrite(
+            event
+            for version, match in decided
+            for event in (
+                Submitted(version=version, manifest_sha256="0" * 64),
+                StatusChanged(version=version, status=CandidateStatus.PROMOTED, reason="stronger", report=match),
+            )
+        )
         trainer = [
             {"time": BEGAN_S + 5 * i, "step": 10 * i, "losses/total": 2.0 / (i + 1), "charts/games_ever": float(i)}
             for i in range(ROWS)
