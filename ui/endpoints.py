@@ -94,8 +94,9 @@ def openapi(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the endpoints."""
     models: list[type[BaseModel]] = [one.answer for one in endpoints if not isinstance(one.answer, str)]
     models += [one.body for one in endpoints if one.body is not None]
+    models.append(Fault)
     _, schemas = models_json_schema(
-        [(model, "serialization") for model in dict.fromkeys((*models, Fault))], ref_template="#/components/schemas/{model}"
+        [(model, "serialization") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
     )
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:

@@ -24,7 +24,7 @@ from zerofleet.testing.models import sample_files, sample_manifest
 
 BASE = "http://127.0.0.1:8765"
 GAME = games.make("tic_tac_toe")
-BEGAN_S = 1_795_399_662.0
+BEGAN_S = 1_795_399_200.0  # 2026-11-23T02:00:00Z
 ROWS = 12
 
 

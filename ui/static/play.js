@@ -124,7 +124,7 @@ form.elements.game.addEventListener("change", choose);
 byId("undo").addEventListener("click", () => post("undo"));
 byId("resign").addEventListener("click", () => { if (confirm("Resign this game?")) post("resign"); });
 byId("hint").addEventListener("click", async () => {
-  byId("opinion").replaceChildren(el("p", { class: "dim" }, "Searching…"));
+  byId("opinion").replaceChildren(el("p", { class: "dim" }, "Searching. The first search of a game compiles it, once, which takes some seconds…"));
   try {
     opinion(await fetchJson(`${path("tables", now.id)}/hint`));
   } catch (error) {
