@@ -17,6 +17,7 @@ from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import RunDirectoryError
 from zerofleet.library.metrics import Metrics, read_metrics
+from zerofleet.library.model_list import ModelList, list_models
 from zerofleet.library.run_list import RunList, RunRow, list_runs, run_row, runs_in
 from zerofleet.library.stored_games import GameList, find_game, list_games, read_game
 from zerofleet.service.settings import open_run_store
@@ -65,6 +66,7 @@ class OpenRun:
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
         self._metrics: tuple[_Signature, Metrics] | None = None
         self._gate: tuple[_Signature, Gate] | None = None
+        self._models: tuple[_Signature, ModelList] | None = None
 
     def metrics(self) -> Metrics:
         """Return the columns of the run's metrics, read again when a file has changed."""
@@ -92,6 +94,15 @@ class OpenRun:
                 ladder = tuple(standings(record, open_run_store(self.paths).history(self.model)))
                 self._gate = (signature, Gate(dict(sorted(record.candidates.items())), ladder))
             return self._gate[1]
+
+    def models(self) -> ModelList:
+        """Return a row for each version, read again when a version, the journal or the champion has changed."""
+        home, gate = self.paths.models / self.model, self.gate()
+        signature = _signature(home, home / "champion_history.jsonl", self.paths.gatekeeper / JOURNAL_FILE)
+        with self._guard:
+            if self._models is None or self._models[0] != signature:
+                self._models = (signature, list_models(self.paths, self.model, gate.candidates, gate.ladder))
+            return self._models[1]
 
     def games(self, *, limit: int, before: int | None) -> GameList:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""

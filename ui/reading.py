@@ -17,7 +17,7 @@ from ui.endpoints import Endpoint, Parameter
 from ui.live import LiveRuns, overview_from_files
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
+from zerofleet.library.model_list import ModelDetail, ModelList, model_detail
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunRow
 from zerofleet.library.series import MOST_POINTS, RunSeries, as_csv, run_series
@@ -95,7 +95,7 @@ class ReadingEndpoints:
     async def models(self, request: Request) -> BaseModel:
         """List the versions of a run."""
         run = await self._run(request)
-        return await asyncio.to_thread(_models, run)
+        return await asyncio.to_thread(run.models)
 
     async def model(self, request: Request) -> BaseModel:
         """Return a version."""
@@ -131,11 +131,6 @@ class ReadingEndpoints:
 
 def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
-
-
-def _models(run: OpenRun) -> ModelList:
-    gate = run.gate()
-    return list_models(run.paths, run.model, gate.candidates, gate.ladder)
 
 
 def _model(run: OpenRun, version: int) -> ModelDetail:
