@@ -22,12 +22,14 @@ from games import notation
 from games.core import GameSpec, State, register, rule
 from games.kit import svg
 from games.kit.bits import set_bit
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.kit.squares import square_symmetries
 from games.parameters import require_choice
 
 __all__ = ["TicTacToe"]
 
+_SIDE, _MARGIN = 60.0, 34.0  # of the picture, in pixels
 _NAMES = tuple(f"{column}{row}" for row in (3, 2, 1) for column in "abc")
 _LINES = np.array([0b111, 0b111000, 0b111000000, 0b1001001, 0b10010010, 0b100100100, 0b100010001, 0b1010100], dtype=np.uint64)
 
@@ -84,7 +86,7 @@ class TicTacToe(NamedTuple):
 
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
-        side, margin = 60.0, 34.0
+        side, margin = _SIDE, _MARGIN
         canvas = svg.Canvas(3 * side + 2 * margin, 3 * side + 1.5 * margin)
         canvas.rectangle(margin, margin / 2, 3 * side, 3 * side, fill=svg.BOARD, corner=6.0)
         for i in range(1, 3):
@@ -98,6 +100,15 @@ class TicTacToe(NamedTuple):
             canvas.text(margin + (i + 0.5) * side, 3 * side + margin, "abc"[i])
             canvas.text(margin / 2, margin / 2 + (i + 0.5) * side, str(3 - i))
         return canvas.render("Tic-tac-toe: " + " ".join(self.marks(state)[y : y + 3] for y in (0, 3, 6)))
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the cells of the picture, for clicks."""
+        places = ((_MARGIN + (i % 3 + 0.5) * _SIDE, _MARGIN / 2 + (i // 3 + 0.5) * _SIDE) for i in range(9))
+        return tuple(Cell(name, x, y, 0.45 * _SIDE) for name, (x, y) in zip(_NAMES, places, strict=True))
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the cell to click for an action."""
+        return (_NAMES[action],)
 
 
 @rule(TicTacToe)

@@ -27,9 +27,9 @@ import structlog
 
 from gatekeeper.crew import Crew, new_backoff
 from gatekeeper.evaluation import BrokenVersion, FailedVersion
-from gatekeeper.lineage import ROLLBACK, holds_candidates, previous_version
 from gatekeeper.promoter import untrained
 from gatekeeper.referee import ChampionChanged
+from zerofleet.contracts.lineage import ROLLBACK, holds_candidates, previous_version
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import (

@@ -6,12 +6,12 @@ import random
 from dataclasses import dataclass
 
 from gatekeeper.ledger import Ledger
-from gatekeeper.lineage import confirmed_champion
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.promoter import Promoter
 from gatekeeper.referee import Referee
 from gatekeeper.served_versions import Serving
 from gatekeeper.verdicts import Verdicts
+from zerofleet.contracts.lineage import confirmed_champion
 from zerofleet.contracts.promotions import Champion
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.rpc.backoff import Backoff

@@ -6,14 +6,18 @@
                                         next champion                  their gate match counts as well
 
 Ratings are Bayesian Elo over all these games. (Matches stopped early by a sequential test slightly overrate the winner;
-only those that led to a promotion are counted.) The ladder plays at low priority: never while a candidate waits, and only
-for a share of the time. It rates the last confirmed champion (`lineage`): in mode `watch` champions change faster than a
-rating is played, and the confirmed one is served until its rating is complete.
+only those that led to a promotion are counted.) The ladder plays only for a share of the time. A few games of each champion
+against every rung are reserved: they are played while candidates wait as well, and to their end when the next champion is
+promoted meanwhile, since a rating without games against rungs is not anchored (`standings`). All other games are played only
+while no candidate waits. The ladder rates the last confirmed champion (`lineage`): in mode `watch` champions change faster
+than a rating is played.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise, takewhile
 
@@ -23,10 +27,10 @@ import structlog
 from games.core import Game
 from games.errors import GameError
 from gatekeeper.ledger import Ledger
-from gatekeeper.lineage import confirmed_champion, confirmed_versions
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.served_versions import Serving
 from gatekeeper.settings import GatekeeperSettings
+from zerofleet.contracts.lineage import confirmed_champion
 from zerofleet.contracts.promotions import Rung
 from zerofleet.errors import (
     ConfigurationError,
@@ -39,14 +43,15 @@ from zerofleet.errors import (
 )
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.strength.ladders.play import in_turns
-from zerofleet.strength.ladders.rungs import ANCHOR, default_rungs, require_rungs
-from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Player, play_games
-from zerofleet.strength.ratings import Placement, Tally, rate
+from zerofleet.strength.ladders.rungs import default_rungs, require_rungs
+from zerofleet.strength.ladders.standings import standings
+from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
 from zerofleet.telemetry import metrics
 
 __all__ = ["Ladder", "rest_s"]
 
-RATED_CHAMPIONS = 40  # the latest; the cost of rating is cubic in their number
+RESERVED_GROUPS = 2
+"""Groups of games against each rung, 4 games of two players, that a champion plays also while candidates wait."""
 PAUSE_S = 2.0
 
 log = structlog.get_logger()
@@ -75,13 +80,12 @@ class Ladder:
         self._make_agent = make_agent
         self._names = self._chosen_rungs() if settings.gate.ladder_games else ()
         self._resumed_at_s = 0.0
+        self._version: int | None = None
+        """Version that is being rated."""
 
     def rungs(self) -> list[Rung]:
         """Return the ladder, strongest first."""
-        champions = confirmed_versions(self._pointer.history, self._ledger.candidates())[-RATED_CHAMPIONS:]
-        known = {ANCHOR, *self._names, *(f"model:{version}" for version in champions)}
-        rated = [one for one in self._ledger.evidence() if _players(one) <= known]
-        return [Rung(r.name, r.elo, r.low, r.high, r.games) for r in rate(rated, anchor=ANCHOR)]
+        return standings(self._ledger.gate, self._pointer.history)
 
     async def run(self, evaluator: Evaluator) -> None:
         """Play the missing matches of each confirmed champion until cancelled.
@@ -120,7 +124,8 @@ class Ladder:
                     one.cancel()
 
     async def _play(self, evaluator: Evaluator, version: int | None) -> None:
-        """Play until no match is missing or another champion is confirmed."""
+        """Play until no match is missing; once another champion is confirmed, only the reserved games."""
+        self._version = version
         boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
@@ -132,13 +137,13 @@ class Ladder:
             agent_threads=1,  # `ladder_time_share` refers to one core
         )
         self._resumed_at_s = asyncio.get_running_loop().time()
-        pairings = takewhile(lambda _: self._confirmed() == version, in_turns(boards))
+        pairings = takewhile(lambda pairing: self._confirmed() == version or _reserved(pairing), _reserved_first(boards))
         games = play_games(self._game, pairings, evaluator, settings=settings, make_agent=self._make_agent)
         async with aclosing(games) as results:
             async for result in results:
                 await self._ledger.record(result)
                 self._show()
-                if self._confirmed() != version:
+                if self._confirmed() != version and not self._owes():
                     return
         for board in boards:
             await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
@@ -166,12 +171,21 @@ class Ladder:
         )
 
     async def _take_turns(self) -> None:
-        """Rest after each step in proportion to its time, and while a candidate waits."""
+        """Rest after each step in proportion to its time and, unless reserved games are missing, while a candidate waits."""
         clock = asyncio.get_running_loop().time
         worked_s = clock() - self._resumed_at_s
         await asyncio.sleep(rest_s(worked_s, self._settings.ladder_time_share))
-        await self._idle.wait()
+        if not self._owes():
+            await self._idle.wait()
         self._resumed_at_s = clock()
+
+    def _owes(self) -> bool:
+        """Return whether reserved games of the version that is being rated are missing."""
+        return any(
+            _is_of_a_model(board.terms) and board.groups < RESERVED_GROUPS and not board.exhausted
+            for board in self._ledger.boards("ladder")
+            if board.terms.players[0].version == self._version
+        )
 
     async def _close_matches_of_other_champions(self, version: int | None) -> None:
         """Close the matches of all champions but one; their games count."""
@@ -195,7 +209,10 @@ class Ladder:
 
     def _show(self) -> None:
         champion = f"model:{self._confirmed()}"
+        metrics.CHAMPION_ELO.set(math.nan)
         for rung in self.rungs():
+            if not rung.anchored:
+                continue
             if rung.name == champion:
                 metrics.CHAMPION_ELO.set(rung.elo)
             elif not rung.name.startswith("model:"):
@@ -207,5 +224,16 @@ def rest_s(worked_s: float, time_share: float) -> float:
     return worked_s * (1.0 / time_share - 1.0)
 
 
-def _players(result: Tally | Placement) -> set[str]:
-    return {result.first, result.second} if isinstance(result, Tally) else set(result.players)
+def _reserved_first(boards: Sequence[Scoreboard]) -> Iterator[Pairing]:
+    """Yield the reserved games of a champion, then all others, those of every match in turn."""
+    own = [board for board in boards if _is_of_a_model(board.terms)]
+    yield from in_turns(own, groups=RESERVED_GROUPS)
+    yield from (pairing for pairing in in_turns(boards) if not _reserved(pairing))
+
+
+def _reserved(pairing: Pairing) -> bool:
+    return pairing.group < RESERVED_GROUPS and any(player.version is not None for player in pairing.players)
+
+
+def _is_of_a_model(terms: MatchTerms) -> bool:
+    return terms.players[0].version is not None

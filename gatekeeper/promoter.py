@@ -9,9 +9,9 @@ import structlog
 
 from games.core import Game
 from gatekeeper.disk import Disk
-from gatekeeper.lineage import NOT_SELF_TESTED, was_self_tested
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.served_versions import Serving
+from zerofleet.contracts.lineage import NOT_SELF_TESTED, was_self_tested
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError

@@ -22,7 +22,6 @@ from gatekeeper.arbiter import Arbiter
 from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
 from gatekeeper.evaluation import WatchedEvaluator
-from gatekeeper.journal import EventJournal
 from gatekeeper.ladder import Ladder
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
@@ -53,6 +52,7 @@ from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import server_limits
 from zerofleet.rpc.security.ports import bind
 from zerofleet.service.lifecycle import Service
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import require_run
 from zerofleet.telemetry import metrics
@@ -135,7 +135,7 @@ async def open_gatekeeper(
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())
         lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.lease_directory(model))))
-        ledger = Ledger(EventJournal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
+        ledger = Ledger(EventJournal(settings.state_dir / JOURNAL_FILE, model=model), model=model, game=game, disk=disk)
         await disk.run(ledger.load)
         pointer = ChampionPointer(store, model, lease, disk)
         evaluator = evaluator or await _reach_evaluator(stack, settings, model)

@@ -21,8 +21,8 @@ import structlog
 
 from gatekeeper.crew import Crew, new_backoff
 from gatekeeper.evaluation import BrokenVersion
-from gatekeeper.lineage import ROLLBACK, line_of
 from gatekeeper.referee import ChampionChanged
+from zerofleet.contracts.lineage import ROLLBACK, line_of
 from zerofleet.contracts.promotions import CandidateStatus, Champion
 from zerofleet.errors import Overloaded, StaleEpoch, Unavailable, first_error
 from zerofleet.storage.crash_points import crash_point

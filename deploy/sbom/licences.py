@@ -88,6 +88,14 @@ redistributes the images must comply with their terms.
 | `grafana/grafana`, with the profile `observability` | AGPL-3.0 |
 | `nvcr.io/nvidia/tritonserver`, with `compose.triton.yml` | BSD-3-Clause, the image NVIDIA's container licence |
 
+## Parts of the package
+
+The pages of `zerofleet ui` contain one library of others, unmodified, with its licence beside it.
+
+| part | licence |
+| --- | --- |
+| uPlot 1.6.32, `ui/static/vendor/uplot` | MIT |
+
 ## Packages
 
 | package | licence |

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from games import notation
 from games.kit import svg
+from games.kit.cells import Cell
 
-__all__ = ["picture", "text"]
+__all__ = ["landing_cells", "picture", "text"]
 
 _SIDE, _MARGIN = 44.0, 34.0
 
@@ -41,3 +42,18 @@ def picture(stacks: Sequence[str], rows: int) -> str:
     for y in range(rows):
         canvas.text(_MARGIN / 2, _MARGIN / 2 + height - (y + 0.5) * _SIDE, str(y + 1))
     return canvas.render(f"Connect Four after {sum(map(len, stacks))} plies, player 0 red")
+
+
+def landing_cells(stacks: Sequence[str], rows: int) -> tuple[Cell, ...]:
+    """Return, for each column that is not full, the cell on the picture where the next stone lands, named like its move."""
+    height = _SIDE * rows
+    return tuple(
+        Cell(
+            f"{notation.column_name(x)}{len(stack) + 1}",
+            _MARGIN + (x + 0.5) * _SIDE,
+            _MARGIN / 2 + height - (len(stack) + 0.5) * _SIDE,
+            0.4 * _SIDE,
+        )
+        for x, stack in enumerate(stacks)
+        if len(stack) < rows
+    )

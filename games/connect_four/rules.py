@@ -32,6 +32,7 @@ from games.connect_four import columns as by_column
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove
 from games.kit.bits import set_range
+from games.kit.cells import Cell
 from games.parameters import require_choice
 
 __all__ = ["ConnectFour"]
@@ -89,6 +90,14 @@ class ConnectFour(NamedTuple):
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
         return drawing.picture(self.stacks(state), self.rows)
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the cells where a stone can land, for clicks."""
+        return drawing.landing_cells(self.stacks(state), self.rows)
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the cell to click for an action."""
+        return (self.action_name(state, action),)
 
     def stacks(self, state: State) -> list[str]:
         """Return the stones of every column, from the left."""

@@ -10,7 +10,7 @@ from collections.abc import Container
 from games import notation
 from games.kit import svg
 
-__all__ = ["picture", "text"]
+__all__ = ["centre", "picture", "text"]
 
 _SIDE, _MARGIN = 44.0, 34.0
 
@@ -34,10 +34,15 @@ def picture(marks: str, size: int, takeable: Container[int], caption: str) -> st
         canvas.text(_MARGIN + (i + 0.5) * _SIDE, _MARGIN / 2, notation.column_name(i))
         canvas.text(_MARGIN / 2, _MARGIN + (i + 0.5) * _SIDE, str(i + 1))
     for cell, mark in enumerate(marks):
-        x, y = _MARGIN + (cell % size + 0.5) * _SIDE, _MARGIN + (cell // size + 0.5) * _SIDE
+        x, y = centre(cell, size)
         if mark != ".":
             canvas.circle(x, y, 0.4 * _SIDE, fill=svg.INK if mark == "X" else svg.PAPER, stroke=svg.INK)
         elif cell in takeable:
             canvas.circle(x, y, 0.08 * _SIDE, fill=svg.LINE)
     canvas.text(_MARGIN + length / 2, _MARGIN * 1.5 + length, caption)
     return canvas.render(f"Othello, {caption}")
+
+
+def centre(cell: int, size: int) -> tuple[float, float]:
+    """Return the centre of a cell on the picture, in pixels."""
+    return _MARGIN + (cell % size + 0.5) * _SIDE, _MARGIN + (cell // size + 0.5) * _SIDE

@@ -32,12 +32,14 @@ from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.kit.bits import count_bits, lowest_bit
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.kit.squares import square_symmetries
 from games.othello import bitboard, drawing
 
 __all__ = ["Othello"]
 
+_CLICKED = 20.0  # radius of a cell for clicks, in pixels of the picture
 _SIZES = (4, 6, 8)
 _BOARDS = np.array([0, 0, 0, 0, 0x00003C3C3C3C0000, 0, 0x007E7E7E7E7E7E00, 0, 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
 """Cells of the board, by its size."""
@@ -117,6 +119,15 @@ class Othello(NamedTuple):
         """Return the position as SVG; dots mark the cells the player to move may take."""
         takeable = set(notation.legal_names(self, state).values())
         return drawing.picture(self.marks(state), self.size, takeable, self.caption(state))
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the cells of the picture, for clicks."""
+        every = range(self.size * self.size)
+        return tuple(Cell(self.action_name(state, cell), *drawing.centre(cell, self.size), _CLICKED) for cell in every)
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the cell to click for an action; a pass has none."""
+        return () if action == self.size * self.size else (self.action_name(state, action),)
 
 
 @functools.lru_cache(maxsize=16)

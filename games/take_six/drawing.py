@@ -31,8 +31,8 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
     return "\n".join(lines)
 
 
-def draw_svg(deck: Deck, state: State) -> str:
-    """Return the table as an SVG document, with all hands visible."""
+def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
+    """Return the table as an SVG document; with a `viewer`, other hands are face down and committed cards are hidden."""
     width = _MARGIN + _LABEL + (table.HAND + 1) * _STEP + _MARGIN
     line_height = _CARD_HEIGHT + 14
     canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * line_height + 12)
@@ -54,9 +54,15 @@ def draw_svg(deck: Deck, state: State) -> str:
         canvas.circle(_MARGIN + 16, y + _CARD_HEIGHT / 2, 8, fill=PLAYER_COLOURS[seat])
         label = f"{seat}: {_counted(table.taken(state, seat))}"
         canvas.text(_MARGIN + 32, y + _CARD_HEIGHT / 2, label, anchor="start")
+        is_seen = viewer in (None, seat)
         for i, card in enumerate(_hand(deck, state, seat)):
-            _draw_card(canvas, deck, card, _MARGIN + _LABEL + i * _STEP, y)
-        if (chosen := _chosen(deck, state, seat)) is not None:
+            x = _MARGIN + _LABEL + i * _STEP
+            if is_seen:
+                _draw_card(canvas, deck, card, x, y)
+            else:
+                canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill=BOARD, stroke=LINE, corner=5)
+        is_shown = viewer is None or table.chooser(state) >= 0
+        if is_shown and (chosen := _chosen(deck, state, seat)) is not None:
             canvas.text(width - _MARGIN, y + _CARD_HEIGHT / 2, f"plays {chosen}", anchor="end")
     return canvas.render(f"Take 6!, {_headline(deck, state)}")
 

@@ -108,6 +108,10 @@ class TakeSix(NamedTuple):
         """Return an SVG picture of the rows, with all hands visible."""
         return drawing.draw_svg(deck_of(self), state)
 
+    def draw_svg_for(self, state: State, viewer: int) -> str:
+        """Return an SVG picture in the view of `viewer`: other hands are face down, as in `draw_for`."""
+        return drawing.draw_svg(deck_of(self), state, viewer)
+
 
 @functools.lru_cache(maxsize=64)
 def _spec(game: TakeSix) -> GameSpec:

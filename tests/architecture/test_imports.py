@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "laboratory")
+PACKAGES = ("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "laboratory", "ui")
 
 
 def source_modules() -> dict[str, Path]:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import games
-from zerofleet.cli.play.game_view import render_game, view_moves
+from zerofleet.cli.play.game_view import render_game
 from zerofleet.cli.screen import out
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.contracts.records.samples import random_game
+from zerofleet.library.stored_games import view_moves
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.runs import RunDirectory
 

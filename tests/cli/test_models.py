@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import psutil
@@ -16,10 +17,12 @@ from games.core import make
 from trainer.export import Lineage, export_network
 from trainer.network import Network
 from zerofleet.cli.commands import models
-from zerofleet.cli.commands.models import _Said
+from zerofleet.cli.commands.model_rows import RunModels
+from zerofleet.contracts.gate_events import StatusChanged, Tallied
 from zerofleet.contracts.manifests import Golden
-from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport
+from zerofleet.contracts.promotions import CandidateStatus, Champion, MatchReport
 from zerofleet.presets import preset
+from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.borrowed import gatekept
@@ -33,19 +36,27 @@ def run(run_with_champion, tmp_path):
 
 
 def test_models_list_names_the_champion_and_the_reason(zerofleet, run):
-    (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
+    listed = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
+    assert listed["model"] == MODEL
+    (row,) = listed["versions"]
     assert (row["version"], row["status"], row["note"], row["elo"]) == (1, "champion", "the only one", None)
     assert row["size_bytes"] > 1000
+    assert datetime.fromisoformat(row["created_at"]).tzinfo is not None
     assert "champion" in zerofleet("models", "list", MODEL, "--run-dir", str(run)).out
 
 
 def test_models_list_shows_an_unreadable_version_as_corrupt(zerofleet, run):
     (run / "models" / MODEL / "1" / "manifest.json").write_text("{")
-    (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()
+    (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()["versions"]
     assert row["status"] == "corrupt"
 
 
-def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
+def note_events(run, *found):
+    """Write events into the gatekeeper's journal of a run."""
+    EventJournal(run / "gatekeeper" / "journal.jsonl", model=MODEL).rewrite(found)
+
+
+def test_verdicts_and_ratings_are_read_from_the_files_of_a_run(zerofleet, run):
     match = MatchReport(
         champion_version=7,
         wins=12,
@@ -57,17 +68,29 @@ def test_verdicts_and_ratings_of_a_live_gatekeeper_are_shown(run):
         share_high=0.8,
         log_likelihood_ratio=1.0,
     )
-    said = _Said({1: Candidate(MODEL, 1, CandidateStatus.PROMOTED, match)}, {"model:1": 123.0})
-    (row,) = models.list_models(RunPaths(run), models.chosen_game(MODEL, None), said)
-    assert row.elo == 123.0
-    assert row.note == "+12 =3 -5 against 7"
-    assert row.status == "champion"
+    note_events(
+        run,
+        StatusChanged(version=1, status=CandidateStatus.PROMOTED, report=match),
+        Tallied(first="model:1", second="random", points=15, games=20),
+    )
+    (row,) = RunModels.read(RunPaths(run)).rows()
+    assert 0 < row.elo_low < row.elo < row.elo_high
+    assert (row.status, row.note, row.rated_games) == ("champion", "+12 =3 -5 against 7", 20)
+    shown = zerofleet("models", "list", MODEL, "--run-dir", str(run)).out
+    assert f"{row.elo:.0f}  {row.elo_low:.0f} to {row.elo_high:.0f}" in shown
+
+
+def test_a_rating_without_games_against_rungs_is_not_a_number(zerofleet, run):
+    note_events(run, Tallied(first="model:1", second="alpha_beta:1", points=15, games=20))  # a rung that never met `random`
+    (row,) = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--json").json()["versions"]
+    assert (row["elo"], row["elo_low"], row["elo_high"], row["rated_games"]) == (None, None, None, 20)
+    assert "not anchored" in zerofleet("models", "list", MODEL, "--run-dir", str(run)).out
 
 
 @pytest.mark.parametrize("status", [CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER])
 def test_the_status_of_a_champion_that_is_measured_after_its_promotion_is_shown(run, status):
-    said = _Said({1: Candidate(MODEL, 1, status, reason="promoted at once")}, {})
-    (row,) = models.list_models(RunPaths(run), models.chosen_game(MODEL, None), said)
+    note_events(run, StatusChanged(version=1, status=status, reason="promoted at once"))
+    (row,) = RunModels.read(RunPaths(run)).rows()
     assert (row.status, row.note) == (f"champion, {status.value}", "promoted at once")
 
 
@@ -78,7 +101,7 @@ def test_models_list_shows_a_remote_gatekeepers_versions_without_files(zerofleet
             return await asyncio.to_thread(zerofleet, "models", "list", MODEL, "--address", address, *options)
 
     assert "champion" in asyncio.run(listed()).out
-    (known,) = asyncio.run(listed("--json")).json()
+    (known,) = asyncio.run(listed("--json")).json()["versions"]
     assert (known["version"], known["status"]) == (1, "champion")
 
 
@@ -103,7 +126,7 @@ def test_models_verify_passes_a_sound_version_and_fails_a_damaged_one(zerofleet,
     path.write_bytes(content)
     outcome = zerofleet("models", "verify", MODEL, "--run-dir", str(run), "--json")
     assert outcome.code == 1
-    (verdict,) = outcome.json()
+    (verdict,) = outcome.json()["versions"]
     assert "sha256" in verdict["fault"]
     assert zerofleet("models", "verify", MODEL, "1", "--run-dir", str(run)).code == 1
 

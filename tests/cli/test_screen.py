@@ -10,7 +10,8 @@ from games.core import make
 from games.positions import new_state, replay
 from zerofleet.cli import screen
 from zerofleet.cli.play import board
-from zerofleet.cli.play.game_view import GameRow, list_table
+from zerofleet.cli.play.game_view import list_table
+from zerofleet.library.stored_games import GameRow
 
 
 def test_json_is_one_document_on_standard_output(capsys):
@@ -68,7 +69,18 @@ def test_the_coloured_board_of_every_game_keeps_its_text():
 
 
 def test_a_narrow_list_of_games_shortens_uids_to_valid_prefixes():
-    row = GameRow(7, "0123456789abcdef" * 2, 9, (1.0, -1.0), "played out", (1, 2), 9, "a1", "worker-0", "2026-01-01")
+    row = GameRow(
+        index=7,
+        uid="0123456789abcdef" * 2,
+        plies=9,
+        scores=(1.0, -1.0),
+        ending="played out",
+        versions=(1, 2),
+        searched=9,
+        opening="a1",
+        worker="worker-0",
+        finished_at="2026-01-01",
+    )
     console = Console(file=io.StringIO(), width=80)
     console.print(list_table([row], is_narrow=True))
     assert "0123456789ab " in console.file.getvalue()

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from games.core import make
 from games.positions import replay
-from zerofleet.cli.play.opponents import ModelOpponent
 from zerofleet.cli.play.session import Session
 from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.library.opponents import ModelOpponent
 
 
 class FirstLegal:

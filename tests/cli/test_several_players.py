@@ -12,8 +12,8 @@ from rich.console import Console
 from games import core, make, positions
 from games.notation import legal_names
 from zerofleet.agents import make_agent
-from zerofleet.cli.play.opponents import AgentOpponent
 from zerofleet.cli.play.session import Session
+from zerofleet.library.opponents import AgentOpponent
 
 
 def sit(game, lines, *, seat, seed=4):

@@ -87,7 +87,7 @@ def test_the_readme_shows_the_commands_a_newcomer_needs():
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 PACKAGES = sorted(
     ".".join(path.parent.relative_to(ROOT).parts)
-    for name in ("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "laboratory")
+    for name in ("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "laboratory", "ui")
     for path in (ROOT / name).glob("**/__init__.py")
 )
 

@@ -15,11 +15,12 @@ from gatekeeper.settings import GatekeeperSettings
 from inference_server.settings import ServerSettings
 from selfplay_worker.settings import WorkerSettings
 from trainer.settings import TrainerSettings
+from ui.settings import UiSettings
 from zerofleet.service.settings import ENVIRONMENT_PREFIX, ServiceSettings, read_settings
 
 RUN = "/RUN"  # stands for the run directory, `run`, in whatever follows from it
 FILE = Path(__file__).parents[2] / ".env.example"
-CLASSES: tuple[type[ServiceSettings], ...] = (ServerSettings, GatekeeperSettings, TrainerSettings, WorkerSettings)
+CLASSES: tuple[type[ServiceSettings], ...] = (ServerSettings, GatekeeperSettings, TrainerSettings, WorkerSettings, UiSettings)
 HEAD = """\
 # Settings of the services, as environment variables, with their defaults.
 # `python -m trainer --print-config` prints the present values and the source of each; --help explains them.

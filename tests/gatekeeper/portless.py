@@ -3,13 +3,13 @@
 from games.core import make
 from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
-from gatekeeper.journal import EventJournal
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.promoter import Promoter
 from gatekeeper.served_versions import Serving
 from gatekeeper.verdicts import Verdicts
+from zerofleet.storage.gate_journal import EventJournal
 
 MODEL = "tic_tac_toe"
 

@@ -1,9 +1,9 @@
 import pytest
 
-from gatekeeper.events import MatchClosed, StatusChanged, Submitted
-from gatekeeper.journal import EventJournal
+from zerofleet.contracts.gate_events import MatchClosed, StatusChanged, Submitted
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.storage.gate_journal import EventJournal
 
 EVENTS = [
     Submitted(version=1, manifest_sha256="ab"),

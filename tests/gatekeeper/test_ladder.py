@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from games.core import make
-from gatekeeper.ladder import rest_s
+from gatekeeper.ladder import RESERVED_GROUPS, rest_s
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.strength.ladders import default_rungs
@@ -72,10 +72,44 @@ async def test_a_new_champion_ends_the_ladder_of_the_old_one(open_gate):
         assert not [b for b in gate.ledger.boards("ladder") if b.terms.players[0].version == 1]
 
 
+def reserve_played(gate, version):
+    """Return a test whether the reserved games of a champion against every rung are over."""
+
+    def holds():
+        own = [board for board in gate.ledger.boards("ladder") if board.terms.players[0].version == version]
+        return len(own) == len(RUNGS) and all(board.groups >= RESERVED_GROUPS for board in own)
+
+    return holds
+
+
+async def test_a_champion_plays_its_reserved_games_while_a_candidate_waits_and_is_anchored(open_gate):
+    async with open_gate(ladder_games=60) as gate:
+        gate.arbiter.idle.clear()  # as while a candidate waits
+        idle, gate.arbiter.idle.set = gate.arbiter.idle, lambda: None
+        version, sha256 = gate.models.publish()
+        await gate.client.submit(MODEL, version, sha256)
+        await gate.until(reserve_played(gate, 1))
+        (rung,) = [rung for rung in await gate.client.ladder(MODEL) if rung.name == "model:1"]
+        assert rung.anchored
+        assert not idle.is_set()
+        assert all(board.groups <= RESERVED_GROUPS + 1 for board in gate.ledger.boards("ladder"))
+
+
+async def test_a_rating_by_gate_games_alone_is_not_anchored(open_gate, inference):
+    inference.stubborn = {1}
+    async with open_gate(ladder_games=0) as gate:
+        await gate.offer()
+        await gate.offer()
+        rungs = {rung.name: rung for rung in await gate.client.ladder(MODEL)}
+    assert rungs["random"].anchored
+    assert rungs["model:2"].games
+    assert not rungs["model:2"].anchored
+
+
 async def test_the_ladder_rests_while_a_candidate_waits(open_gate, inference):
     async with open_gate(ladder_games=60) as gate:
         await gate.offer()
-        await gate.until(begun(gate, 2))
+        await gate.until(reserve_played(gate, 1))
         inference.away = True
         version, sha256 = gate.models.publish()
         await gate.client.submit(MODEL, version, sha256)
@@ -94,7 +128,7 @@ async def test_the_ladder_rests_while_a_candidate_waits(open_gate, inference):
 async def test_no_game_of_the_ladder_is_played_during_a_gate_match(open_gate):
     async with open_gate(ladder_games=200, max_pairs=30, elo0=-200.0) as gate:
         await gate.offer()
-        await gate.until(begun(gate, 3))
+        await gate.until(reserve_played(gate, 1))
         ended = []
         fold = gate.ledger._fold
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatekeeper.lineage import confirmed_champion, confirmed_versions, holds_candidates, line_of, previous_version
+from zerofleet.contracts.lineage import confirmed_champion, confirmed_versions, holds_candidates, line_of, previous_version
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
 from zerofleet.errors import ModelNotFound
 

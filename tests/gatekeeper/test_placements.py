@@ -6,8 +6,8 @@ from games import core
 from games.core import make
 from games.positions import final_scores, legal, replay
 from gatekeeper.disk import Disk
-from gatekeeper.journal import EventJournal
 from gatekeeper.ledger import Ledger
+from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.strength.matches import GameResult, MatchTerms, Player
 from zerofleet.strength.ratings import Placement, Tally, rate
 
@@ -31,7 +31,7 @@ def open_ledger(path, disk):
 
 
 def ratings(ledger):
-    return rate(ledger.evidence(), anchor="random")
+    return rate(ledger.gate.evidence(), anchor="random")
 
 
 async def test_placements_are_rated_and_kept_over_restarts(tmp_path):
@@ -42,11 +42,11 @@ async def test_placements_are_rated_and_kept_over_restarts(tmp_path):
         pairings = list(board.open_pairings())
         for pairing in pairings[:7]:
             await ledger.record(played_at_random(pairing, rng))
-        assert sum(one.games for one in ledger.evidence()) == 6  # the second group is not complete
+        assert sum(one.games for one in ledger.gate.evidence()) == 6  # the second group is not complete
         for pairing in pairings[7:]:
             await ledger.record(played_at_random(pairing, rng))
         await ledger.close_match(TERMS.match_id, rated_groups=2)
-        assert all(isinstance(one, Placement) for one in ledger.evidence())
+        assert all(isinstance(one, Placement) for one in ledger.gate.evidence())
         assert ledger.games_between("model:1", "random") == 12
         rated = ratings(ledger)
         for _ in range(2):  # the first restart sums the games up, the second reads the sums
@@ -63,5 +63,5 @@ def test_sums_of_points_from_earlier_versions_still_count(tmp_path):
     )
     with Disk() as disk:
         ledger = open_ledger(path, disk)
-    assert ledger.evidence() == [Tally("model:1", "random", 8.5, 12)]
+    assert ledger.gate.evidence() == [Tally("model:1", "random", 8.5, 12)]
     assert ledger.games_between("model:1", "random") == 12

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatekeeper.lineage import NOT_SELF_TESTED, was_self_tested
+from zerofleet.contracts.lineage import NOT_SELF_TESTED, was_self_tested
 from zerofleet.contracts.promotions import CandidateStatus, Champion
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError
 

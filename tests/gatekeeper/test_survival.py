@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gatekeeper import arbiter
-from gatekeeper.journal import Journal
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import (
     ConfigurationError,
@@ -18,6 +17,7 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
+from zerofleet.storage.gate_journal import Journal
 from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"

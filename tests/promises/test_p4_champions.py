@@ -13,7 +13,7 @@ from durable_disk import DurableDisk
 from promise_tools import borrowed
 from safetensors.numpy import save
 
-from gatekeeper.lineage import NOT_SELF_TESTED
+from zerofleet.contracts.lineage import NOT_SELF_TESTED
 from zerofleet.contracts.manifests import check_golden
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, Unavailable

@@ -14,7 +14,7 @@ import sys
 import pytest
 from promise_tools import FOLDER, borrowed, ends
 
-from gatekeeper.events import EVENTS, GameEnded, MatchOpened
+from zerofleet.contracts.gate_events import EVENTS, GameEnded, MatchOpened
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, StaleEpoch, Unavailable
 from zerofleet.storage.crash_points import VARIABLE

@@ -19,9 +19,7 @@ CONFIRMED = Candidate(MODEL, 3, CandidateStatus.PROMOTED, REPORT, "not weaker")
 PASSED_OVER = Candidate(MODEL, 4, CandidateStatus.UNPROVEN, None, "version 6 replaced it before it was measured")
 UNDECIDED = Candidate(MODEL, 5, CandidateStatus.UNPROVEN, REPORT, "undecided")
 WAITING = Candidate(MODEL, 6, CandidateStatus.TRIAL, None, "promoted at once")
-READY = SimpleNamespace(
-    plan=SimpleNamespace(name="gatekeeper"), state=ChildState.READY, metrics_port=0, since_s=0.0, restarts=0, pid=None, look=int
-)
+READY = SimpleNamespace(name="gatekeeper", state=ChildState.READY, metrics_port=0, since_s=0.0, restarts=0, pid=None, look=int)
 PLAYING = Candidate(MODEL, 7, CandidateStatus.TRIAL, None, "promoted at once")
 
 
@@ -58,9 +56,9 @@ async def test_candidates_that_were_never_measured_are_neither_shown_nor_reporte
 
 async def test_the_rating_of_the_newest_rated_version_is_shown_until_the_champion_has_one(gatekeeper) -> None:
     observer = Observer([READY], gatekeeper, MODEL, lambda _line: None)
-    assert "champion 3 (+900 Elo)" in progress_line(await observer.look(None))
+    assert "champion 3 (900 Elo, 850 to 950)" in progress_line(await observer.look(None))
     gatekeeper.candidates.append(PLAYING)
-    assert "champion 7 (version 3: +900 Elo)" in progress_line(await observer.look(None))
+    assert "champion 7 (version 3: 900 Elo, 850 to 950)" in progress_line(await observer.look(None))
 
 
 async def test_only_what_changed_is_requested(gatekeeper) -> None:

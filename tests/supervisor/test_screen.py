@@ -13,7 +13,7 @@ from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion,
 from zerofleet.supervisor import words
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.history import History
-from zerofleet.supervisor.lines import progress_line
+from zerofleet.supervisor.lines import progress_line, row
 from zerofleet.supervisor.presenter import LivePage, PlainLines, presenter
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.request import RunRequest
@@ -141,7 +141,7 @@ def test_a_history_line_contains_known_figures_only() -> None:
     line = progress_line(BUSY)
     for wanted in ("games 1,204 (3,610/h)", "evaluations 18.2 k/s in batches of 384", "loss policy 1.613 value 0.820"):
         assert wanted in line
-    assert "champion 5 (+812 Elo)  match of 7: 12/3/5, llr +1.20" in line
+    assert "champion 5 (812 Elo, 770 to 850)  match of 7: 12/3/5, llr +1.20" in line
 
 
 def test_history_is_written_as_json_lines_without_nan(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_the_summary_lists_results_and_next_commands() -> None:
         "1,204 in this session, 5,210 stored in the run",
         "1,820 steps on 112,300 samples; policy loss 1.613, value loss 0.820",
         "version 5, 812 Elo (95 % interval 770 to 850; random is 0), 120 rated games",
-        "alpha-beta of depth 5 has 640 Elo",
+        "alpha-beta of depth 5 has 640 Elo, 600 to 690",
         "60 won, 11 drawn, 29 lost against 2 (66 % of points, llr +2.99)",
         "zerofleet play connect_four --set rows=4 --run-dir runs/a",
         "zerofleet run connect_four --preset laptop --set rows=4 --run-dir runs/a --for 1800s",
@@ -224,3 +224,26 @@ def test_times_and_sizes_are_formatted_for_people() -> None:
     assert words.sparkline([1, 2, 3, math.nan], 2) == "▁█"
     assert words.sparkline([1], 5) == ""
     assert words.sparkline([2, 2], 5) == "▁▁"
+
+
+def test_a_champion_without_games_against_rungs_has_no_number_anywhere() -> None:
+    unanchored = Rung("model:5", 489, -1600, 2600, 4, anchored=False)
+    now = dataclasses.replace(BUSY, ladder=(*BUSY.ladder[1:], unanchored))
+    request = RunRequest("connect_four", Path("runs/a"), {}, "laptop", 1800.0)
+    shown = "\n".join([*drawn(now, 110, 38), progress_line(now), summary(request, now)])
+    assert "489" not in shown
+    assert "champion 5 (not anchored)" in progress_line(now)
+    assert "version 5, not anchored: no game against the ladder's rungs yet" in summary(request, now)
+    assert row(now)["champion_elo"] is None
+
+
+def test_an_older_anchored_version_is_shown_until_the_champion_is_anchored() -> None:
+    ladder = (Rung("model:4", 700, 600, 800, 90), Rung("model:5", 489, -1600, 2600, 4, anchored=False))
+    now = dataclasses.replace(BUSY, ladder=ladder)
+    assert "champion 5 (version 4: 700 Elo, 600 to 800)" in progress_line(now)
+    assert row(now)["champion_elo"] == 700
+
+
+def test_the_margin_of_a_rating_is_shown_however_wide() -> None:
+    now = dataclasses.replace(BUSY, ladder=(Rung("model:5", 73, -2039, 2186, 4), Rung("random", 0, 0, 0, 4)))
+    assert any("73" in line and "2112" in line for line in drawn(now, 110, 38))

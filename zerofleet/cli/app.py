@@ -51,6 +51,16 @@ COMMANDS = {
             "zerofleet play othello --set size=6 --opponent random --seat 2",
         ),
     ),
+    "ui": Command(
+        "zerofleet.cli.commands.ui:ui",
+        "Look at runs and play in a browser",
+        _LOOK,
+        (
+            "zerofleet ui",
+            "zerofleet ui --run-dir runs/connect_four-laptop",
+            "zerofleet ui --runs /var/lib/zerofleet --port 9000",
+        ),
+    ),
     "evaluate": Command(
         "zerofleet.cli.commands.evaluate:evaluate",
         "Analyse a position with a model, move by move",

@@ -179,12 +179,21 @@ class Rung:
     elo_low: float
     elo_high: float
     games: int
+    anchored: bool = True
+    """Whether games link it to `random`, for a model its own against rungs; otherwise its numbers are not to be shown."""
 
     def to_wire(self) -> wire.Rung:
         """Return the wire message."""
-        return wire.Rung(name=self.name, elo=self.elo, elo_low=self.elo_low, elo_high=self.elo_high, games=self.games)
+        return wire.Rung(
+            name=self.name,
+            elo=self.elo,
+            elo_low=self.elo_low,
+            elo_high=self.elo_high,
+            games=self.games,
+            anchored=self.anchored,
+        )
 
     @classmethod
     def from_wire(cls, message: wire.Rung) -> Rung:
         """Return the rung in a message."""
-        return cls(message.name, message.elo, message.elo_low, message.elo_high, message.games)
+        return cls(message.name, message.elo, message.elo_low, message.elo_high, message.games, message.anchored)

@@ -16,7 +16,7 @@ import numpy as np
 
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["CURVES", "Curve", "Curves", "run_curves"]
+__all__ = ["CURVES", "Curve", "Curves", "growth", "run_curves"]
 
 _GAMES = ("ended_result", "ended_cut", "ended_resigned", "ended_soft_resigned")
 _EVALUATIONS = ("selfplay_evaluations", "match_evaluations", "ladder_evaluations")
@@ -85,7 +85,7 @@ def run_curves(metrics: Mapping[str, np.ndarray], *, points: int) -> Curves:
         )
     elapsed_s = metrics["run.elapsed_s"]
     begins = np.concatenate(([True], np.diff(elapsed_s) < 0.0))
-    clock_s = np.cumsum(_growth(elapsed_s, begins))
+    clock_s = np.cumsum(growth(elapsed_s, begins))
     length_s = max(clock_s[-1] / points, np.finfo(float).tiny)
     period = np.minimum((clock_s / length_s).astype(np.int64), points - 1)
     curves = [
@@ -100,7 +100,7 @@ def _values(
 ) -> tuple[float, ...]:
     if figure.whole:
         above, below = (
-            np.bincount(period, sum(_growth(rows[name], begins) for name in names), minlength=points)
+            np.bincount(period, sum(growth(rows[name], begins) for name in names), minlength=points)
             for names in (figure.parts, figure.whole)
         )
     else:
@@ -110,7 +110,7 @@ def _values(
     return tuple(np.divide(above, below, out=np.full(points, np.nan), where=below > 0.0).tolist())
 
 
-def _growth(counts: np.ndarray, begins: np.ndarray) -> np.ndarray:
+def growth(counts: np.ndarray, begins: np.ndarray) -> np.ndarray:
     """Return the increase of a count since the row before, or since 0 where a session begins; 0 where it is unknown."""
     known = np.nan_to_num(counts, nan=0.0)
     before = np.where(begins, 0.0, np.concatenate(([0.0], known[:-1])))

@@ -85,6 +85,11 @@ class Child:
         self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=None)
 
     @property
+    def name(self) -> str:
+        """Name of the child: `trainer`, `worker-0`."""
+        return self.plan.name
+
+    @property
     def pid(self) -> int | None:
         """Process id, None while there is no process."""
         running = self._process is not None and self._process.returncode is None

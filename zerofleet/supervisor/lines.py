@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from zerofleet.supervisor.diagnostics import ENDINGS, Diagnostics
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.remarks import warnings
-from zerofleet.supervisor.words import clock, compact, count, share
+from zerofleet.supervisor.words import clock, compact, count, rating, share
 
 __all__ = ["progress_line", "row"]
 
@@ -55,11 +55,11 @@ def _diagnosing(now: Readings) -> Iterator[str]:
 
 def _judging(now: Readings) -> Iterator[str]:
     if now.champion is not None:
-        rung, rating = now.rated_rung, ""
+        rung, told = now.rated_rung, ""
         if rung is not None:
             whose = "" if now.is_champion(rung) else f"version {rung.name.removeprefix('model:')}: "
-            rating = f" ({whose}{rung.elo:+.0f} Elo)"
-        yield f"champion {now.champion.version}{rating}"
+            told = f" ({whose}{rating(rung)})"
+        yield f"champion {now.champion.version}{told}"
     if now.match is not None:
         match = now.match
         yield f"match of {match.version}: {match.wins}/{match.draws}/{match.losses}, llr {match.llr:+.2f}"
@@ -67,7 +67,8 @@ def _judging(now: Readings) -> Iterator[str]:
 
 def row(now: Readings) -> dict[str, float | int | None]:
     """Return the numbers of a reading, flat, for a line of history; None for unknown values."""
-    rung, champion, match = now.rated_rung, now.champion, now.match
+    champion, match = now.champion, now.match
+    rung = now.rated_rung if now.rated_rung is not None and now.rated_rung.anchored else None
     numbers: dict[str, float | int | None] = {
         "elapsed_s": round(now.elapsed_s, 1),
         "games": now.games,

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -15,13 +16,13 @@ from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion,
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
-from zerofleet.supervisor.child import Child, ChildState
+from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.counters import Meter, Totals
 from zerofleet.supervisor.diagnostics import DiagnosticsMeter
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 
-__all__ = ["Observer"]
+__all__ = ["Observer", "Watched"]
 
 TREND_EVERY_S = 5.0
 TREND_POINTS = 60
@@ -38,12 +39,37 @@ _STEPS = "zerofleet_train_steps_total"
 _RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LATENCY}_sum", f"{_LATENCY}_count", _STEPS)
 
 
+class Watched(Protocol):
+    """Service process as the observer sees it: a child of the supervisor, or a service found by its announce file."""
+
+    state: ChildState
+    restarts: int
+    metrics_port: int
+    """Port of /metrics; 0 while the service is not ready."""
+    since_s: float
+    """Start of the current process, on the monotonic clock."""
+
+    @property
+    def name(self) -> str:
+        """Name of the service: `trainer`, `worker-0`."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while there is no process."""
+        ...
+
+    def look(self) -> None:
+        """Read the announce file."""
+        ...
+
+
 class Observer:
     """Source of `Readings`. Values of an unresponsive service keep their last state."""
 
     def __init__(
         self,
-        children: Sequence[Child],
+        children: Sequence[Watched],
         gatekeeper: GatekeeperClient,
         model: str,
         say: Callable[[str], None],
@@ -94,11 +120,11 @@ class Observer:
         pages = await asyncio.gather(*(fetch_page(child.metrics_port, self._metrics_token) for child in ready))
         for child, page in zip(ready, pages, strict=True):
             if page is not None:
-                self._pages[child.plan.name] = page
-                self._totals.take(child.plan.name, page)
+                self._pages[child.name] = page
+                self._totals.take(child.name, page)
 
     async def _ask_gatekeeper(self) -> None:
-        if not any(child.plan.name == "gatekeeper" and child.state is ChildState.READY for child in self._children):
+        if not any(child.name == "gatekeeper" and child.state is ChildState.READY for child in self._children):
             return
         try:
             fresh = await self._read_changes()
@@ -223,8 +249,8 @@ _EMPTY = MetricsPage("")
 _IN_A_MATCH = (CandidateStatus.PLAYING, CandidateStatus.TRIAL)
 
 
-def _service(child: Child, now_s: float) -> ServiceReading:
-    return ServiceReading(child.plan.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid))
+def _service(child: Watched, now_s: float) -> ServiceReading:
+    return ServiceReading(child.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid))
 
 
 def _memory(pid: int | None) -> int:

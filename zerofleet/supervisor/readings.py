@@ -123,14 +123,17 @@ class Readings:
 
     @property
     def rated_rung(self) -> Rung | None:
-        """Rung of the champion or, before it is rated, of the newest rated version; None before any is rated.
+        """Rung of the champion or, before it is anchored, of the newest anchored version.
 
-        In mode `watch` the ladder rates confirmed champions, and a version on trial usually plays.
+        Without an anchored version: the champion's all the same, None if it has none. In mode `watch` the ladder rates
+        confirmed champions, and a version on trial usually plays.
         """
         if self.champion is None:
             return None
-        rated = {int(rung.name.removeprefix("model:")): rung for rung in self.ladder if rung.name.startswith("model:")}
-        return rated.get(self.champion.version, rated[max(rated)] if rated else None)
+        known = {int(rung.name.removeprefix("model:")): rung for rung in self.ladder if rung.name.startswith("model:")}
+        anchored = [version for version, rung in known.items() if rung.anchored]
+        version = self.champion.version
+        return known.get(version if version in anchored or not anchored else max(anchored))
 
     def is_champion(self, rung: Rung) -> bool:
         """Return whether a rung is the champion's."""

@@ -17,13 +17,13 @@ from rich.text import Text
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.diagnostics_page import diagnostics_panels
+from zerofleet.supervisor.figures import figures
 from zerofleet.supervisor.panels import (
     ACCENT,
     GOOD,
     LABEL,
     LOOK,
     WRONG,
-    Figure,
     beside,
     empty_table,
     figures_panel,
@@ -31,16 +31,11 @@ from zerofleet.supervisor.panels import (
 )
 from zerofleet.supervisor.readings import Match, Readings
 from zerofleet.supervisor.words import (
-    UNKNOWN,
     clock,
-    compact,
     count,
-    decimals,
     duration,
     memory,
-    milliseconds,
     share,
-    sparkline,
 )
 
 __all__ = ["PAGES", "Event", "Title", "draw"]
@@ -53,7 +48,6 @@ ROWS, COMPACT_ROWS = 7, 4
 WIDE_COLUMNS, TALL_LINES = 96, 30
 """Minimum terminal size for the full page."""
 EVENTS_SHOWN = 4
-TREND_CELLS = 12
 
 _STATUS_STYLES = {
     CandidateStatus.PROMOTED: GOOD,
@@ -117,7 +111,7 @@ def draw(
 
 
 def _overview_panels(now: Readings, full: bool) -> list[RenderableType]:
-    numbers = [figures_panel(name, rows, full) for name, rows in (_self_play(now), _network(now), _learning(now))]
+    numbers = [figures_panel(name, rows, full) for name, rows in figures(now)]
     tables = [_candidates(now, full), _ladder(now, full)]
     return [beside(numbers, (1, 1, 1)), beside(tables, (3, 2) if full else (1, 1))]
 
@@ -136,46 +130,6 @@ def _headline(title: Title, now: Readings) -> RenderableType:
         told = Text.assemble((clock(now.elapsed_s), "bold"), (f" of {clock(title.duration_s)}", LABEL))
         grid.add_row(name, told, bar)
     return Padding(grid, (0, 1, 1, 1))
-
-
-def _self_play(now: Readings) -> tuple[str, list[Figure]]:
-    per_game = now.moves / now.games if now.games else math.nan
-    per_hour = UNKNOWN if math.isnan(now.games_per_hour) else count(round(now.games_per_hour))
-    refused = max(now.rejected, now.dead)
-    return "self-play", [
-        Figure("games", count(now.games), f"{per_hour} /h"),
-        Figure("moves", compact(now.moves), f"{decimals(per_game, 1)} per game"),
-        Figure("in play", count(now.games_active), "games"),
-        Figure("stored", count(now.games_stored), "in this run"),
-        Figure(
-            "in transit",
-            count(now.lag + now.waiting_games),
-            Text(f"{count(refused)} refused", style=WRONG) if refused else "in the stream",
-        ),
-    ]
-
-
-def _network(now: Readings) -> tuple[str, list[Figure]]:
-    return "network", [
-        Figure("evaluations", compact(now.evaluations_per_s), "/s"),
-        Figure("mean batch", compact(now.mean_batch), "positions"),
-        Figure("latency", milliseconds(now.latency_s), "per request"),
-        Figure("device busy", share(now.device_busy), ""),
-        Figure("cache hits", share(now.cache_share), "of evaluations"),
-    ]
-
-
-def _learning(now: Readings) -> tuple[str, list[Figure]]:
-    losses = {head: loss for head, loss in sorted(now.losses.items()) if head != "total"}
-    notes: list[str | Text] = [Text(sparkline(now.loss_trend, TREND_CELLS), style=ACCENT)]
-    shown = losses or {"policy": math.nan, "value": math.nan}
-    skipped = Text(f"{now.skipped_steps} skipped", style=LOOK) if now.skipped_steps else f"{compact(now.steps_per_s)} /s"
-    return "learning", [
-        *(Figure(f"loss {head}", decimals(loss, 3), notes.pop() if notes else "") for head, loss in shown.items()),
-        Figure("step", count(now.step), skipped),
-        Figure("window", compact(now.window), f"of {compact(now.samples)}"),
-        Figure("reuse", decimals(now.reuse, 2), "per sample"),
-    ]
 
 
 def _candidates(now: Readings, full: bool) -> Panel:
@@ -219,12 +173,10 @@ def _ladder(now: Readings, full: bool) -> Panel:
         mine = now.is_champion(rung)
         style = "bold" if mine else ""
         margin = (rung.elo_high - rung.elo_low) / 2
-        # The anchor has no interval, and that of a rung that never lost or never won is meaningless.
-        told = f"{margin:.0f}" if 0 < margin < 1000 else ""
         row: list[RenderableType] = [
             Text(_player(rung, mine), style=style),
-            Text(f"{rung.elo:.0f}", style=style),
-            told,
+            Text(f"{rung.elo:.0f}", style=style) if rung.anchored else Text("not anchored", style=LABEL),
+            f"{margin:.0f}" if rung.anchored and margin else "",  # `random` is 0 by definition
             count(rung.games),
         ]
         table.add_row(*(row if full else row[:3]))
@@ -237,7 +189,7 @@ def _ladder_rows(now: Readings, rows: int) -> list[Rung]:
     """Return the version rated last, the classical rungs and, if there is room, other models, strongest first."""
     rated = now.rated_rung
     wanted = sorted(now.ladder, key=lambda rung: (rung != rated, rung.name.startswith("model:"), -rung.elo))
-    return sorted(wanted[:rows], key=lambda rung: -rung.elo)
+    return sorted(wanted[:rows], key=lambda rung: (not rung.anchored, -rung.elo))
 
 
 def _player(rung: Rung, is_champion: bool) -> str:

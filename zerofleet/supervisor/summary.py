@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.request import RunRequest
-from zerofleet.supervisor.words import clock, count, share
+from zerofleet.supervisor.words import clock, count, rating, share
 
 __all__ = ["summary"]
 
@@ -45,7 +45,9 @@ def _champion(last: Readings) -> str:
     if rung is None:
         return f"{champion}, not rated yet"
     if not last.is_champion(rung):
-        champion += f", not rated yet; version {rung.name.removeprefix('model:')}"
+        champion += f", not anchored; version {rung.name.removeprefix('model:')}"
+    if not rung.anchored:
+        return f"{champion}, not anchored: no game against the ladder's rungs yet"
     return f"{champion}, {_elo(rung)}, {count(rung.games)} rated games"
 
 
@@ -55,11 +57,12 @@ def _elo(rung: Rung) -> str:
 
 def _ladder(last: Readings) -> list[tuple[str, str]]:
     """Return a line with the strongest classical rung, as a reference for the rating."""
-    classical = [rung for rung in last.ladder if not rung.name.startswith("model:")]
-    if not classical or last.rated_rung is None:
+    classical = [rung for rung in last.ladder if not rung.name.startswith("model:") and rung.anchored]
+    if not classical or last.rated_rung is None or not last.rated_rung.anchored:
         return []
     best = max(classical, key=lambda rung: rung.elo)
-    return [("reference", f"{best.name.replace('_', '-').replace(':', ' of depth ')} has {best.elo:.0f} Elo")]
+    name = best.name.replace("alpha_beta:", "alpha-beta of depth ")
+    return [("reference", f"{name} has {rating(best)}")]
 
 
 def _candidates(candidates: Sequence[Candidate]) -> list[tuple[str, str]]:

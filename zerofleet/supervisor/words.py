@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from zerofleet.contracts.promotions import Rung
+
 __all__ = [
     "UNKNOWN",
     "clock",
@@ -14,6 +16,7 @@ __all__ = [
     "duration",
     "memory",
     "milliseconds",
+    "rating",
     "share",
     "size",
     "sparkline",
@@ -79,6 +82,11 @@ def size(size_bytes: int) -> str:
 def milliseconds(seconds: float) -> str:
     """Return a duration in milliseconds: `42 ms`."""
     return UNKNOWN if math.isnan(seconds) else f"{seconds * 1000:.0f} ms"
+
+
+def rating(rung: Rung) -> str:
+    """Return a rating with its 95 % interval, `812 Elo, 770 to 850`, or `not anchored` without games that link it to 0."""
+    return f"{rung.elo:.0f} Elo, {rung.elo_low:.0f} to {rung.elo_high:.0f}" if rung.anchored else "not anchored"
 
 
 def sparkline(values: Sequence[float], cells: int) -> str:

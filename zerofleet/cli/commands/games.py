@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +10,13 @@ import typer
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import available, draw
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
-from zerofleet.cli.play.game_view import WIDE_COLUMNS, list_table, render_game, summarise, view_moves
-from zerofleet.contracts.records import ValidatedGame, decode_record, validate
-from zerofleet.errors import InvalidRequest, RecordRejected
-from zerofleet.storage.game_log import GameLog, LoggedGame
+from zerofleet.cli.play.game_view import WIDE_COLUMNS, list_table, render_game
+from zerofleet.errors import InvalidRequest
+from zerofleet.library.stored_games import find_game, list_games, read_game, replay_of
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.run_lookup import find_run
 
-__all__ = ["app", "find_game"]
-
-UID_DIGITS = 32
-FEWEST_DIGITS = 4
-HEX_DIGITS = frozenset("0123456789abcdef")
+__all__ = ["app"]
 
 app = typer.Typer(
     help="List the available games, draw a position, list stored games and replay one.",
@@ -48,13 +42,12 @@ def list_(
 ) -> None:
     """List the newest games stored by the trainer of a run, also while it is running."""
     with GameLog.open(_store(game_name, run_dir, parameters), writer=False) as log:
-        rows = [summarise(logged.index, _read(logged)) for logged in _newest(log, limit)]
-        total = len(log)
+        found = list_games(log, limit=limit)
     if json:
-        screen.emit_json({"total": total, "games": [asdict(row) for row in rows]})
+        screen.emit_json(found.model_dump(mode="json"))
         return
-    screen.out().print(list_table(rows, is_narrow=screen.out().width < WIDE_COLUMNS))
-    screen.note(f"{len(rows)} of {total:,} games")
+    screen.out().print(list_table(found.games, is_narrow=screen.out().width < WIDE_COLUMNS))
+    screen.note(f"{len(found.games)} of {found.total:,} games")
 
 
 @app.command("show")
@@ -70,49 +63,17 @@ def show(
     """Replay a game: each move with its value, the visits of its search, and the board."""
     with GameLog.open(_store(game_name, run_dir, parameters), writer=False) as log:
         logged = find_game(log, uid)
-    stored = _read(logged)
+    stored = read_game(logged)
     if ply is not None and ply > len(stored.movers):
         raise InvalidRequest(f"game {logged.uid} has {len(stored.movers)} moves; there is no move {ply}")
     if json:
-        moves = [asdict(view) for view in view_moves(stored) if ply is None or view.ply + 1 == ply]
-        screen.emit_json({**asdict(summarise(logged.index, stored)), "moves": moves})
+        replayed = replay_of(logged.index, stored)
+        chosen = tuple(view for view in replayed.moves if ply is None or view.ply + 1 == ply)
+        screen.emit_json(replayed.model_copy(update={"moves": chosen}).model_dump(mode="json"))
         return
     for part in render_game(stored, ply=ply):
         screen.out().print(part)
 
 
-def find_game(log: GameLog, text: str) -> LoggedGame:
-    """Return the game whose uid begins with `text`; raises `InvalidRequest` unless there is exactly one."""
-    prefix = text.strip().lower()
-    if not FEWEST_DIGITS <= len(prefix) <= UID_DIGITS or not set(prefix) <= HEX_DIGITS:
-        raise InvalidRequest(f"{text!r} is not a uid: want {FEWEST_DIGITS} to {UID_DIGITS} hex digits, as `games list` shows")
-    if len(prefix) == UID_DIGITS:
-        found = [logged for logged in [log.find(prefix)] if logged is not None]
-    else:
-        found = [logged for logged in log.scan() if logged.uid.startswith(prefix)]
-    if not found:
-        raise InvalidRequest(f"no stored game has a uid beginning with {prefix}; `zerofleet games list` shows the newest")
-    if len(found) > 1:
-        several = ", ".join(logged.uid for logged in found[:3])
-        raise InvalidRequest(f"{len(found)} games have uids beginning with {prefix}: {several}; give more digits")
-    return found[0]
-
-
 def _store(game_name: str, run_dir: Path | None, parameters: list[str] | None) -> Path:
     return find_run(chosen_game(game_name, parameters), run_dir).replay
-
-
-def _read(logged: LoggedGame) -> ValidatedGame:
-    return validate(decode_record(logged.payload))
-
-
-def _newest(log: GameLog, limit: int) -> Iterator[LoggedGame]:
-    """Yield the newest games, newest first; damaged ones are skipped."""
-    index = log.end_index
-    while limit and index > log.start_index:
-        index -= 1
-        try:
-            yield log.get(index)
-        except RecordRejected:
-            continue
-        limit -= 1

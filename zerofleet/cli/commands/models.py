@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,28 +11,23 @@ import typer
 
 from games.core import Game
 from zerofleet.cli import screen
+from zerofleet.cli.commands.model_rows import KnownModel, RunModels, known_models, rating_cells
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
-from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import model_name
-from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
-from zerofleet.errors import CorruptModel, InvalidRequest, Overloaded, PermissionRefused, Unavailable
+from zerofleet.contracts.promotions import Champion
+from zerofleet.errors import CorruptModel
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
-from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.run_paths import RunPaths
-from zerofleet.supervisor.borrowed import gatekept, live_address
+from zerofleet.supervisor.borrowed import gatekept
 
-__all__ = ["KnownModel", "ModelRow", "app", "list_models", "verify_models"]
+__all__ = ["app", "verify_models"]
 
 EXIT_CORRUPT = 1
-_LIVE_TIMEOUT_S = 3.0
 _CHANGE_TIMEOUT_S = 120.0
 """An inference server that was just started loads the champion and its predecessor as well."""
-
-_WATCHED = (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
-"""Statuses of champions, present and former, that were promoted before they were measured."""
 
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Model version, such as 12.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in the history.")]
@@ -47,43 +39,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """Row of `models list`."""
-
-    version: int
-    status: str
-    """champion, former champion, the gatekeeper's status, or corrupt; in mode watch a champion's measurement follows."""
-    parent_version: int
-    train_steps: int
-    games_seen: int
-    created_at: str
-    size_bytes: int
-    elo: float | None
-    """Rating, with `random` at 0; None for an unrated version, or without a live gatekeeper."""
-    note: str
-    """Match against the champion of its time, or the fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownModel:
-    """Version as reported by a gatekeeper."""
-
-    version: int
-    status: str
-    """champion, or the gatekeeper's status."""
-    elo: float | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """Reply of a live gatekeeper."""
-
-    candidates: dict[int, Candidate]
-    elo: dict[str, float]
 
 
 @app.command("list")
@@ -99,26 +54,26 @@ def list_(
 ) -> None:
     """List every stored version: status, training steps, rating.
 
-    Verdicts and ratings require the run's gatekeeper to be up; champions are listed without it.
-    --address lists the versions of a remote gatekeeper, without its files.
+    Verdicts and ratings are read from the run's files; no service is needed. A rating without games against the ladder's
+    classical players is "not anchored". --address lists the versions of a remote gatekeeper, without its files.
     """
     if address is not None:
-        _list_known(asyncio.run(_known(address, chosen_game(game_name, parameters))), json=json)
+        game = chosen_game(game_name, parameters)
+        _list_known(model_name(game), asyncio.run(_known(address, game)), json=json)
         return
-    game, paths = _open(game_name, run_dir, parameters)
-    said = asyncio.run(_ask(paths, game))
-    rows = list_models(paths, game, said)
+    _, paths = _open(game_name, run_dir, parameters)
+    found = RunModels.read(paths)
+    rows = found.rows()
     if json:
-        screen.emit_json([asdict(row) for row in rows])
+        screen.emit_json({"model": found.model, "versions": [asdict(row) for row in rows]})
         return
-    table = screen.table(">version", "status", ">steps", ">games", ">Elo", ">parent", "created", ">size", "note")
+    columns = (">version", "status", ">Elo", ">95 % interval", ">steps", ">games", ">parent", "created", ">size", "note")
+    table = screen.table(*columns)
     for row in rows:
-        elo = "" if row.elo is None else f"{row.elo:.0f}"
-        numbers = (f"{row.train_steps:,}", f"{row.games_seen:,}", elo, str(row.parent_version or "-"))
-        table.add_row(str(row.version), row.status, *numbers, row.created_at, f"{row.size_bytes / 1e6:.2f} MB", row.note)
+        numbers = (f"{row.train_steps:,}", f"{row.games_seen:,}", str(row.parent_version or "-"))
+        size = f"{row.size_bytes / 1e6:.2f} MB"
+        table.add_row(str(row.version), row.status, *rating_cells(row), *numbers, row.created_at, size, row.note)
     screen.out().print(table)
-    if said is None:
-        screen.note("the gatekeeper of this run is not running: ratings and verdicts are left out")
 
 
 @app.command("show")
@@ -129,12 +84,15 @@ def show(
     game, paths = _open(game_name, run_dir, parameters)
     store, model = open_run_store(paths), model_name(game)
     manifest = store.manifest(model, version)
-    row = _row(manifest, asyncio.run(_ask(paths, game)), store.champion(model), _former(store, model))
-    about: dict[str, Any] = {"status": row.status, "note": row.note, "elo": row.elo, **asdict(manifest)}
+    row = RunModels.read(paths).row(version)
+    rating = {"elo": row.elo, "elo_low": row.elo_low, "elo_high": row.elo_high, "rated_games": row.rated_games}
+    about: dict[str, Any] = {"status": row.status, "note": row.note, **rating, **asdict(manifest)}
     if json:
         screen.emit_json(about)
         return
-    del about["golden"], about["files"]
+    del about["golden"], about["files"], about["elo_low"], about["elo_high"]
+    about["elo"] = " ".join(filter(None, (rating_cells(row)[0], f"({rating_cells(row)[1]})" if row.elo is not None else "")))
+    about["created_at"] = row.created_at
     table = screen.table("field", "value", title=f"{model} version {version}")
     for name, value in about.items():
         table.add_row(name, _plain(value))
@@ -160,7 +118,8 @@ def verify(
     game, paths = _open(game_name, run_dir, parameters)
     faults = verify_models(paths, game, versions or open_run_store(paths).versions(model_name(game)))
     if json:
-        screen.emit_json([{"version": version, "fault": fault} for version, fault in faults.items()])
+        listed = [{"version": version, "fault": fault} for version, fault in faults.items()]
+        screen.emit_json({"model": model_name(game), "versions": listed})
     else:
         table = screen.table(">version", "verdict")
         for version, fault in faults.items():
@@ -208,23 +167,6 @@ def rollback(
     _tell(asyncio.run(_change(paths, game, None, reason)), json=json)
 
 
-def list_models(paths: RunPaths, game: Game, said: _Said | None = None) -> list[ModelRow]:
-    """Return a row for each stored version, ascending; a version without a readable manifest is corrupt."""
-    store, model = open_run_store(paths), model_name(game)
-    rows, champion, former = [], store.champion(model), _former(store, model)
-    for version in store.versions(model):
-        try:
-            rows.append(_row(store.manifest(model, version), said, champion, former))
-        except CorruptModel as error:
-            rows.append(ModelRow(version, "corrupt", 0, 0, 0, "", 0, None, str(error)))
-    return rows
-
-
-def _former(store: ModelStore, model: str) -> dict[int, Champion]:
-    """Return the last promotion of every version that was champion."""
-    return {past.version: past for past in store.history(model)}
-
-
 def verify_models(paths: RunPaths, game: Game, versions: list[int]) -> dict[int, str]:
     """Return the fault of each version, empty if it is sound. Raises `ModelNotFound`."""
     store, model = open_run_store(paths), model_name(game)
@@ -245,72 +187,20 @@ def _open(game_name: str, run_dir: Path | None, parameters: list[str] | None) ->
     return game, find_run(game, run_dir)
 
 
-def _row(manifest: Manifest, said: _Said | None, champion: Champion | None, former: Mapping[int, Champion]) -> ModelRow:
-    version = manifest.version
-    candidate = said.candidates.get(version) if said else None
-    if champion is not None and champion.version == version:
-        status, note = "champion", champion.reason
-    elif (past := former.get(version)) is not None:
-        status, note = "former champion", past.reason
-    else:
-        status, note = ("" if candidate is None else candidate.status.value), ""
-    if candidate is not None and candidate.status in _WATCHED:
-        status = f"{status}, {candidate.status.value}"
-    note = _verdict(candidate) or note
-    return ModelRow(
-        version=version,
-        status=status,
-        parent_version=manifest.parent_version,
-        train_steps=manifest.train_steps,
-        games_seen=manifest.games_seen,
-        created_at=datetime.fromtimestamp(manifest.created_at_ms / 1000, UTC).isoformat(" ", "seconds").removesuffix("+00:00"),
-        size_bytes=sum(stored.size for stored in manifest.files.values()),
-        elo=said.elo.get(f"model:{version}") if said else None,
-        note=note,
-    )
-
-
-async def _ask(paths: RunPaths, game: Game) -> _Said | None:
-    """Query the run's gatekeeper; None if it is down or does not answer."""
-    address = live_address(paths, "gatekeeper")
-    if address is None:
-        return None
-    with suppress(Unavailable, Overloaded, InvalidRequest, PermissionRefused):
-        async with _gatekeeper(address, timeout_s=_LIVE_TIMEOUT_S) as gatekeeper:
-            candidates, _ = await gatekeeper.models(model_name(game))
-            ladder = await gatekeeper.ladder(model_name(game))
-            return _Said({one.version: one for one in candidates}, {rung.name: rung.elo for rung in ladder})
-    return None
-
-
-def _verdict(candidate: Candidate | None) -> str:
-    if candidate is None or candidate.match is None:
-        return "" if candidate is None else candidate.reason
-    match = candidate.match
-    return f"+{match.wins} ={match.draws} -{match.losses} against {match.champion_version}"
-
-
 async def _known(address: str, game: Game) -> list[KnownModel]:
     """Query a gatekeeper for its versions, ascending."""
-    model = model_name(game)
     async with _gatekeeper(address) as gatekeeper:
-        candidates, champion = await gatekeeper.models(model)
-        elo = {rung.name: rung.elo for rung in await gatekeeper.ladder(model)}
-    status = {one.version: one.status.value for one in candidates}
-    if champion is not None:
-        known = next((one.status for one in candidates if one.version == champion.version), None)
-        status[champion.version] = f"champion, {known.value}" if known in _WATCHED else "champion"
-    notes = {one.version: _verdict(one) for one in candidates}
-    return [KnownModel(v, status[v], elo.get(f"model:{v}"), notes.get(v, "")) for v in sorted(status)]
+        candidates, champion = await gatekeeper.models(model_name(game))
+        return known_models(candidates, champion, await gatekeeper.ladder(model_name(game)))
 
 
-def _list_known(models: list[KnownModel], *, json: bool) -> None:
+def _list_known(model: str, known: list[KnownModel], *, json: bool) -> None:
     if json:
-        screen.emit_json([asdict(known) for known in models])
+        screen.emit_json({"model": model, "versions": [asdict(one) for one in known]})
         return
-    table = screen.table(">version", "status", ">Elo", "note")
-    for known in models:
-        table.add_row(str(known.version), known.status, "" if known.elo is None else f"{known.elo:.0f}", known.note)
+    table = screen.table(">version", "status", ">Elo", ">95 % interval", "note")
+    for one in known:
+        table.add_row(str(one.version), one.status, *rating_cells(one), one.note)
     screen.out().print(table)
 
 
@@ -334,7 +224,11 @@ async def _change(
 
 def _tell(champion: Champion, *, json: bool) -> None:
     if json:
-        screen.emit_json(asdict(champion))
+        about = asdict(champion)
+        about["promoted_at"], about["exported_at"] = (
+            screen.timestamp(about.pop(f"{name}_ms")) for name in ("promoted_at", "exported_at")
+        )
+        screen.emit_json(about)
         return
     screen.out().print(f"version {champion.version} of {champion.model} is champion (epoch {champion.epoch})")
 

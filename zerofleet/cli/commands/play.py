@@ -17,9 +17,9 @@ from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
 from zerofleet.cli.options import LAST_SEED, GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
-from zerofleet.cli.play.opponents import AgentOpponent, ModelOpponent
 from zerofleet.cli.play.session import Session
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.library.opponents import AgentOpponent, ModelOpponent
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.supervisor.borrowed import served
 from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of

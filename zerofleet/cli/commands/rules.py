@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,23 +13,23 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, Seed, chosen_game
 from zerofleet.cli.play.board import colour_board
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.game_list import available_games
 
 __all__ = ["available", "draw", "require_seat"]
 
 
 def available(*, json: Json = False) -> None:
     """List the games, each with the default values of its parameters."""
-    rows = [_facts(name) for name in games.available()]
+    found = available_games()
     if json:
-        screen.emit_json({"games": rows})
+        screen.emit_json(found.model_dump(mode="json"))
         return
     table = screen.table("game", ">players", "information", ">actions", ">legal", ">plies", ">planes", ">turns", "--set")
-    for row in rows:
-        parameters = " ".join(f"{key}={value}" for key, value in row["parameters"].items())
-        numbers = [str(row[key]) for key in ("actions", "max_legal", "max_plies")]
-        planes = "x".join(map(str, row["planes"]))
-        symmetries = str(row["symmetries"] + 1)
-        table.add_row(row["game"], str(row["players"]), row["information"], *numbers, planes, symmetries, parameters)
+    for row in found.games:
+        parameters = " ".join(f"{key}={value}" for key, value in row.parameters.items())
+        numbers = map(str, (row.actions, row.max_legal, row.max_plies))
+        planes = "x".join(map(str, row.planes))
+        table.add_row(row.game, str(row.players), row.information, *numbers, planes, str(row.symmetries + 1), parameters)
     screen.out().print(table)
     screen.note("legal, plies: maxima; turns: symmetries of the board; docs/games has a page for each game")
 
@@ -66,20 +66,3 @@ def require_seat(game_name: str, players: int, seat: int | None) -> None:
     """Raise `InvalidRequest` for a seat (counted from 1) outside the game's."""
     if seat is not None and not 1 <= seat <= players:
         raise InvalidRequest(f"{game_name} has {players} seats, got --seat {seat}")
-
-
-def _facts(name: str) -> dict[str, Any]:
-    game = games.make(name)
-    spec = game.spec()
-    return {
-        "game": name,
-        "players": spec.num_players,
-        "information": spec.information,
-        "actions": spec.num_actions,
-        "max_legal": spec.max_legal,
-        "max_plies": spec.max_plies,
-        "planes": list(spec.planes),
-        "symmetries": len(spec.symmetries),
-        "rules_version": spec.rules_version,
-        "parameters": games.parameters_text(game),
-    }

@@ -19,15 +19,15 @@ from games.core import Game, State
 from games.errors import IllegalMove
 from games.notation import legal_names
 from games.positions import final_scores, move_names, replay
-from zerofleet.agents.depth_first.alpha_beta import search_moves
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
+from zerofleet.errors import InvalidRequest
+from zerofleet.library.hints import OUTLOOK_PLIES, outlook_kinds
 from zerofleet.search import RootAnalysis
 
 __all__ = ["Adviser", "Opponent", "Session"]
 
 HINTS = 5
-OUTLOOK_PLIES = 6  # instant on any machine, and deep enough for a double threat
 COMMANDS = {
     "MOVE": "play it",
     "undo": "take back your last move and the reply",
@@ -238,13 +238,11 @@ class Session:
 
 def outlook(game: Game, state: State) -> str:
     """Return the moves that win or lose within `OUTLOOK_PLIES`: the hint without a model."""
-    spec = game.spec()
-    if spec.num_players != 2 or spec.information != "perfect":
-        return "hints need a model; play against one to get them"
-    searched = search_moves(game, state, OUTLOOK_PLIES)
-    kinds = {"wins": searched.values > 0, "open": searched.values == 0, "loses": searched.values < 0}
-    names = {kind: [game.action_name(state, int(a)) for a in searched.actions[chosen]] for kind, chosen in kinds.items()}
-    listed = "   ".join(f"{kind}: {' '.join(moves)}" for kind, moves in names.items() if moves)
+    try:
+        kinds = outlook_kinds(game, state)
+    except InvalidRequest as error:
+        return str(error)
+    listed = "   ".join(f"{kind}: {' '.join(moves)}" for kind, moves in kinds.items() if moves)
     return f"within {OUTLOOK_PLIES} plies   {listed}"
 
 

@@ -155,18 +155,20 @@ class GetLadderRequest(_message.Message):
     def __init__(self, game: _Optional[str] = ...) -> None: ...
 
 class Rung(_message.Message):
-    __slots__ = ("name", "elo", "elo_low", "elo_high", "games")
+    __slots__ = ("name", "elo", "elo_low", "elo_high", "games", "anchored")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ELO_FIELD_NUMBER: _ClassVar[int]
     ELO_LOW_FIELD_NUMBER: _ClassVar[int]
     ELO_HIGH_FIELD_NUMBER: _ClassVar[int]
     GAMES_FIELD_NUMBER: _ClassVar[int]
+    ANCHORED_FIELD_NUMBER: _ClassVar[int]
     name: str
     elo: float
     elo_low: float
     elo_high: float
     games: int
-    def __init__(self, name: _Optional[str] = ..., elo: _Optional[float] = ..., elo_low: _Optional[float] = ..., elo_high: _Optional[float] = ..., games: _Optional[int] = ...) -> None: ...
+    anchored: bool
+    def __init__(self, name: _Optional[str] = ..., elo: _Optional[float] = ..., elo_low: _Optional[float] = ..., elo_high: _Optional[float] = ..., games: _Optional[int] = ..., anchored: _Optional[bool] = ...) -> None: ...
 
 class Ladder(_message.Message):
     __slots__ = ("game", "rungs")

@@ -179,6 +179,11 @@ class Scoreboard:
         self._count_complete_groups()
         return True
 
+    def restore(self, result: GameResult) -> None:
+        """Record a result that was validated before, without replaying it: needs no compiled rules."""
+        self._results[result.group, result.seating] = result
+        self._count_complete_groups()
+
     def is_new(self, result: GameResult) -> bool:
         """Return whether `record` would add a result, without recording it. Raises the errors of `record`."""
         try:

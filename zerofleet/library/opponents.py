@@ -1,4 +1,4 @@
-"""Opponents at the terminal: a model that searches, or a classical agent such as `alpha_beta:5`."""
+"""Opponents of a person: a model that searches, or a classical agent such as `alpha_beta:5`."""
 
 from __future__ import annotations
 

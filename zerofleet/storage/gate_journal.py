@@ -8,11 +8,14 @@ from pathlib import Path
 
 import structlog
 
-from gatekeeper.events import EVENTS, SCHEMA, Event, JournalBegun
+from zerofleet.contracts.gate_events import EVENTS, SCHEMA, Event, JournalBegun
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.journal import Journal
 
-__all__ = ["EventJournal"]
+__all__ = ["JOURNAL_FILE", "EventJournal"]
+
+JOURNAL_FILE = "journal.jsonl"
+"""Name of the journal in the gatekeeper's directory."""
 
 log = structlog.get_logger()
 

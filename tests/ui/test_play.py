@@ -1,0 +1,149 @@
+"""Play in the browser: every game begins, moves by clicks and by notation, undo, hints, and hidden hands stay hidden."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import games
+from games.kit.cells import Cell
+from games.positions import legal, new_state
+from zerofleet.library.seated_game import SeatedGame
+from zerofleet.testing import built_in_games
+
+NINE = built_in_games()
+
+
+async def begin(client, **wish):
+    answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", "seed": 1, **wish})
+    assert answer.status_code == 200, answer.text
+    return (await client.get(f"/api/v1/tables/{answer.json()['id']}?wait=1")).json()
+
+
+async def act(client, table, what, **body):
+    answer = await client.post(f"/api/v1/tables/{table['id']}/{what}", json=body)
+    assert answer.status_code == 200, answer.text
+    return (await client.get(f"/api/v1/tables/{table['id']}?wait=1")).json()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", NINE)
+async def test_every_game_begins_with_a_picture_and_a_list_of_moves(client, game):
+    table = await begin(client, game=game)
+    board = await client.get(f"/api/v1/tables/{table['id']}/board")
+    assert table["legal"]
+    assert table["is_turn"]
+    assert board.text.startswith("<svg")
+    assert all(cell in {one["id"] for one in table["cells"]} for move in table["legal"] for cell in move["path"])
+
+
+def test_there_are_nine_games():
+    assert len(NINE) == 9
+
+
+async def test_a_game_is_played_to_its_end(client):
+    table = await begin(client)
+    while not table["is_over"]:
+        table = await act(client, table, "moves", move=table["legal"][0]["move"])
+    assert len(table["scores"]) == 2
+    assert not table["legal"]
+    refused = await client.post(f"/api/v1/tables/{table['id']}/moves", json={"move": "a1"})
+    assert (refused.status_code, refused.json()["error"]) == (400, "'a1': the game is over")
+
+
+async def test_undo_takes_back_the_move_and_the_reply(client):
+    table = await begin(client)
+    after = await act(client, table, "moves", move="b2")
+    assert len(after["moves"]) == 2
+    assert (await act(client, after, "undo"))["legal"] == table["legal"]
+    refused = await client.post(f"/api/v1/tables/{table['id']}/undo", json={})
+    assert refused.status_code == 400
+
+
+async def test_a_person_on_the_second_seat_waits_for_the_first_move(client):
+    table = await begin(client, seat=2)
+    assert (len(table["moves"]), table["is_turn"]) == (1, True)
+
+
+async def test_a_hint_without_a_model_lists_moves_that_win(client):
+    table = await begin(client, opponent="tic_tac_toe_rules")
+    hint = (await client.get(f"/api/v1/tables/{table['id']}/hint")).json()
+    assert hint["value"] is None
+    assert sorted(move for moves in hint["outlook"].values() for move in moves) == sorted(
+        move["move"] for move in table["legal"]
+    )
+
+
+async def test_a_resignation_ends_the_game(client):
+    table = await act(client, await begin(client), "resign")
+    assert (table["is_over"], table["resigned"], table["scores"]) == (True, True, None)
+
+
+async def test_the_least_recently_used_game_makes_room(client):
+    first, second, third = [await begin(client) for _ in range(3)]  # the fixture allows two
+    assert (await client.get(f"/api/v1/tables/{first['id']}")).status_code == 404
+    assert (await client.get(f"/api/v1/tables/{third['id']}")).status_code == 200
+    assert (await client.get(f"/api/v1/tables/{second['id']}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        ({"game": "nothing"}, "no game is called"),
+        ({"opponent": "nobody"}, "nobody"),
+        ({"opponent": "champion"}, "choose the run"),
+        ({"seat": 3}, "seats 1 to 2"),
+        ({"seat": 0}, "greater than or equal to 1"),
+        ({"other": 1}, "Extra inputs"),
+    ],
+)
+async def test_a_bad_wish_is_refused_with_its_reason(client, wish, reason):
+    answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", **wish})
+    assert answer.status_code == 400
+    assert reason in answer.json()["error"]
+
+
+@pytest.mark.slow
+async def test_no_other_hand_occurs_in_any_payload_of_take_six(client):
+    seat = 1
+    table = await begin(client, game="take_six", seat=seat + 1, seed=7)
+    game = games.make("take_six")
+    state = new_state(game, 7)
+    other = next(line for line in game.draw_for(state, 0).splitlines() if line.startswith("player 0"))
+    hidden = set(re.findall(r"\d+", other.split("|")[1]))
+    assert len(hidden) == 10
+    for _ in range(2):
+        board = (await client.get(f"/api/v1/tables/{table['id']}/board")).text
+        shown = set(re.findall(r">(\d+)</text>", board))
+        open_rows = " ".join(line for line in table["text"].splitlines() if line.startswith("row"))
+        open_cards = set(re.findall(r"\d+", open_rows)) | set(re.findall(r"\d+", " ".join(table["moves"])))
+        assert not (shown & hidden) - open_cards
+        assert not (set(re.findall(r"\d+", table["text"].split("player 0")[1].splitlines()[0])) & hidden) - open_cards
+        assert "seed" not in table
+        table = await act(client, table, "moves", move=table["legal"][0]["move"])
+
+
+def test_a_secret_choice_of_the_round_is_not_among_the_known_moves():
+    played = SeatedGame(games.make("rock_paper_scissors"), seat=1, seed=0)
+    played.moves.append(0)  # player 0 has chosen, in secret
+    assert played.seen_moves() == []
+    assert "rock" not in played.text()
+    played.play("paper")
+    assert played.seen_moves() == ["rock", "paper"]
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "othello"])
+def test_cells_lie_within_the_picture_and_every_action_has_a_path(name):
+    game = games.make(name)
+    state, luck = new_state(game), np.random.default_rng(3)
+    for _ in range(4):
+        cells: dict[str, Cell] = {cell.id: cell for cell in game.cells(state)}
+        width, height = map(float, re.search(r'width="([\d.]+)" height="([\d.]+)"', game.draw_svg(state)).groups())
+        assert all(c.radius <= c.x <= width - c.radius and c.radius <= c.y <= height - c.radius for c in cells.values())
+        actions = legal(game, state)
+        paths = [game.action_path(state, action) for action in actions]
+        assert len(set(paths)) == len(actions)
+        assert all(len(path) == 1 and path[0] in cells for path in paths)
+        games.core.play(game, state, int(luck.choice(actions)))

@@ -1,0 +1,115 @@
+"""Protection of the pages: headers, names of the host, token, foreign changes, and names that are markup."""
+
+from __future__ import annotations
+
+import shutil
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from ui.app import create_app
+from ui.catalogue import Catalogue
+from ui.settings import UiSettings
+
+TOKEN = "correct-horse-battery"
+HOSTILE = "<img src=x onerror=alert(1)>&\"'"
+RUN_PAGES = tuple(f"/runs/golden/{name}" for name in ("overview", "curves", "models", "games", "games/0008abab"))
+PAGES = ("/", "/play", "/api", "/nothing", *RUN_PAGES)
+
+
+def browser(app: object, **headers: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:8765", headers=headers)
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/static/app.css", "/api/v1/runs"])
+async def test_every_answer_has_the_strict_policy(client, path):
+    headers = (await client.get(path)).headers
+    assert headers["content-security-policy"].startswith("default-src 'self';")
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_has_neither_inline_scripts_nor_foreign_addresses(client, path):
+    text = (await client.get(path)).text
+    assert "<script>" not in text
+    assert " style=" not in text
+    assert " onclick=" not in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+async def test_a_run_whose_name_is_markup_is_shown_as_text(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / HOSTILE)
+    async with browser(create_app(Catalogue(tmp_path, None))) as client:
+        (row,) = (await client.get("/api/v1/runs")).json()["runs"]
+        assert row["name"] == HOSTILE
+        page = await client.get(f"/runs/{httpx.URL('http://x').copy_with(path='/' + HOSTILE).raw_path.decode()[1:]}/overview")
+        assert page.status_code == 200
+        assert "<img src=x" not in page.text
+        assert "&lt;img src=x onerror=alert(1)&gt;" in page.text
+
+
+async def test_an_unknown_run_is_named_as_text(client):
+    page = await client.get("/runs/%3Cscript%3E/overview")
+    assert page.status_code == 404
+    assert "<script>" not in page.text
+    assert "&lt;script&gt;" in page.text
+
+
+async def test_a_foreign_host_name_is_refused(client):
+    assert (await client.get("/api/v1/runs", headers={"Host": "evil.example"})).status_code == 400
+    assert (await client.get("/api/v1/runs", headers={"Host": "localhost:8765"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example", "Content-Type": "application/json"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}, 403),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "text/plain"}, 415),
+    ],
+)
+async def test_a_change_from_a_foreign_page_is_refused(client, headers, status):
+    answer = await client.post("/api/v1/tables", content='{"game": "tic_tac_toe"}', headers=headers)
+    assert answer.status_code == status
+
+
+async def test_with_a_token_pages_and_api_need_it(runs):
+    app = create_app(Catalogue(runs, None), token=TOKEN)
+    async with browser(app) as client:
+        assert (await client.get("/api/v1/runs")).status_code == 401
+        assert (await client.get("/api/v1/runs", headers={"Authorization": "Bearer wrong"})).status_code == 401
+        assert (await client.get("/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})).status_code == 200
+        page = await client.get("/", headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["location"]) == (303, "/login")
+
+
+async def test_a_browser_enters_the_token_once(runs):
+    async with browser(create_app(Catalogue(runs, None), token=TOKEN)) as client:
+        assert (await client.post("/login", data={"token": "wrong"})).status_code == 401
+        answer = await client.post("/login", data={"token": TOKEN})
+        assert answer.status_code == 303
+        assert TOKEN not in answer.headers["set-cookie"]
+        assert "HttpOnly" in answer.headers["set-cookie"]
+        assert (await client.get("/api/v1/runs")).status_code == 200
+
+
+def test_elsewhere_than_on_loopback_a_token_is_required():
+    with pytest.raises(ValidationError, match="set page_token"):
+        UiSettings(page_host="0.0.0.0")
+    with pytest.raises(ValidationError, match="at least 16"):
+        UiSettings(page_host="0.0.0.0", page_token="short")
+    assert not UiSettings(page_host="0.0.0.0", page_token=TOKEN).is_loopback
+    assert UiSettings(page_host="::1").is_loopback
+
+
+async def test_the_openapi_document_describes_every_route_of_the_api(client):
+    document = (await client.get("/api/v1/openapi.json")).json()
+    app = client._transport.app
+    served = {route.path for route in app.routes if route.path.startswith("/api/v1/") and not route.path.endswith(".json")}
+    assert set(document["paths"]) == served
+    listed = document["paths"]["/api/v1/runs"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+    assert listed.rpartition("/")[2] in document["components"]["schemas"]

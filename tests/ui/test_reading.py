@@ -1,0 +1,156 @@
+"""Pages and API that read runs: the same values as the command line, from files alone, without torch."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ui.catalogue import Catalogue
+from ui.live import LiveRuns
+from zerofleet.cli import main
+
+
+async def test_the_list_of_runs_has_game_champion_and_trends(client):
+    listed = (await client.get("/api/v1/runs")).json()
+    (row,) = listed["runs"]
+    assert (row["name"], row["game"], row["preset"]) == ("golden", "tic_tac_toe", "tiny")
+    assert (row["champion"], row["is_live"]) == (2, False)
+    assert (row["step"], row["games_stored"]) == (110, 11)
+    assert row["champion_elo"] is None  # no rating was recorded
+    assert len(row["loss_trend"]) == 12
+    assert (await client.get("/api/v1/runs/golden")).json() == row
+
+
+async def test_a_directory_that_is_no_run_is_listed_with_its_fault(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "sound")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text('{"schema": 99}')
+    listed = Catalogue(tmp_path, None).runs()
+    assert [row.name for row in listed.runs] == ["sound"]
+    assert [fault.name for fault in listed.faults] == ["broken"]
+    assert "schema 99" in listed.faults[0].fault
+
+
+async def test_the_overview_of_a_stopped_run_is_that_of_its_files(client):
+    now = (await client.get("/api/v1/runs/golden/overview")).json()
+    assert (now["is_live"], now["champion"], now["elapsed_s"]) == (False, 2, 660.0)
+    games = next(panel for panel in now["panels"] if panel["title"] == "self-play")["figures"][0]
+    assert (games["label"], games["value"]) == ("games", "44")
+    newest = now["candidates"][0]
+    assert (newest["version"], newest["status"], newest["wins"], newest["llr"]) == (2, "promoted", 6, 2.94)
+    assert "version 2 promoted: promotion 2" in [event["text"] for event in now["events"]]
+
+
+async def test_followers_of_one_run_share_its_polls(runs):
+    catalogue, live = Catalogue(runs, None), LiveRuns(every_s=0.0)
+    first, second = (live.follow(catalogue.get("golden")) for _ in range(2))
+    one, other = await anext(first), await anext(second)
+    assert one.champion == other.champion == 2
+    assert len(live._pollers) == 1
+    await first.aclose()
+    await second.aclose()
+    assert not live._pollers
+    catalogue.close()
+
+
+async def test_curves_have_three_axes_and_the_promotions(client):
+    found = (await client.get("/api/v1/runs/golden/curves")).json()
+    by_name = {series["name"]: series for series in found["series"]}
+    assert by_name["loss_total"]["values"][1] == pytest.approx(1.0)
+    assert by_name["game_length"]["values"][-1] == pytest.approx(7.0)  # 28 moves for 4 games
+    axes = found["axes"]["trainer"]
+    assert axes["step"][-1] == 110
+    assert axes["hours"][-1] == pytest.approx(55 / 3600)
+    assert [promotion["version"] for promotion in found["promotions"]] == [1, 2]
+    thin = (await client.get("/api/v1/runs/golden/curves?points=3")).json()
+    assert thin["axes"]["trainer"]["step"] == [30, 70, 110]
+
+
+async def test_the_csv_has_every_row_and_the_values_of_the_chart(client):
+    answer = await client.get("/api/v1/runs/golden/curves.csv?group=run")
+    rows = list(csv.DictReader(answer.text.splitlines()))
+    assert len(rows) == 12
+    assert float(rows[-1]["game_length"]) == pytest.approx(7.0)
+    assert answer.headers["content-disposition"] == 'attachment; filename="golden-run.csv"'
+
+
+async def test_models_have_verdict_match_and_manifest_without_a_service(client):
+    listed = (await client.get("/api/v1/runs/golden/models")).json()
+    assert [(row["version"], row["status"]) for row in listed["models"]] == [(2, "champion"), (1, "former champion")]
+    assert listed["models"][0]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
+    shown = (await client.get("/api/v1/runs/golden/models/2")).json()
+    assert shown["network"]["channels"] == "4"
+    assert "model.pt" in [file["name"] for file in shown["files"]]
+    assert (await client.get("/api/v1/runs/golden/models/9")).status_code == 404
+
+
+async def test_games_are_those_of_the_command_line(client, runs, uid_of, capsys):
+    for words, address in (
+        (("list", "tic_tac_toe", "--limit", "9"), "/games?limit=9"),
+        (("show", "tic_tac_toe", uid_of), f"/games/{uid_of}"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["games", *words, "--run-dir", str(runs / "golden"), "--json"])
+        assert (await client.get(f"/api/v1/runs/golden{address}")).json() == json.loads(capsys.readouterr().out)
+
+
+async def test_older_games_are_listed_page_by_page(client):
+    newest = (await client.get("/api/v1/runs/golden/games?limit=4")).json()["games"]
+    older = (await client.get(f"/api/v1/runs/golden/games?limit=4&before={newest[-1]['index']}")).json()["games"]
+    assert [row["index"] for row in (*newest, *older)] == list(range(8, 0, -1))
+
+
+async def test_every_position_of_a_game_is_drawn(client, uid_of):
+    plies = (await client.get(f"/api/v1/runs/golden/games/{uid_of}")).json()["plies"]
+    for ply in range(plies + 1):
+        board = await client.get(f"/api/v1/runs/golden/games/{uid_of}/boards/{ply}")
+        assert board.headers["content-type"].startswith("image/svg+xml")
+        assert board.text.count("<text") == 6 + ply  # the names of columns and rows, and the marks
+    assert (await client.get(f"/api/v1/runs/golden/games/{uid_of}/boards/{plies + 1}")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("runs/nothing", 404),
+        ("runs/..%2F..%2Fetc/overview", 404),
+        ("runs/golden/games/zzzz", 400),
+        ("runs/golden/games?limit=0", 400),
+        ("runs/golden/games?limit=1e9", 400),
+        ("runs/golden/games?before=-1", 400),
+        ("runs/golden/curves.csv?group=other", 400),
+        ("runs/golden/models/01", 400),
+        ("nothing", 404),
+    ],
+)
+async def test_a_bad_request_is_answered_by_a_line_that_states_why(client, path, status):
+    answer = await client.get(f"/api/v1/{path}")
+    assert answer.status_code == status
+    assert answer.json()["error"]
+
+
+@pytest.mark.slow
+def test_pages_that_read_files_never_import_torch(runs: Path) -> None:
+    code = (
+        "import asyncio, sys, httpx\n"
+        "from pathlib import Path\n"
+        "from ui.app import create_app\n"
+        "from ui.catalogue import Catalogue\n"
+        "async def look():\n"
+        "    app = create_app(Catalogue(Path(sys.argv[1]), None))\n"
+        "    transport = httpx.ASGITransport(app=app)\n"
+        "    async with httpx.AsyncClient(transport=transport, base_url='http://127.0.0.1') as client:\n"
+        "        for path in sys.argv[2:]:\n"
+        "            assert (await client.get('/api/v1/runs' + path)).status_code == 200, path\n"
+        "asyncio.run(look())\n"
+        "print('torch' in sys.modules)\n"
+    )
+    paths = ["", *(f"/golden{path}" for path in ("", "/overview", "/curves", "/models", "/models/2", "/games"))]
+    child = subprocess.run([sys.executable, "-c", code, str(runs), *paths], capture_output=True, text=True, check=True)
+    assert child.stdout.strip() == "False"

@@ -1,0 +1,80 @@
+"""Application: pages, API and its protection, as one ASGI application.
+
+app = create_app(Catalogue(runs, None), host_names=["127.0.0.1", "localhost"])
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from importlib.metadata import version
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ui.catalogue import Catalogue
+from ui.endpoints import API, openapi, routes
+from ui.live import LiveRuns
+from ui.pages import Pages, static_files
+from ui.playing import PlayEndpoints
+from ui.reading import ReadingEndpoints
+from ui.security import Guard
+from ui.tables import Tables
+
+__all__ = ["LOOPBACK_NAMES", "create_app"]
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+def create_app(
+    catalogue: Catalogue,
+    *,
+    host_names: Sequence[str] = LOOPBACK_NAMES,
+    token: str = "",
+    live: LiveRuns | None = None,
+    max_tables: int = 32,
+) -> Starlette:
+    """Return the application over the runs of a catalogue, which it closes at its end.
+
+    Args:
+        catalogue: The runs.
+        host_names: Accepted names in the Host header; `*` for all of them.
+        token: Secret that every request must show; empty for none.
+        live: Pollers of the services.
+        max_tables: Maximum number of games in progress.
+    """
+    pages = Pages(catalogue, token=token)
+    tables = Tables(max_tables)
+    reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
+    endpoints = [*reading.endpoints(), *playing.endpoints()]
+    document = openapi(endpoints, version("zerofleet"))
+
+    async def describe_api(request: Request) -> Response:
+        return JSONResponse(document)
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        text = f"there is nothing at {request.url.path}"
+        if request.url.path.startswith(API):
+            return JSONResponse({"error": text}, 404)
+        return pages.render("fault.html", 404, fault=text)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await tables.aclose()
+        catalogue.close()
+
+    return Starlette(
+        routes=[
+            *pages.routes(),
+            *routes(endpoints),
+            Route(f"{API}/openapi.json", describe_api),
+            static_files(),
+        ],
+        middleware=[Middleware(Guard, host_names=host_names, token=token)],
+        exception_handlers={404: not_found},
+        lifespan=lifespan,
+    )

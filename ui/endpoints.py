@@ -1,0 +1,162 @@
+"""Endpoints of the API as a table: path, answer and description each. Routes and the OpenAPI document are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pydantic
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from games.errors import GameError
+from ui.catalogue import UnknownRun
+from zerofleet.errors import (
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    PermissionRefused,
+    RecordRejected,
+    Unavailable,
+    ZerofleetError,
+)
+
+__all__ = ["API", "Endpoint", "Fault", "Parameter", "openapi", "read_body", "routes", "status_of"]
+
+API = "/api/v1"
+MAX_BODY_BYTES = 64 << 10
+
+Body = TypeVar("Body", bound=BaseModel)
+Handler = Callable[[Request], Awaitable[BaseModel | Response]]
+
+
+class Fault(BaseModel):
+    """Answer to a request that failed."""
+
+    error: str
+    """What is wrong, with the value received and the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Query parameter."""
+
+    name: str
+    kind: str
+    """Type in JSON schema."""
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Path of the API with its handler."""
+
+    path: str
+    """Below `API`, with parameters in braces."""
+    handler: Handler
+    summary: str
+    answer: type[BaseModel] | str
+    """Model of the JSON answer, or the media type of another one."""
+    method: str = "GET"
+    body: type[BaseModel] | None = None
+    query: Sequence[Parameter] = ()
+
+
+def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
+    """Return the routes of the endpoints."""
+    return [Route(API + one.path, _answering(one.handler), methods=[one.method]) for one in endpoints]
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """Return the JSON body of a request. Raises `InvalidRequest`. Cancellation: nothing is kept."""
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > MAX_BODY_BYTES:
+            raise InvalidRequest(f"the body has more than {MAX_BODY_BYTES} bytes")
+    try:
+        return kind.model_validate_json(content)
+    except pydantic.ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise InvalidRequest(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}") from error
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an error that is raised on purpose."""
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def openapi(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of the endpoints."""
+    models: list[type[BaseModel]] = [one.answer for one in endpoints if not isinstance(one.answer, str)]
+    models += [one.body for one in endpoints if one.body is not None]
+    models.append(Fault)
+    _, schemas = models_json_schema(
+        [(model, "serialization") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
+    )
+    paths: dict[str, dict[str, Any]] = {}
+    for one in endpoints:
+        paths.setdefault(API + one.path, {})[one.method.lower()] = _operation(one)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Zerofleet", "version": version, "description": "Runs, their games and models, and play."},
+        "paths": paths,
+        "components": {"schemas": schemas["$defs"]},
+    }
+
+
+_STATUSES: Sequence[tuple[type[Exception], int]] = (
+    (UnknownRun, 404),
+    (ModelNotFound, 404),
+    (InvalidRequest, 400),
+    (GameError, 400),
+    (RecordRejected, 422),
+    (PermissionRefused, 403),
+    (Overloaded, 503),
+    (Unavailable, 503),
+    (ZerofleetError, 409),
+)
+
+
+def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            found = await handler(request)
+        except (ZerofleetError, GameError) as error:
+            return JSONResponse({"error": str(error)}, status_of(error))
+        if isinstance(found, Response):
+            return found
+        return Response(found.model_dump_json(), media_type="application/json", headers={"Cache-Control": "no-store"})
+
+    return answer
+
+
+def _operation(one: Endpoint) -> dict[str, Any]:
+    named = [part[1:-1].partition(":")[0] for part in one.path.split("/") if part.startswith("{")]
+    named += [part.partition("}")[0].partition(":")[0] for part in one.path.split("{")[1:] if not part.endswith("}")]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in dict.fromkeys(named)]
+    parameters += [
+        {"name": asked.name, "in": "query", "description": asked.about, "schema": {"type": asked.kind}} for asked in one.query
+    ]
+    operation: dict[str, Any] = {
+        "summary": one.summary,
+        "operationId": one.handler.__name__,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "Answer", "content": _content(one.answer)},
+            "default": {"description": "Failure", "content": _content(Fault)},
+        },
+    }
+    if one.body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(one.body)}
+    return operation
+
+
+def _content(kind: type[BaseModel] | str) -> Mapping[str, Any]:
+    if isinstance(kind, str):
+        return {kind: {"schema": {"type": "string"}}}
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}

@@ -1,0 +1,134 @@
+"""Live overview of a run: one poll a second of its services for any number of browsers, none while no browser looks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from ui.catalogue import OpenRun
+from zerofleet.errors import ZerofleetError
+from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.rpc.gatekeeper_client import GatekeeperClient
+from zerofleet.rpc.security.credentials import client_tls, client_token
+from zerofleet.supervisor.announced import AnnouncedService, announced_services
+from zerofleet.supervisor.borrowed import live_address
+from zerofleet.supervisor.observer import Observer
+
+__all__ = ["LiveRuns", "overview_from_files"]
+
+LOOK_EVERY_S = 1.0
+ASK_TIMEOUT_S = 2.0
+
+
+def overview_from_files(run: OpenRun) -> Overview:
+    """Return the overview of a run from its files alone; blocks on the disk."""
+    gate = run.gate()
+    readings, at = recorded_readings(run.metrics(), run.champion(), tuple(gate.candidates.values()), gate.ladder)
+    return describe(readings, at=at, is_live=False, events=_promotions(run))
+
+
+class LiveRuns:
+    """Pollers of the runs that browsers look at."""
+
+    def __init__(self, *, every_s: float = LOOK_EVERY_S) -> None:
+        self._every_s = every_s
+        self._pollers: dict[str, _Poller] = {}
+
+    async def follow(self, run: OpenRun) -> AsyncIterator[Overview]:
+        """Yield an overview at once and then every second, from the services or else from the files.
+
+        Raises nothing but what the files raise. Cancellation: the last browser that leaves ends the poll.
+        """
+        poller = self._pollers.get(run.name)
+        if poller is None:
+            poller = self._pollers[run.name] = _Poller(run, self._every_s)
+        poller.followers += 1
+        try:
+            while True:
+                yield await poller.next()
+        finally:
+            poller.followers -= 1
+            if not poller.followers:
+                self._pollers.pop(run.name, None)
+                await poller.aclose()
+
+
+class _Poller:
+    """Poll of one run, shared by its followers."""
+
+    def __init__(self, run: OpenRun, every_s: float) -> None:
+        self.followers = 0
+        self._run = run
+        self._every_s = every_s
+        self._events: deque[Event] = deque(maxlen=EVENTS_SHOWN)
+        self._look: asyncio.Task[Overview] | None = None
+        self._looked_at_s = 0.0
+        self._services: list[AnnouncedService] = []
+        self._observer: Observer | None = None
+        self._gatekeeper = contextlib.AsyncExitStack()
+
+    async def next(self) -> Overview:
+        """Return the next overview; all followers receive the same one. Cancellation: the others still receive it."""
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._looked())
+        return await asyncio.shield(self._look)
+
+    async def aclose(self) -> None:
+        """End the poll."""
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.gather(self._look, return_exceptions=True)
+        await self._gatekeeper.aclose()
+
+    async def _looked(self) -> Overview:
+        await asyncio.sleep(self._looked_at_s + self._every_s - time.monotonic())
+        self._looked_at_s = time.monotonic()
+        recorded = await asyncio.to_thread(overview_from_files, self._run)
+        if not await asyncio.to_thread(self._is_up):
+            await self._forget()
+            return recorded
+        observer = self._observer or await self._begin()
+        try:
+            readings = await observer.look(None)
+        except ZerofleetError:  # the services went away between two looks
+            return recorded
+        now = datetime.now(UTC)
+        since_s = (now - recorded.at).total_seconds() if recorded.at is not None else 0.0
+        readings = replace(readings, elapsed_s=recorded.elapsed_s + since_s)
+        return describe(readings, at=now, is_live=True, events=(*recorded.events, *self._events))
+
+    def _is_up(self) -> bool:
+        found = announced_services(self._run.paths)
+        if [one.name for one in found] != [one.name for one in self._services]:
+            self._services, self._observer = found, None
+        for service in self._services:
+            service.look()
+        return any(service.pid is not None for service in self._services)
+
+    async def _begin(self) -> Observer:
+        await self._gatekeeper.aclose()
+        address = live_address(self._run.paths, "gatekeeper") or self._run.paths.gatekeeper_address
+        client = GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=ASK_TIMEOUT_S)
+        gatekeeper = await self._gatekeeper.enter_async_context(client)
+        self._observer = Observer(self._services, gatekeeper, self._run.model, self._note, directory=self._run.paths.root)
+        return self._observer
+
+    async def _forget(self) -> None:
+        self._observer = None
+        await self._gatekeeper.aclose()
+
+    def _note(self, text: str) -> None:
+        self._events.append(Event(at=datetime.now(UTC), text=text))
+
+
+def _promotions(run: OpenRun) -> list[Event]:
+    newest = run.history()[-EVENTS_SHOWN:]
+    return [
+        Event(at=datetime.fromtimestamp(one.promoted_at_ms / 1000, UTC), text=f"version {one.version} promoted: {one.reason}")
+        for one in newest
+    ]

@@ -1,0 +1,102 @@
+"""Pages: HTML shells whose modules fetch the API. Every value is escaped by the templates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from games.errors import GameError
+from ui.catalogue import Catalogue
+from ui.endpoints import MAX_BODY_BYTES, status_of
+from ui.security import COOKIE, cookie_of
+from zerofleet.errors import ZerofleetError
+
+__all__ = ["Pages", "static_files"]
+
+HERE = Path(__file__).parent
+RUN_PAGES = ("overview", "curves", "models", "games")
+COOKIE_AGE_S = 30 * 24 * 3600
+
+
+def static_files() -> Mount:
+    """Return the route of style sheets, modules and vendored libraries."""
+    return Mount("/static", StaticFiles(directory=HERE / "static"))
+
+
+class Pages:
+    """HTML pages of the application."""
+
+    def __init__(self, catalogue: Catalogue, *, token: str = "") -> None:
+        self._catalogue = catalogue
+        self._token = token
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(HERE / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
+        )
+        self._templates.filters["path"] = lambda text: quote(text, safe="")
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the pages."""
+        return [
+            Route("/", self._showing("runs.html")),
+            Route("/play", self._showing("play.html")),
+            Route("/api", self._showing("api.html")),
+            Route("/login", self.login, methods=["GET", "POST"]),
+            Route("/runs/{run}", self.first_page),
+            *(Route(f"/runs/{{run}}/{name}", self._showing(f"{name}.html")) for name in RUN_PAGES),
+            Route("/runs/{run}/games/{uid}", self._showing("replay.html")),
+        ]
+
+    def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Return a page."""
+        defaults: dict[str, Any] = {
+            "run": None,
+            "has_play": False,
+            "page": template.partition(".")[0],
+            "game": None,
+            "uid": None,
+        }
+        return HTMLResponse(self._templates.get_template(template).render(**{**defaults, **values}), status)
+
+    async def first_page(self, request: Request) -> Response:
+        """Redirect to the overview of a run."""
+        return RedirectResponse(f"/runs/{quote(request.path_params['run'], safe='')}/overview", 307)
+
+    async def login(self, request: Request) -> Response:
+        """Ask for the token, and keep a cookie in a browser that knows it."""
+        if request.method == "GET":
+            return self.render("login.html", wrong=False)
+        content = b""
+        async for part in request.stream():
+            content += part
+            if len(content) > MAX_BODY_BYTES:
+                return self.render("login.html", 413, wrong=True)
+        given = _form_field(content.decode(errors="replace"), "token")
+        if not self._token or cookie_of(given) != cookie_of(self._token):
+            return self.render("login.html", 401, wrong=True)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, cookie_of(self._token), max_age=COOKIE_AGE_S, httponly=True, samesite="strict")
+        return answer
+
+    def _showing(self, template: str) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            name, uid = request.path_params.get("run"), request.path_params.get("uid")
+            try:
+                run = None if name is None else await asyncio.to_thread(self._catalogue.get, name)
+            except (ZerofleetError, GameError) as error:
+                return self.render("fault.html", status_of(error), fault=str(error))
+            return self.render(template, run=name, uid=uid, game=None if run is None else run.header.game)
+
+        return show
+
+
+def _form_field(body: str, name: str) -> str:
+    return parse_qs(body, keep_blank_values=True).get(name, [""])[0]

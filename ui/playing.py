@@ -1,0 +1,257 @@
+"""Endpoints of play: tables, moves, undo, hints and boards. Every answer is in the view of the person's seat."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+import games
+from games.core import play as play_move
+from ui.catalogue import Catalogue
+from ui.endpoints import Endpoint, Parameter, read_body
+from ui.tables import Seats, Table, Tables
+from zerofleet.library.game_list import GameFactsList, available_games
+from zerofleet.library.opponents import ModelOpponent
+from zerofleet.search import RootAnalysis
+
+__all__ = ["PlayEndpoints"]
+
+MOST_SIMULATIONS = 100_000
+LAST_SEED = (1 << 63) - 1
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid")
+
+
+class NewTable(_Value):
+    """Wish of the person who begins a game."""
+
+    game: str
+    """Name of the game; that of the run, if one is given."""
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """Parameters that differ from the game's defaults; those of the run, if one is given."""
+    run: str | None = None
+    """Run whose models play; needed for `champion` and `model:N`."""
+    opponent: str = "random"
+    """champion, model:N or an agent."""
+    seat: int = Field(default=1, ge=1)
+    """Seat of the person; 1 moves first."""
+    simulations: int | None = Field(default=None, ge=0, le=MOST_SIMULATIONS)
+    """Simulations per move of a model."""
+    seed: int | None = Field(default=None, ge=0, le=LAST_SEED)
+    """Seed of the deal and of the opponent's choices; drawn without one."""
+
+
+class MoveWish(_Value):
+    """Move of the person."""
+
+    move: str
+    """Notation of the move."""
+
+
+class Nothing(_Value):
+    """Empty object."""
+
+
+class CellView(_Value):
+    """Cell of the board that can be clicked, in the coordinates of the board's picture."""
+
+    id: str
+    x: float
+    y: float
+    radius: float
+
+
+class LegalMove(_Value):
+    """Legal move of the person."""
+
+    move: str
+    path: tuple[str, ...]
+    """Cells to click in turn; empty where the game has no cells."""
+
+
+class TableView(_Value):
+    """Game in progress as the person's seat sees it."""
+
+    id: str
+    game: str
+    seat: int
+    """Seat of the person, from 0."""
+    players: int
+    opponent: str
+    has_model: bool
+    """Whether hints are a model's."""
+    number: int
+    """Number of the last change of the position."""
+    is_over: bool
+    is_turn: bool
+    """Whether the person is to move."""
+    is_thinking: bool
+    """Whether the opponent is choosing a move."""
+    resigned: bool
+    text: str
+    """Position as text."""
+    moves: tuple[str, ...]
+    """Moves that the person knows."""
+    legal: tuple[LegalMove, ...]
+    cells: tuple[CellView, ...]
+    scores: tuple[float, ...] | None
+    """Scores by seat in [-1, 1]; None until the game ends by the rules."""
+    fault: str
+    """Error of the opponent's last move; empty for none."""
+
+
+class AnalysedMove(_Value):
+    """Legal move with the model's opinion, for the player to move."""
+
+    move: str
+    prior: float
+    visits: int
+    value: float | None
+    """None for a move without visits."""
+
+
+class Hint(_Value):
+    """Opinion on the person's position."""
+
+    source: str
+    """Model and its search, or the depth of a search without a model."""
+    value: float | None
+    """Expected score of the person in [-1, 1]; None without a model."""
+    moves: tuple[AnalysedMove, ...]
+    """Best first; empty without a model."""
+    line: tuple[str, ...]
+    """Expected line, from the person's move on."""
+    outlook: dict[str, list[str]]
+    """Without a model: moves that win, stay open or lose within a few plies."""
+
+
+class PlayEndpoints:
+    """Handlers over the tables."""
+
+    def __init__(self, catalogue: Catalogue, tables: Tables) -> None:
+        self._catalogue = catalogue
+        self._tables = tables
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Return the endpoints."""
+        wait = Parameter("wait", "string", "Any value: answer after the opponent has moved.")
+        table = "/tables/{table}"
+        return (
+            Endpoint("/games", self.list_games, "Available games", GameFactsList),
+            Endpoint("/tables", self.begin, "Begin a game", TableView, method="POST", body=NewTable),
+            Endpoint(table, self.table, "A game in progress", TableView, query=(wait,)),
+            Endpoint(f"{table}/moves", self.move, "Play a move", TableView, method="POST", body=MoveWish),
+            Endpoint(f"{table}/undo", self.undo, "Take back the last move and its replies", TableView, "POST", Nothing),
+            Endpoint(f"{table}/resign", self.resign, "Resign", TableView, "POST", Nothing),
+            Endpoint(f"{table}/hint", self.hint, "The model's opinion on the position", Hint),
+            Endpoint(f"{table}/board", self.seen_board, "The position as a picture", "image/svg+xml"),
+        )
+
+    async def list_games(self, request: Request) -> BaseModel:
+        """List the games."""
+        return await asyncio.to_thread(available_games)
+
+    async def begin(self, request: Request) -> BaseModel:
+        """Begin a game."""
+        wish = await read_body(request, NewTable)
+        run = None if wish.run is None else await asyncio.to_thread(self._catalogue.get, wish.run)
+        game = run.game if run is not None else games.make(wish.game, **wish.parameters)
+        seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, wish.seed)
+        return await asyncio.to_thread(_view, await self._tables.open(game, seats, run))
+
+    async def table(self, request: Request) -> BaseModel:
+        """Return a game in progress."""
+        table = self._table(request)
+        if "wait" in request.query_params:
+            await table.wait()
+        return await asyncio.to_thread(_view, table)
+
+    async def move(self, request: Request) -> BaseModel:
+        """Play a move."""
+        table, wish = self._table(request), await read_body(request, MoveWish)
+        table.change(lambda: table.played.play(wish.move))
+        return await asyncio.to_thread(_view, table)
+
+    async def undo(self, request: Request) -> BaseModel:
+        """Take back the last move."""
+        table = self._table(request)
+        table.change(table.played.undo)
+        return await asyncio.to_thread(_view, table)
+
+    async def resign(self, request: Request) -> BaseModel:
+        """Resign."""
+        table = self._table(request)
+        table.resign()
+        return await asyncio.to_thread(_view, table)
+
+    async def hint(self, request: Request) -> BaseModel:
+        """Return the opinion on the position."""
+        table = self._table(request)
+        analysis = await table.analyse()
+        if analysis is None:
+            outlook = await table.outlook()
+            return Hint(source="search of the next plies", value=None, moves=(), line=(), outlook=outlook)
+        return await asyncio.to_thread(_hint, table, analysis)
+
+    async def seen_board(self, request: Request) -> Response:
+        """Draw the position in the view of the seat."""
+        picture = await asyncio.to_thread(self._table(request).played.picture)
+        return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+
+    def _table(self, request: Request) -> Table:
+        return self._tables.get(request.path_params["table"])
+
+
+def _view(table: Table) -> TableView:
+    played, game = table.played, table.played.game
+    state, legal = played.state(), played.legal()
+    cells: Any = getattr(game, "cells", lambda state: ())
+    path: Any = getattr(game, "action_path", lambda state, action: ())
+    return TableView(
+        id=table.id,
+        game=game.spec().name,
+        seat=played.seat,
+        players=game.spec().num_players,
+        opponent=table.opponent.name,
+        has_model=isinstance(table.opponent, ModelOpponent),
+        number=table.number,
+        is_over=played.is_over,
+        is_turn=played.is_turn,
+        is_thinking=table.is_thinking,
+        resigned=played.resigned,
+        text=played.text(),
+        moves=tuple(played.seen_moves()),
+        legal=tuple(LegalMove(move=name, path=tuple(path(state, action))) for name, action in legal.items()),
+        cells=tuple(CellView(**cell._asdict()) for cell in cells(state)),
+        scores=played.scores(),
+        fault=table.fault,
+    )
+
+
+def _hint(table: Table, analysis: RootAnalysis) -> Hint:
+    played, opponent = table.played, table.opponent
+    game, state, line = played.game, played.state(), []
+    moves = [
+        AnalysedMove(
+            move=game.action_name(state, int(analysis.actions[index])),
+            prior=float(analysis.priors[index]),
+            visits=int(analysis.visits[index]),
+            value=None if math.isnan(analysis.values[index]) else float(analysis.values[index]),
+        )
+        for index in analysis.ranking()
+    ]
+    hidden = game.spec().information != "perfect"
+    for action in analysis.principal_variation[: 1 if hidden else None]:
+        line.append(game.action_name(state, action))
+        play_move(game, state, action)
+    title = opponent.title if isinstance(opponent, ModelOpponent) else opponent.name
+    value = float(analysis.value[played.seat])
+    return Hint(source=title, value=value, moves=tuple(moves), line=tuple(line), outlook={})

@@ -1,0 +1,150 @@
+"""Endpoints that read runs: list, overview, curves and games. They work with every service stopped and never use torch."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, get_args
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from games.kit import svg
+from ui.catalogue import Catalogue, OpenRun
+from ui.endpoints import Endpoint, Parameter
+from ui.live import LiveRuns, overview_from_files
+from zerofleet.contracts.naming import is_version
+from zerofleet.errors import InvalidRequest
+from zerofleet.library.model_list import ModelDetail, ModelList, model_detail
+from zerofleet.library.overview import Overview
+from zerofleet.library.run_list import RunList, RunRow
+from zerofleet.library.series import MOST_POINTS, RunSeries, as_csv, run_series
+from zerofleet.library.stored_games import GameList, GameReplay, replay_of
+
+__all__ = ["ReadingEndpoints"]
+
+MOST_GAMES = 200
+BOARD_AGE_S = 3600
+Group = Literal["trainer", "run"]
+
+
+class ReadingEndpoints:
+    """Handlers over the runs of a catalogue."""
+
+    def __init__(self, catalogue: Catalogue, live: LiveRuns) -> None:
+        self._catalogue = catalogue
+        self._live = live
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Return the endpoints."""
+        points = Parameter("points", "integer", f"Maximum number of rows of a group, 2 to {MOST_POINTS}.")
+        limit = Parameter("limit", "integer", f"Maximum number of games, 1 to {MOST_GAMES}.")
+        before = Parameter("before", "integer", "Number of a game: only older ones are listed.")
+        group = Parameter("group", "string", "Rows of the trainer or of the run: `trainer` or `run`.")
+        return (
+            Endpoint("/runs", self.runs, "Runs, newest first", RunList),
+            Endpoint("/runs/{run}", self.run, "One run", RunRow),
+            Endpoint("/runs/{run}/overview", self.overview, "State of a run, from its files", Overview),
+            Endpoint("/runs/{run}/events", self.events, "State of a run every second, as events", "text/event-stream"),
+            Endpoint("/runs/{run}/curves", self.curves, "Series of a run over three axes", RunSeries, query=(points,)),
+            Endpoint("/runs/{run}/curves.csv", self.curves_csv, "Series of a run as CSV", "text/csv", query=(group,)),
+            Endpoint("/runs/{run}/models", self.models, "Versions of a run, newest first", ModelList),
+            Endpoint("/runs/{run}/models/{version}", self.model, "A version with its manifest", ModelDetail),
+            Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=(limit, before)),
+            Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
+            Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.board, "Position before a move", "image/svg+xml"),
+        )
+
+    async def runs(self, request: Request) -> BaseModel:
+        """List the runs."""
+        return await asyncio.to_thread(self._catalogue.runs)
+
+    async def run(self, request: Request) -> BaseModel:
+        """Return one run."""
+        return await asyncio.to_thread(self._catalogue.row, request.path_params["run"])
+
+    async def overview(self, request: Request) -> BaseModel:
+        """Return the state of a run from its files."""
+        run = await self._run(request)
+        return await asyncio.to_thread(overview_from_files, run)
+
+    async def events(self, request: Request) -> Response:
+        """Stream the state of a run."""
+        run = await self._run(request)
+        return StreamingResponse(
+            _as_events(self._live.follow(run)), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
+
+    async def curves(self, request: Request) -> BaseModel:
+        """Return the series of a run."""
+        run, points = await self._run(request), _number(request, "points", MOST_POINTS, 2, MOST_POINTS)
+        return await asyncio.to_thread(_series, run, points)
+
+    async def curves_csv(self, request: Request) -> Response:
+        """Return the series of a run as CSV, every row of them."""
+        run, group = await self._run(request), request.query_params.get("group", "trainer")
+        if group not in get_args(Group):
+            raise InvalidRequest(f"group {group!r} is unknown; choose trainer or run")
+        text = await asyncio.to_thread(lambda: as_csv(_series(run, 1 << 40), "trainer" if group == "trainer" else "run"))
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
+        headers = {"Content-Disposition": f'attachment; filename="{name}-{group}.csv"'}
+        return Response(text, media_type="text/csv", headers=headers)
+
+    async def models(self, request: Request) -> BaseModel:
+        """List the versions of a run."""
+        run = await self._run(request)
+        return await asyncio.to_thread(run.models)
+
+    async def model(self, request: Request) -> BaseModel:
+        """Return a version."""
+        run, version = await self._run(request), request.path_params["version"]
+        if not is_version(version):
+            raise InvalidRequest(f"{version!r} is not a version; give a positive integer")
+        return await asyncio.to_thread(_model, run, int(version))
+
+    async def games(self, request: Request) -> BaseModel:
+        """List stored games."""
+        run, limit = await self._run(request), _number(request, "limit", 25, 1, MOST_GAMES)
+        before = _number(request, "before", 0, 0, 1 << 62) if "before" in request.query_params else None
+        return await asyncio.to_thread(lambda: run.games(limit=limit, before=before))
+
+    async def game(self, request: Request) -> BaseModel:
+        """Return a stored game."""
+        run, uid = await self._run(request), request.path_params["uid"]
+        return await asyncio.to_thread(lambda: replay_of(*run.stored(uid)))
+
+    async def board(self, request: Request) -> Response:
+        """Draw a position of a stored game; `ply` 0 is the start. A stored game is over, so nothing is hidden."""
+        run, uid, ply = await self._run(request), request.path_params["uid"], request.path_params["ply"]
+        _, stored = await asyncio.to_thread(run.stored, uid)
+        if not (ply.isascii() and ply.isdecimal() and int(ply) < len(stored.states)):
+            raise InvalidRequest(f"there is no position {ply!r}; the game has positions 0 to {len(stored.states) - 1}")
+        picture = await asyncio.to_thread(svg.picture, stored.game, stored.states[int(ply)])
+        headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
+        return Response(picture, media_type="image/svg+xml", headers=headers)
+
+    async def _run(self, request: Request) -> OpenRun:
+        return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
+
+
+def _series(run: OpenRun, points: int) -> RunSeries:
+    return run_series(run.metrics(), run.history(), points=points)
+
+
+def _model(run: OpenRun, version: int) -> ModelDetail:
+    gate = run.gate()
+    return model_detail(run.paths, run.model, version, gate.candidates, gate.ladder)
+
+
+async def _as_events(overviews: AsyncIterator[Overview]) -> AsyncIterator[str]:
+    async for overview in overviews:
+        yield f"event: overview\ndata: {overview.model_dump_json()}\n\n"
+
+
+def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
+        raise InvalidRequest(f"{name}={text!r} is out of range; give an integer from {least} to {most}")
+    return int(text)

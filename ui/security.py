@@ -1,0 +1,98 @@
+"""Protection of the pages: response headers, names of the host, token, and origin of changes.
+
+The middleware refuses a request before a route sees it:
+
+    foreign Host header        400   DNS rebinding: a foreign page may not reach the application through a name of its own
+    no token where one is set  401   programs send `Authorization: Bearer`, browsers a cookie from the form of /login
+    POST of another origin     403   `Sec-Fetch-Site` or `Origin` of another site
+    POST without JSON          415   forms of foreign pages cannot send JSON
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of"]
+
+CONTENT_SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+COOKIE = "zerofleet_ui"
+OPEN_PATHS = ("/login", "/static/")
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_SAFE = ("GET", "HEAD")
+
+
+class Guard:
+    """ASGI middleware with the rules of the module."""
+
+    def __init__(self, app: ASGIApp, *, host_names: Sequence[str], token: str = "") -> None:
+        self._app = app
+        self._host_names = frozenset(host_names)
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request. Cancellation: that of the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        refused = self._refusal(scope)
+        await (refused or self._app)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
+        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        if "*" not in self._host_names and host not in self._host_names:
+            return _refused(400, f"host {host!r} is not served here; add it to the setting page_host_names")
+        if not path.startswith(OPEN_PATHS) and not self._is_known(headers):
+            if method in _SAFE and "text/html" in headers.get("accept", ""):
+                return RedirectResponse("/login", 303)
+            return _refused(401, "a token is required: send it as Authorization: Bearer")
+        if method not in _SAFE:
+            return self._foreign_change(headers, path)
+        return None
+
+    def _is_known(self, headers: Headers) -> bool:
+        if not self._token:
+            return True
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(shown.encode(), self._token.encode()):
+            return True
+        kept = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        return hmac.compare_digest(kept.encode(), cookie_of(self._token).encode())
+
+    @staticmethod
+    def _foreign_change(headers: Headers, path: str) -> Response | None:
+        site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
+        if site not in ("same-origin", "none") or (origin is not None and urlsplit(origin).netloc != headers.get("host")):
+            return _refused(403, "changes are accepted from the pages of this application alone")
+        if path != "/login" and headers.get("content-type", "").partition(";")[0] != "application/json":
+            return _refused(415, "send the body as application/json")
+        return None
+
+
+def cookie_of(token: str) -> str:
+    """Return the value of the cookie of a browser that knows the token; the token cannot be derived from it."""
+    return hmac.new(token.encode(), b"zerofleet ui cookie", hashlib.sha256).hexdigest()
+
+
+def _refused(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status)

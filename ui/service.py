@@ -1,0 +1,67 @@
+"""Service process of the web application: a server of the pages, until shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from ui.app import LOOPBACK_NAMES, create_app
+from ui.catalogue import Catalogue
+from ui.settings import UiSettings
+from zerofleet.errors import Unavailable
+from zerofleet.rpc.security.credentials import plain
+from zerofleet.service.lifecycle import Service
+
+__all__ = ["serve"]
+
+
+class _Server(uvicorn.Server):
+    """Server that leaves signals to the service."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def serve(service: Service, settings: UiSettings) -> None:
+    """Serve the pages until shutdown is requested. Raises `Unavailable`. Cancellation: connections are closed."""
+    catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir)
+    named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
+    names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
+    app = create_app(catalogue, host_names=names, token=plain(settings.page_token) or "", max_tables=settings.max_tables)
+    listener = _bound(settings.page_host, settings.page_port)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,  # streams of events never end by themselves
+    )
+    server = _Server(config)
+
+    async def stop() -> None:
+        server.should_exit = True
+
+    service.on_drain("pages", stop)
+    work = asyncio.create_task(server.serve(sockets=[listener]))
+    port = listener.getsockname()[1]
+    host = f"[{settings.page_host}]" if ":" in settings.page_host else settings.page_host
+    service.ready(f"http://{host}:{port}/")
+    await work
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises `Unavailable`."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise Unavailable(f"cannot listen on {host} port {port}: {error}; choose another port") from error
+    return listener

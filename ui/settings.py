@@ -1,0 +1,52 @@
+"""Settings of the web application."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+
+from zerofleet.service.settings import ServiceSettings
+
+__all__ = ["UiSettings"]
+
+LEAST_TOKEN_CHARACTERS = 16
+
+
+class UiSettings(ServiceSettings):
+    """Web application: shows runs, their games and models, and plays against them."""
+
+    SERVICE: ClassVar[str] = "ui"
+
+    runs: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
+    """Folder of run directories; without it the application shows `run_dir` alone."""
+    page_host: str = "127.0.0.1"
+    """Address on which the pages are served. Any other than loopback requires `page_token`."""
+    page_port: int = Field(default=8765, ge=0, le=65535)
+    """Port of the pages; 0 selects a free one."""
+    page_host_names: str = ""
+    """Further names in the Host header of requests, such as that of a reverse proxy, separated by commas. Others are rejected,
+    so that no foreign page reaches the application through a name of its own."""
+    page_token: Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)] = None
+    """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
+    max_tables: int = Field(default=32, ge=1)
+    """Maximum number of games being played against the application; a further one ends the least recently used."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the pages are reached from this machine alone."""
+        try:
+            return self.page_host == "localhost" or ip_address(self.page_host).is_loopback
+        except ValueError:
+            return False
+
+    @model_validator(mode="after")
+    def _elsewhere_only_with_a_token(self) -> Self:
+        text = "" if self.page_token is None else self.page_token.get_secret_value()
+        if not self.is_loopback and not text:
+            raise ValueError(f"page_host {self.page_host} is reached from other machines: set page_token, or use 127.0.0.1")
+        if text and len(text) < LEAST_TOKEN_CHARACTERS:
+            raise ValueError(f"page_token has {len(text)} characters; give at least {LEAST_TOKEN_CHARACTERS}")
+        return self

@@ -1,0 +1,89 @@
+// Parts that all pages share. Text from outside becomes text nodes, never markup.
+export const API = "/api/v1";
+export const { run, game, uid } = document.body.dataset;
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Return the path of the API for parts of a path, each escaped. */
+export const path = (...parts) => [API, ...parts.map((part) => encodeURIComponent(part))].join("/");
+
+/** Fetch JSON; the message of a failure is that of the server. */
+export async function fetchJson(url, body) {
+  const asked = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  let answer;
+  try {
+    answer = await fetch(url, asked);
+  } catch {
+    throw new Error("zerofleet ui does not answer: it was stopped, or the connection is lost");
+  }
+  const content = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
+  if (!answer.ok) throw new Error(content.error ?? answer.statusText);
+  return content;
+}
+
+const fill = (node, attributes, children) => {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+};
+export const el = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
+export const svg = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
+export const byId = (id) => document.getElementById(id);
+
+/** Show a line above the page, or hide it without text. */
+export function notice(text = "", isError = false) {
+  const line = byId("notice");
+  line.hidden = !text;
+  line.textContent = text;
+  line.classList.toggle("error", isError);
+}
+
+export const count = (number) => (number ?? 0).toLocaleString("en");
+export const signed = (number, places = 2) => (number >= 0 ? "+" : "−") + Math.abs(number).toFixed(places);
+export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+export const moment = (text) => new Date(text).toISOString().slice(0, 19).replace("T", " ");
+export function duration(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${Math.round(seconds / 86400)} days`;
+}
+export function compact(value, unit = "") {
+  if (value === null || value === undefined) return "–";
+  if (unit === "share") return percent(value);
+  if (unit === "bytes") return value > 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
+  const size = Math.abs(value);
+  const scaled = [[1e9, "G"], [1e6, "M"], [1e4, "k", 1e3]].find(([least]) => size >= least);
+  const text = scaled ? `${(value / (scaled[2] ?? scaled[0])).toPrecision(3)} ${scaled[1]}` : String(Number(value.toPrecision(size >= 1000 ? 4 : 3)));
+  return text;
+}
+export const rating = (elo, low, high) =>
+  elo === null || elo === undefined ? "not anchored" : `${Math.round(elo)} Elo (${Math.round(low)} to ${Math.round(high)})`;
+
+/** Return a table; columns are [title, cell(row), options], where options are `right` and `wide`. */
+export function table(columns, rows, { caption, rowClass = () => "" } = {}) {
+  const kind = (options) => Object.entries(options ?? {}).filter(([, is]) => is).map(([name]) => name).join(" ");
+  const head = el("thead", {}, el("tr", {}, columns.map(([title, , options]) => el("th", { scope: "col", class: kind(options) }, title))));
+  const body = el("tbody", {}, rows.map((row) => el("tr", { class: rowClass(row) }, columns.map(([, cell, options]) => el("td", { class: kind(options) }, cell(row) ?? "")))));
+  return el("table", {}, caption ? el("caption", { class: "hidden" }, caption) : null, head, body);
+}
+
+/** Return a small line of values. */
+export function sparkline(values, label) {
+  const picture = svg("svg", { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": label });
+  if (values.length > 1) {
+    const low = Math.min(...values), spread = Math.max(...values) - low || 1;
+    const points = values.map((value, i) => `${((100 * i) / (values.length - 1)).toFixed(2)} ${(28 - (26 * (value - low)) / spread).toFixed(2)}`);
+    picture.append(svg("path", { d: `M${points.join("L")}` }));
+  }
+  return picture;
+}
+
+/** Return a bar of one or two shares in [0, 1]. */
+export function bars(first, second) {
+  const both = second !== undefined;
+  const bar = (share, y, kind) => svg("rect", { x: 0, y, width: (100 * Math.max(0, Math.min(1, share))).toFixed(2), height: both ? 4 : 8, class: kind });
+  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, bar(first, 0, "first"), both ? bar(second, 4, "second") : null);
+}

@@ -1,0 +1,137 @@
+import uPlot from "./vendor/uplot/uPlot.esm.js";
+import { byId, compact, el, fetchJson, notice, path, run } from "./common.js";
+
+const MOST_RUNS = 6;
+const COLOURS = ["#2f7fb8", "#c8412f", "#4a9a5b", "#c0902a", "#7d5ba6", "#8a6f52"];
+const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 4], [1, 2]];
+const CHART_HEIGHT = 230;
+const PROMOTION_HEIGHT = 7; // of the tick at the upper edge that marks a promotion
+const AXES = { step: "training steps", games: "games stored", hours: "hours since the start" };
+const SMOOTHED_ROWS = 9;
+
+const asked = new URLSearchParams(location.search);
+const chosen = [run, ...asked.getAll("with")].filter((name, i, all) => all.indexOf(name) === i).slice(0, MOST_RUNS);
+const form = document.querySelector("form.toolbar");
+let found = [];
+let charts = [];
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function smoothed(values) {
+  return values.map((value, i) => {
+    if (value === null) return null;
+    const near = values.slice(Math.max(0, i - SMOOTHED_ROWS + 1), i + 1).filter((one) => one !== null);
+    return near.reduce((sum, one) => sum + one, 0) / near.length;
+  });
+}
+
+/** Return the data of a series as [x, y], rows without a position left out, in ascending order. */
+function points(series, axes, axis, isSmooth) {
+  const values = isSmooth ? smoothed(series.values) : series.values;
+  const x = [], y = [];
+  let last = -Infinity;
+  axes[series.group][axis].forEach((at, i) => {
+    if (at === null || at < last) return;
+    x.push(at); y.push(values[i]); last = at;
+  });
+  return [x, y];
+}
+
+function promotionLines(axis) {
+  return (plot) => {
+    if (!form.elements.promotions.checked || found.length > 1) return;
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = style("--look");
+    ctx.lineWidth = devicePixelRatio;
+    ctx.beginPath();
+    for (const promotion of found[0].promotions) {
+      if (promotion[axis] === null) continue;
+      const x = Math.round(plot.valToPos(promotion[axis], "x", true));
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + PROMOTION_HEIGHT * devicePixelRatio);
+    }
+    ctx.stroke();
+    ctx.restore();
+  };
+}
+
+function chart(title, unit, lines, axis) {
+  const ink = style("--dim"), grid = { stroke: style("--line"), width: 1 };
+  const home = el("div", {});
+  const panel = el("section", { class: "panel chart" }, el("h2", {}, el("span", {}, title), el("span", { class: "dim" }, unit === "share" || unit === "bytes" ? "" : unit)), home);
+  byId("charts").append(panel);
+  const shared = lines.length === 1 ? [lines[0].points[0], lines[0].points[1]] : uPlot.join(lines.map((line) => line.points));
+  const options = {
+    width: home.clientWidth, height: CHART_HEIGHT,
+    cursor: { y: false, sync: { key: axis } },
+    legend: { live: true },
+    scales: { x: { time: false } },
+    axes: [
+      { stroke: ink, grid, ticks: grid, values: (_, marks) => marks.map((mark) => compact(mark)), space: 60 },
+      { stroke: ink, grid, ticks: grid, size: 62, values: (_, marks) => marks.map((mark) => compact(mark, unit)) },
+    ],
+    series: [
+      { label: AXES[axis], value: (_, value) => (value === null ? "–" : compact(value)) },
+      ...lines.map((line) => ({
+        label: line.label, stroke: line.colour, dash: line.dash, width: 1.6, spanGaps: true, points: { show: false },
+        value: (_, value) => compact(value, unit),
+      })),
+    ],
+    hooks: { drawClear: [promotionLines(axis)] },
+  };
+  charts.push({ plot: new uPlot(options, shared, home), home });
+}
+
+function draw() {
+  charts.forEach(({ plot }) => plot.destroy());
+  charts = [];
+  byId("charts").replaceChildren();
+  const axis = form.elements.axis.value, isSmooth = form.elements.smooth.checked;
+  const titles = [...new Set(found.flatMap(({ series }) => series.map((one) => one.chart)))];
+  for (const title of titles) {
+    const names = [...new Set(found.flatMap(({ series }) => series.filter((one) => one.chart === title).map((one) => one.name)))];
+    const lines = found.flatMap(({ name, series, axes }, place) =>
+      series.filter((one) => one.chart === title).map((one) => ({
+        label: found.length > 1 ? `${name}: ${one.label}` : one.label,
+        colour: found.length > 1 ? COLOURS[place] : one.name.startsWith("elo") ? COLOURS[0] : COLOURS[names.indexOf(one.name) % COLOURS.length],
+        dash: found.length > 1 || one.name.startsWith("elo") ? DASHES[names.indexOf(one.name) % DASHES.length] : [],
+        points: points(one, axes, axis, isSmooth),
+      }))).filter(({ points: [x] }) => x.length);
+    const unit = found.flatMap(({ series }) => series).find((one) => one.chart === title).unit;
+    if (lines.length) chart(title, unit, lines, axis);
+  }
+}
+
+async function offerOthers() {
+  const { runs } = await fetchJson(path("runs"));
+  const boxes = runs.filter(({ name }) => name !== run).map(({ name }) =>
+    el("label", {}, el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: compare }), ` ${name}`));
+  byId("others").replaceChildren(...(boxes.length ? boxes : [el("span", { class: "dim" }, "there is no other run here")]));
+}
+
+function compare() {
+  const names = [...byId("others").querySelectorAll("input:checked")].map((box) => box.value).slice(0, MOST_RUNS - 1);
+  location.search = new URLSearchParams(names.map((name) => ["with", name])).toString();
+}
+
+new ResizeObserver(() => charts.forEach(({ plot, home }) => plot.setSize({ width: home.clientWidth, height: CHART_HEIGHT }))).observe(byId("charts"));
+form.addEventListener("change", draw);
+dark.addEventListener("change", draw);
+byId("csv-trainer").href = `${path("runs", run, "curves.csv")}?group=trainer`;
+byId("csv-run").href = `${path("runs", run, "curves.csv")}?group=run`;
+
+try {
+  found = await Promise.all(chosen.map(async (name) => ({ name, ...(await fetchJson(path("runs", name, "curves"))) })));
+  notice(found.some(({ series }) => series.length) ? "" : "The run has not written metrics yet.");
+  if (found.length > 1) byId("legend").replaceChildren(...found.map(({ name }, i) => {
+    const swatch = el("span", { class: "swatch" });
+    swatch.style.background = COLOURS[i];
+    return el("span", {}, swatch, name);
+  }));
+  draw();
+  await offerOthers();
+} catch (error) {
+  notice(error.message, true);
+}

@@ -1,0 +1,42 @@
+import { byId, count, el, fetchJson, notice, path, run, table } from "./common.js";
+
+const PAGE = 50;
+const shown = [];
+
+export const result = (scores) => (new Set(scores).size === 1 ? "draw" : scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  "));
+const link = (uid) => `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(uid)}`;
+
+async function more() {
+  byId("more").disabled = true;
+  try {
+    const asked = new URLSearchParams({ limit: PAGE, ...(shown.length ? { before: shown.at(-1).index } : {}) });
+    const { total, games } = await fetchJson(`${path("runs", run, "games")}?${asked}`);
+    shown.push(...games);
+    notice(shown.length ? "" : "No game is stored yet.");
+    byId("count").textContent = `${count(total)} games stored`;
+    byId("games").hidden = !shown.length;
+    byId("games").replaceChildren(table([
+      ["game", (row) => el("a", { href: link(row.uid) }, count(row.index)), { right: true }],
+      ["uid", (row) => el("code", {}, row.uid.slice(0, 12))],
+      ["plies", (row) => row.plies, { right: true }],
+      ["result", (row) => result(row.scores)],
+      ["ending", (row) => row.ending],
+      ["models", (row) => row.versions.map((version) => version || "–").join(" ")],
+      ["moves", (row) => row.opening],
+      ["worker", (row) => row.worker],
+      ["finished", (row) => row.finished_at],
+    ], shown, { caption: "Stored games, newest first" }));
+    byId("more").hidden = games.length < PAGE;
+  } catch (error) {
+    notice(error.message, true);
+  }
+  byId("more").disabled = false;
+}
+
+byId("more").addEventListener("click", more);
+byId("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.href = link(event.target.elements.uid.value.trim().toLowerCase());
+});
+notice("Reading the games. The first look compiles the rules of the game, once, which takes some seconds…");
+await more();

@@ -1,0 +1,81 @@
+import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
+
+let models = [];
+const PAIRS = ["0", "½", "1", "1½", "2"];
+const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match.losses}` : "");
+
+function list() {
+  const shown = byId("champions").checked ? models.filter(({ status }) => status.endsWith("champion")) : models;
+  byId("count").textContent = `${count(shown.length)} of ${count(models.length)} versions`;
+  byId("models").replaceChildren(table([
+    ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
+    ["status", (row) => `${row.status}${row.status === "champion" ? " ★" : ""}`],
+    ["Elo", (row) => (row.elo === null ? (row.rated_games ? "not anchored" : "") : `${Math.round(row.elo)} (${Math.round(row.elo_low)} to ${Math.round(row.elo_high)})`), { right: true }],
+    ["match", score],
+    ["llr", (row) => (row.match ? signed(row.match.log_likelihood_ratio) : ""), { right: true }],
+    ["steps", (row) => count(row.train_steps), { right: true }],
+    ["games", (row) => count(row.games_seen), { right: true }],
+    ["parent", (row) => row.parent_version ?? "–", { right: true }],
+  ], shown, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.status === "champion" ? "champion" : "") }));
+}
+
+/** Return the histogram of game pairs by the candidate's points. */
+function histogram(pairs) {
+  const most = Math.max(...pairs, 1);
+  return el("div", { class: "scroll" }, table([
+    ["points of a pair", ([points]) => PAIRS[points], { right: true }],
+    ["pairs", ([, number]) => count(number), { right: true }],
+    ["", ([, number]) => svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, height: 8, width: (100 * number) / most }))],
+  ], [...pairs.entries()], { caption: "Pairs of games by points" }));
+}
+
+function matchOf({ match }) {
+  if (!match) return [];
+  return [
+    el("h2", {}, `Match against version ${match.champion_version}`),
+    el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)}), log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
+    histogram(match.pentanomial),
+  ];
+}
+
+function lineage(version) {
+  const known = new Map(models.map((row) => [row.version, row]));
+  const line = [];
+  for (let at = known.get(version)?.parent_version; at && line.length < 8; at = known.get(at)?.parent_version) line.push(at);
+  return line.length ? [el("p", {}, "Trained from ", line.flatMap((at, i) => [i ? " ← " : "", el("button", { type: "button", class: "link", onclick: () => open(at) }, `${at}`)]))] : [];
+}
+
+async function open(version) {
+  history.replaceState(null, "", `#v${version}`);
+  list();
+  const detail = byId("detail");
+  detail.hidden = false;
+  detail.replaceChildren(el("p", { class: "dim" }, `Reading version ${version}…`));
+  try {
+    const about = await fetchJson(path("runs", run, "models", version));
+    const facts = [
+      ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Rating", about.elo === null ? (about.rated_games ? "not anchored" : "none") : rating(about.elo, about.elo_low, about.elo_high)], ["Exported", moment(about.created_at)],
+      ["Promoted", about.promoted_at.map(moment).join(", ") || "never"], ["Steps", count(about.train_steps)], ["Games", count(about.games_seen)],
+      ...Object.entries(about.parameters), ...Object.entries(about.network),
+    ];
+    detail.replaceChildren(
+      el("h2", {}, `Version ${version}`),
+      el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value)])),
+      ...lineage(version), ...matchOf(about),
+      el("h2", {}, "Files"),
+      el("div", { class: "scroll" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
+  } catch (error) {
+    detail.replaceChildren(el("p", { class: "error-text" }, error.message));
+  }
+}
+
+byId("champions").addEventListener("change", list);
+try {
+  ({ models } = await fetchJson(path("runs", run, "models")));
+  notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
+  byId("filters").hidden = !models.length;
+  list();
+  if (/^#v\d+$/.test(location.hash)) await open(Number(location.hash.slice(2)));
+} catch (error) {
+  notice(error.message, true);
+}

@@ -1,0 +1,71 @@
+import { byId, compact, count, duration, el, moment, notice, path, run, signed, svg, table } from "./common.js";
+
+function panel({ title, figures }) {
+  const rows = figures.flatMap(({ label, value, note, tone }) => [
+    el("dt", {}, label), el("dd", {}, value), el("dd", { class: `note ${tone ? `tone-${tone}` : ""}` }, note)]);
+  return el("section", { class: "panel" }, el("h2", {}, title[0].toUpperCase() + title.slice(1)), el("dl", { class: "figures" }, rows));
+}
+
+function match({ version, wins, draws, losses, llr, llr_low, llr_high }) {
+  const at = (value) => 4 + (92 * (value - llr_low)) / (llr_high - llr_low || 1);
+  const picture = svg("svg", { class: "llr", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `log-likelihood ratio ${llr.toFixed(2)}, between ${llr_low.toFixed(2)} and ${llr_high.toFixed(2)}` },
+    svg("rect", { class: "range", x: 4, y: 3, width: 92, height: 4 }),
+    svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 1, y2: 9, "stroke-width": 0.3 }),
+    svg("rect", { class: "now", x: Math.max(0, at(llr) - 0.6), y: 1, width: 1.2, height: 8 }));
+  return [el("p", {}, `Version ${version}: ${wins} won, ${draws} drawn, ${losses} lost. Log-likelihood ratio `, el("strong", {}, signed(llr)), `; the match ends at ${signed(llr_low)} or ${signed(llr_high)}.`), picture];
+}
+
+const candidates = (rows) => table([
+  ["version", (row) => `${row.version}${row.is_champion ? " ★" : ""}`],
+  ["verdict", (row) => row.status],
+  ["won", (row) => row.wins, { right: true }],
+  ["drawn", (row) => row.draws, { right: true }],
+  ["lost", (row) => row.losses, { right: true }],
+  ["llr", (row) => (row.llr === null ? "" : signed(row.llr)), { right: true }],
+], rows, { caption: "Candidates, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
+
+const player = (name) => (name.startsWith("model:") ? `version ${name.slice(6)}` : name.replace("_", "-").replace(":", " "));
+const ladder = (rows) => table([
+  ["player", (row) => `${player(row.name)}${row.is_champion ? " ★" : ""}`],
+  ["Elo", (row) => (row.elo === null ? "not anchored" : Math.round(row.elo)), { right: true }],
+  ["95 % interval", (row) => (row.elo === null || row.elo_low === row.elo_high ? "" : `${Math.round(row.elo_low)} to ${Math.round(row.elo_high)}`), { right: true }],
+  ["games", (row) => (row.games ? count(row.games) : ""), { right: true }],
+], rows, { caption: "Ladder, strongest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
+
+const services = (rows) => table([
+  ["service", (row) => row.name.replaceAll("_", " ")],
+  ["state", (row) => el("span", { class: row.state === "ready" ? "good" : "tone-attention" }, row.state)],
+  ["for", (row) => duration(row.for_s), { right: true }],
+  ["restarts", (row) => row.restarts, { right: true }],
+  ["memory", (row) => (row.memory_bytes ? compact(row.memory_bytes, "bytes") : ""), { right: true }],
+], rows, { caption: "Services" });
+
+function empty(id, rows, draw, text) {
+  byId(id).replaceChildren(rows.length ? draw(rows) : el("p", { class: "dim" }, text));
+}
+
+function show(now) {
+  const state = byId("state");
+  state.textContent = now.is_live ? `alive, ${duration(now.elapsed_s)}` : "stopped";
+  state.classList.toggle("good", now.is_live);
+  const about = [];
+  if (!now.is_live) about.push(now.at ? `The services are away: these are the newest figures of the run's files, of ${moment(now.at)} UTC, after ${duration(now.elapsed_s)}.` : "The services are away, and the run has not written figures yet.");
+  if (now.phase) about.push(now.phase);
+  if (now.warning) about.push(now.warning);
+  notice(about.join(" "), Boolean(now.warning));
+  byId("panels").replaceChildren(...now.panels.map(panel));
+  byId("match").hidden = now.match === null;
+  if (now.match) byId("match-body").replaceChildren(...match(now.match));
+  empty("candidates", now.candidates, candidates, "waiting for the first network");
+  empty("ladder", now.ladder, ladder, "no rated games yet");
+  empty("services", now.services, services, "no service is running");
+  byId("events").replaceChildren(...now.events.map(({ at, text }) => el("li", {}, el("time", { datetime: at }, moment(at)), el("span", {}, text))));
+}
+
+const source = new EventSource(path("runs", run, "events"));
+source.addEventListener("overview", (event) => show(JSON.parse(event.data)));
+source.addEventListener("error", () => {
+  byId("state").textContent = "reconnecting…";
+  byId("state").classList.remove("good");
+  notice("zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
+});

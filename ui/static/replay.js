@@ -1,0 +1,85 @@
+import { bars, byId, compact, count, el, fetchJson, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
+
+const ROWS = 12;
+let replay, ply = 0;
+
+const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.slice(1)).get("ply") ?? replay.moves.length)), replay.moves.length);
+const board = (number) => path("runs", run, "games", replay.uid, "boards", number);
+
+/** Return the value of the position before each move for the first player: with more than two players, for the player who moves. */
+const curve = () => replay.moves.map(({ value, player }) => (value === null ? null : replay.scores.length === 2 && player === 1 ? -value : value));
+
+function valuePicture() {
+  const values = curve(), last = Math.max(1, replay.moves.length);
+  const picture = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": `Values by ply, from ${compact(values[0])} to ${compact(values.at(-1))}` });
+  picture.append(svg("line", { class: "zero", x1: 0, x2: 100, y1: 20, y2: 20, "stroke-width": 0.4 }));
+  const known = values.flatMap((value, i) => (value === null ? [] : [`${((100 * i) / last).toFixed(2)} ${(20 - 18 * value).toFixed(2)}`]));
+  if (known.length) picture.append(svg("path", { class: "line", d: `M${known.join("L")}` }));
+  picture.append(svg("line", { class: "now", id: "now", x1: 0, x2: 0, y1: 0, y2: 40 }));
+  picture.addEventListener("click", (event) => go(Math.round(((event.clientX - picture.getBoundingClientRect().left) / picture.clientWidth) * last)));
+  return picture;
+}
+
+function search() {
+  const move = replay.moves[ply];
+  if (!move) {
+    byId("search-about").textContent = "The game is over.";
+    byId("search").replaceChildren();
+    return;
+  }
+  const about = [`Move ${ply + 1}: player ${move.player} plays ${move.move}`];
+  if (move.value === null) about.push("without a search");
+  else about.push(`value ${signed(move.value)} for this player`, `${count(move.visits)} visits`, `model ${move.model_version}`, ...move.notes);
+  byId("search-about").textContent = `${about.join(" · ")}`;
+  const rows = move.actions.slice(0, ROWS);
+  byId("search").replaceChildren(rows.length ? table([
+    ["move", (row) => row.move],
+    ["visits", (row) => count(row.visits), { right: true }],
+    ["share", (row) => percent(row.share), { right: true }],
+    ["target", (row) => percent(row.target), { right: true }],
+    ["visits above target", (row) => bars(row.share, row.target)],
+  ], rows, { caption: "Search of the next move", rowClass: (row) => (row.move === move.move ? "played" : "") }) : "");
+  if (move.actions.length > ROWS) byId("search").append(el("p", { class: "dim" }, `and ${move.actions.length - ROWS} more moves`));
+}
+
+function go(number, { keep = false } = {}) {
+  ply = Math.min(Math.max(0, number), replay.moves.length);
+  byId("board").src = board(ply);
+  const before = replay.moves[ply - 1];
+  byId("board").alt = before ? `Board after move ${ply}, ${before.move} by player ${before.player}` : "Board at the start";
+  byId("ply").value = ply;
+  byId("position").textContent = `Position ${ply} of ${replay.moves.length}${before ? `, after ${before.move} by player ${before.player}` : ", the start"}`;
+  byId("now").setAttribute("x1", (100 * ply) / Math.max(1, replay.moves.length));
+  byId("now").setAttribute("x2", (100 * ply) / Math.max(1, replay.moves.length));
+  byId("moves").querySelectorAll("button").forEach((button, i) => (i === ply - 1 ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
+  search();
+  if (!keep) history.replaceState(null, "", `#ply=${ply}`);
+  if (ply < replay.moves.length) new Image().src = board(ply + 1);
+}
+
+try {
+  replay = await fetchJson(path("runs", run, "games", uid));
+  notice("");
+  byId("replay").hidden = false;
+  byId("result").textContent = new Set(replay.scores).size === 1 ? "draw" : replay.scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  ");
+  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at} UTC`;
+  byId("ply").max = replay.moves.length;
+  byId("values").append(valuePicture());
+  if (replay.scores.length > 2) document.querySelector(".value figcaption").textContent = "Value for the player who moves, by ply";
+  byId("moves").append(...replay.moves.map((move) =>
+    el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply + 1) }, `${move.ply + 1}. ${move.move}`))));
+  go(at(), { keep: true });
+  byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
+  byId("first").addEventListener("click", () => go(0));
+  byId("back").addEventListener("click", () => go(ply - 1));
+  byId("forward").addEventListener("click", () => go(ply + 1));
+  byId("last").addEventListener("click", () => go(replay.moves.length));
+  addEventListener("hashchange", () => go(at(), { keep: true }));
+  addEventListener("keydown", (event) => {
+    if (event.target.matches("input") || event.ctrlKey || event.altKey || event.metaKey) return;
+    const moves = { ArrowLeft: ply - 1, ArrowRight: ply + 1, Home: 0, End: replay.moves.length };
+    if (event.key in moves) { event.preventDefault(); go(moves[event.key]); }
+  });
+} catch (error) {
+  notice(error.message, true);
+}

@@ -1,0 +1,68 @@
+"""`zerofleet ui`: the web application over run directories, as a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerofleet.cli import screen
+from zerofleet.errors import ConfigurationError, RunDirectoryError
+from zerofleet.storage.run_lookup import RUNS
+from zerofleet.storage.runs import read_header
+
+__all__ = ["ui"]
+
+NEEDED = ("jinja2", "starlette", "uvicorn")
+DEFAULT_PORT = 8765
+
+
+def ui(
+    *,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run-dir", metavar="DIR", help="Show this run alone.", show_default="every run of --runs")
+    ] = None,
+    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of run directories.")] = RUNS,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Listening address; any but loopback needs ZEROFLEET_PAGE_TOKEN."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Listening port; 0 selects a free one.")
+    ] = DEFAULT_PORT,
+) -> None:
+    """Serve runs, curves, models, games and play as web pages, for a browser on this machine, until Ctrl-C.
+
+    The pages read the files of the runs: they work while a run is stopped, and show its services while it is alive.
+    """
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        raise ConfigurationError(f"zerofleet ui needs {', '.join(missing)}; install them with: pip install 'zerofleet[ui]'")
+    shown, level = _checked(run_dir, runs), "warning" if port else "info"  # the log has the port that was selected
+    command = [sys.executable, "-m", "ui", *shown, "--page-host", host, "--page-port", str(port), "--log-level", level]
+    if port:
+        screen.note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}/ until Ctrl-C")
+    raise typer.Exit(_until_end(command))
+
+
+def _checked(run_dir: Path | None, runs: Path) -> list[str]:
+    """Return the options of the service for the runs to show. Raises `RunDirectoryError`."""
+    if run_dir is not None:
+        read_header(run_dir)
+        return ["--run-dir", str(run_dir)]
+    if not runs.is_dir():
+        raise RunDirectoryError(f"there is no folder {runs.absolute()}; start a run with `zerofleet run`, or choose --runs")
+    return ["--runs", str(runs)]
+
+
+def _until_end(command: list[str]) -> int:
+    """Run the service; Ctrl-C reaches it as well, and it ends in order."""
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue

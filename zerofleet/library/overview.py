@@ -1,0 +1,233 @@
+"""Overview of a run: the figures of the terminal page as values, from the live services or from the files of the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+from rich.text import Text
+
+from zerofleet.contracts.manifests import Champion
+from zerofleet.contracts.promotions import Candidate, Rung
+from zerofleet.supervisor.figures import figures
+from zerofleet.supervisor.panels import LOOK, WRONG, Figure
+from zerofleet.supervisor.readings import Readings
+
+__all__ = [
+    "EVENTS_SHOWN",
+    "Event",
+    "LadderRow",
+    "LiveMatch",
+    "Overview",
+    "Panel",
+    "ServiceRow",
+    "describe",
+    "recorded_readings",
+]
+
+EVENTS_SHOWN = 12
+CANDIDATES_SHOWN = 12
+TREND_POINTS = 60
+_TONES = {LOOK: "attention", WRONG: "error"}
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class FigureRow(_Value):
+    """Figure with its unit or remark."""
+
+    label: str
+    value: str
+    note: str
+    tone: str
+    """Meaning of the note's colour: empty, `attention` or `error`."""
+
+
+class Panel(_Value):
+    """Figures of one subject."""
+
+    title: str
+    figures: tuple[FigureRow, ...]
+
+
+class CandidateRow(_Value):
+    """Version that was submitted, with its match."""
+
+    version: int
+    status: str
+    is_champion: bool
+    wins: int | None
+    """Games won by the candidate; None before its match."""
+    draws: int | None
+    losses: int | None
+    llr: float | None
+    reason: str
+
+
+class LiveMatch(_Value):
+    """Gate match in progress, from the candidate's point of view."""
+
+    version: int
+    wins: int
+    draws: int
+    losses: int
+    llr: float
+    llr_low: float
+    llr_high: float
+
+
+class LadderRow(_Value):
+    """Player of the ladder."""
+
+    name: str
+    elo: float | None
+    """None while the rating is not anchored."""
+    elo_low: float | None
+    elo_high: float | None
+    games: int
+    is_champion: bool
+
+
+class ServiceRow(_Value):
+    """Service process."""
+
+    name: str
+    state: str
+    for_s: float
+    """Seconds since the start of the process."""
+    restarts: int
+    memory_bytes: int
+
+
+class Event(_Value):
+    """Event of the run."""
+
+    at: datetime
+    text: str
+
+
+class Overview(_Value):
+    """State of a run at one time."""
+
+    is_live: bool
+    """Whether the figures are those of the services; else they are those of the newest rows of the files."""
+    at: datetime | None
+    """Time of the figures; None for a run without any."""
+    elapsed_s: float
+    champion: int | None
+    champion_for_s: float | None
+    warning: str
+    phase: str
+    """Phase of the warm start; empty without one."""
+    panels: tuple[Panel, ...]
+    match: LiveMatch | None
+    candidates: tuple[CandidateRow, ...]
+    """Newest first."""
+    ladder: tuple[LadderRow, ...]
+    """Strongest first."""
+    services: tuple[ServiceRow, ...]
+    events: tuple[Event, ...]
+    """Newest first."""
+
+
+def describe(now: Readings, *, at: datetime | None, is_live: bool, events: Sequence[Event]) -> Overview:
+    """Return the overview of a reading."""
+    match = now.match
+    return Overview(
+        is_live=is_live,
+        at=at,
+        elapsed_s=now.elapsed_s,
+        champion=None if now.champion is None else now.champion.version,
+        champion_for_s=now.champion_age_s if is_live and math.isfinite(now.champion_age_s) else None,
+        warning=now.disk_warning,
+        phase=now.phase,
+        panels=tuple(Panel(title=title, figures=tuple(map(_figure, rows))) for title, rows in figures(now)),
+        match=None if match is None else LiveMatch(**match._asdict()),
+        candidates=tuple(_candidate_rows(now)),
+        ladder=tuple(_ladder_row(rung, now) for rung in sorted(now.ladder, key=_strength)),
+        services=tuple(ServiceRow(**{**one._asdict(), "state": one.state.value}) for one in now.services),
+        events=tuple(sorted(events, key=lambda event: event.at, reverse=True)[:EVENTS_SHOWN]),
+    )
+
+
+def recorded_readings(
+    metrics: Mapping[str, np.ndarray], champion: Champion | None, candidates: tuple[Candidate, ...], ladder: tuple[Rung, ...]
+) -> tuple[Readings, datetime | None]:
+    """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without rows."""
+    if not len(metrics["run.time_s"]):
+        return Readings(champion=champion, candidates=candidates, ladder=ladder), None
+    last = {name.removeprefix("run."): float(column[-1]) for name, column in metrics.items() if name.startswith("run.")}
+    trend = metrics["trainer.loss_total"]
+    numbers = {name: last.get(name, math.nan) for name in _RATES}
+    counts = {name: _whole(last.get(name, 0.0)) for name in _COUNTS}
+    readings = Readings(
+        elapsed_s=last["elapsed_s"],
+        losses={name.removeprefix("loss_"): value for name, value in last.items() if name.startswith("loss_")},
+        loss_trend=tuple(trend[np.isfinite(trend)][-TREND_POINTS:].tolist()),
+        lag=_whole(last.get("stream_lag", 0.0)),
+        champion=champion,
+        candidates=candidates,
+        ladder=ladder,
+        **numbers,  # type: ignore[arg-type]
+        **counts,  # type: ignore[arg-type]
+    )
+    return readings, datetime.fromtimestamp(last["time_s"], UTC)
+
+
+_RATES = (
+    "games_per_hour",
+    "evaluations_per_s",
+    "mean_batch",
+    "device_busy",
+    "cache_share",
+    "latency_s",
+    "steps_per_s",
+    "reuse",
+    "learning_rate",
+)
+_COUNTS = ("games", "games_stored", "moves", "step", "window", "samples", "rejected")
+
+
+def _figure(row: Figure) -> FigureRow:
+    if isinstance(row.note, Text):
+        return FigureRow(label=row.label, value=row.value, note=row.note.plain, tone=_TONES.get(str(row.note.style), ""))
+    return FigureRow(label=row.label, value=row.value, note=row.note, tone="")
+
+
+def _candidate_rows(now: Readings) -> list[CandidateRow]:
+    rows = []
+    for one in reversed(now.candidates[-CANDIDATES_SHOWN:]):
+        live = now.match if now.match is not None and now.match.version == one.version else None
+        played = live or one.match
+        rows.append(
+            CandidateRow(
+                version=one.version,
+                status=one.status.value,
+                is_champion=now.champion is not None and one.version == now.champion.version,
+                wins=None if played is None else played.wins,
+                draws=None if played is None else played.draws,
+                losses=None if played is None else played.losses,
+                llr=live.llr if live else one.match.log_likelihood_ratio if one.match else None,
+                reason=one.reason,
+            )
+        )
+    return rows
+
+
+def _strength(rung: Rung) -> tuple[bool, float]:
+    """Return the place of a rung in the list: those that are not anchored come last."""
+    return not rung.anchored, -rung.elo
+
+
+def _ladder_row(rung: Rung, now: Readings) -> LadderRow:
+    elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if rung.anchored else (None, None, None)
+    return LadderRow(name=rung.name, elo=elo, elo_low=low, elo_high=high, games=rung.games, is_champion=now.is_champion(rung))
+
+
+def _whole(value: float) -> int:
+    return int(value) if math.isfinite(value) else 0

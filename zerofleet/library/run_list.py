@@ -1,0 +1,149 @@
+"""Runs in a folder: what each trains, whether it is alive, and how far it got. Read from files alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from games.core import make
+from zerofleet.contracts.naming import model_name
+from zerofleet.errors import ZerofleetError
+from zerofleet.library.metrics import read_metrics
+from zerofleet.service.settings import open_run_store
+from zerofleet.storage.runs import RunPaths, read_header
+from zerofleet.supervisor.announced import is_live
+
+__all__ = [
+    "ANCHORED_MARGIN_ELO",
+    "RunFault",
+    "RunList",
+    "RunRow",
+    "anchored_rows",
+    "list_runs",
+    "run_row",
+    "runs_in",
+]
+
+TREND_POINTS = 40
+ANCHORED_MARGIN_ELO = 1000.0
+"""Half width of a 95 % interval from which a rating has no anchor: too few games against the rungs."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class RunRow(_Value):
+    """Row of the list of runs."""
+
+    name: str
+    """Name of the run directory."""
+    game: str
+    parameters: dict[str, str]
+    """Parameters that differ from the game's defaults."""
+    preset: str
+    created_at: datetime
+    is_live: bool
+    """Whether a service of the run is alive."""
+    updated_at: datetime | None
+    """Time of the newest row of its metrics."""
+    champion: int | None
+    champion_elo: float | None
+    """Rating with `random` at 0; None while it is not anchored by games against the rungs."""
+    champion_elo_low: float | None
+    """Lower end of the 95 % interval."""
+    champion_elo_high: float | None
+    """Upper end of the 95 % interval."""
+    games_stored: int
+    step: int
+    loss_trend: tuple[float, ...]
+    """Mean loss over the run, oldest first."""
+    elo_trend: tuple[float, ...]
+    """Rating of the champions over the run, oldest first, anchored ratings alone."""
+
+
+class RunFault(_Value):
+    """Directory that cannot be read as a run."""
+
+    name: str
+    fault: str
+
+
+class RunList(_Value):
+    """Runs of a folder, newest first, and directories that cannot be read."""
+
+    runs: tuple[RunRow, ...]
+    faults: tuple[RunFault, ...]
+
+
+def runs_in(folder: Path) -> dict[str, RunPaths]:
+    """Return the run directories of a folder by name, sorted: those with a run.json."""
+    return {path.parent.name: RunPaths(path.parent) for path in sorted(folder.glob("*/run.json"))}
+
+
+def list_runs(found: Mapping[str, RunPaths]) -> RunList:
+    """Return a row for each run, newest first; unreadable ones with their fault."""
+    rows, faults = [], []
+    for name, paths in found.items():
+        try:
+            rows.append(run_row(name, paths))
+        except (ZerofleetError, OSError, ValueError) as error:
+            faults.append(RunFault(name=name, fault=str(error)))
+    return RunList(runs=tuple(sorted(rows, key=lambda row: row.created_at, reverse=True)), faults=tuple(faults))
+
+
+def run_row(name: str, paths: RunPaths) -> RunRow:
+    """Return the row of a run. Raises `RunDirectoryError`, `GameError`, `CorruptModel`, `OSError`, `ValueError`."""
+    header = read_header(paths.root)
+    game = make(header.game, **header.parameters)
+    champion = open_run_store(paths).champion(model_name(game))
+    metrics = read_metrics(paths.metrics)
+    elo, low, high = (metrics[f"run.champion_elo{end}"] for end in ("", "_low", "_high"))
+    is_anchored = anchored_rows(metrics)
+    rating = (elo[-1], low[-1], high[-1]) if len(elo) and is_anchored[-1] else (math.nan,) * 3
+    newest_s = max([*metrics["trainer.time_s"][-1:], *metrics["run.time_s"][-1:]], default=math.nan)
+    return RunRow(
+        name=name,
+        game=header.game,
+        parameters=header.parameters,
+        preset=header.preset,
+        created_at=header.created_at,
+        is_live=is_live(paths),
+        updated_at=None if math.isnan(newest_s) else datetime.fromtimestamp(newest_s, UTC),
+        champion=None if champion is None else champion.version,
+        champion_elo=_number(rating[0]),
+        champion_elo_low=_number(rating[1]),
+        champion_elo_high=_number(rating[2]),
+        games_stored=_last(metrics["trainer.games_ever"]),
+        step=_last(metrics["trainer.step"]),
+        loss_trend=_trend(metrics["trainer.loss_total"]),
+        elo_trend=_trend(np.where(is_anchored, elo, np.nan)),
+    )
+
+
+def anchored_rows(metrics: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return, for each row of the run's metrics, whether its rating of the champion is anchored: bool [rows]."""
+    low, high = (metrics[f"run.champion_elo_{end}"] for end in ("low", "high"))
+    known: np.ndarray = (high - low) / 2 < ANCHORED_MARGIN_ELO  # False for nan
+    return known
+
+
+def _last(column: np.ndarray) -> int:
+    known = column[np.isfinite(column)]
+    return int(known[-1]) if len(known) else 0
+
+
+def _trend(column: np.ndarray) -> tuple[float, ...]:
+    """Return the means of at most `TREND_POINTS` equal parts of the known values."""
+    known = column[np.isfinite(column)]
+    parts = np.array_split(known, min(TREND_POINTS, len(known))) if len(known) else []
+    return tuple(float(part.mean()) for part in parts)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

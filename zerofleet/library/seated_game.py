@@ -1,0 +1,104 @@
+"""A game in progress in which a person holds one seat: moves, undo, and what that seat may see.
+
+Everything that leaves an object of this class is in the view of the seat: no other hand, no secret choice of the current round,
+and not the seed, from which a deal could be derived.
+"""
+
+from __future__ import annotations
+
+from games import core
+from games.core import Game, State
+from games.errors import IllegalMove
+from games.kit import svg
+from games.notation import legal_names
+from games.positions import drawing, final_scores, move_names, replay
+
+__all__ = ["SeatedGame", "seen_picture"]
+
+
+_CHARACTER, _ROW = 8.5, 18.0  # pixels
+
+
+def seen_picture(game: Game, state: State, viewer: int) -> str:
+    """Return a position as SVG as a seat sees it: the game's own drawing, or its text where only that hides other hands."""
+    own = getattr(game, "draw_svg_for", None)
+    if own is not None:
+        picture: str = own(state, viewer)
+        return picture
+    if game.spec().information == "perfect" or core.is_over(game, state):
+        return svg.picture(game, state)
+    return _text_picture(drawing(game, state, viewer), game.spec().name)
+
+
+def _text_picture(text: str, title: str) -> str:
+    rows = text.splitlines()
+    canvas = svg.Canvas((max(map(len, rows), default=1) + 4) * _CHARACTER, (len(rows) + 2) * _ROW)
+    for i, row in enumerate(rows):
+        canvas.text(2 * _CHARACTER, (i + 1.5) * _ROW, row, size=14.0, anchor="start")
+    return canvas.render(title)
+
+
+class SeatedGame:
+    """Moves of a game and the view of one seat. `moves` are the actions so far."""
+
+    def __init__(self, game: Game, *, seat: int, seed: int) -> None:
+        self.game = game
+        self.seat = seat
+        self.seed = seed
+        self.moves: list[int] = []
+        self.resigned = False
+
+    def state(self, plies: int | None = None) -> State:
+        """Return the position after the first `plies` moves, by default after all of them."""
+        return replay(self.game, self.moves[:plies], self.seed)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the game has ended, by the rules or because the seat resigned."""
+        return self.resigned or core.is_over(self.game, self.state())
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether the seat is to move."""
+        return not self.is_over and int(core.to_move(self.game, self.state())) == self.seat
+
+    def legal(self) -> dict[str, int]:
+        """Return the legal actions of the seat by notation; empty when it is not its turn."""
+        return legal_names(self.game, self.state()) if self.is_turn else {}
+
+    def play(self, text: str) -> None:
+        """Play a move of the seat. Raises `IllegalMove` for an illegal one, or when it is not the seat's turn."""
+        if not self.is_turn:
+            raise IllegalMove(f"{text!r}: the game is over" if self.is_over else f"{text!r}: it is not your turn")
+        self.moves.append(self.game.parse_action(self.state(), text))
+
+    def undo(self) -> None:
+        """Take back the seat's last move and the replies. Raises `IllegalMove` if there is none."""
+        mine = [ply for ply in range(len(self.moves)) if core.to_move(self.game, self.state(ply)) == self.seat]
+        if not mine:
+            raise IllegalMove("there is no move of yours to take back")
+        del self.moves[mine[-1] :]
+        self.resigned = False
+
+    def seen_moves(self) -> list[str]:
+        """Return the moves that the seat knows, in notation: those of the current secret round are left out unless its own."""
+        names, known = move_names(self.game, self.moves, self.seed), len(self.moves)
+        state = self.state()
+        secret = -1 if core.is_over(self.game, state) else int(core.round_of(self.game, state))
+        while secret >= 0 and known and int(core.round_of(self.game, self.state(known - 1))) == secret:
+            known -= 1
+        own = [names[ply] for ply in range(known, len(names)) if core.to_move(self.game, self.state(ply)) == self.seat]
+        return names[:known] + own
+
+    def picture(self) -> str:
+        """Return the position as SVG in the view of the seat."""
+        return seen_picture(self.game, self.state(), self.seat)
+
+    def text(self) -> str:
+        """Return the position as text in the view of the seat."""
+        return drawing(self.game, self.state(), self.seat)
+
+    def scores(self) -> tuple[float, ...] | None:
+        """Return the scores by seat, None while the game goes on and after a resignation."""
+        state = self.state()
+        return final_scores(self.game, state) if core.is_over(self.game, state) else None

@@ -1,0 +1,219 @@
+"""Series of a run for charts: every figure of its metrics over training steps, games and wall time, and the promotions.
+
+The rows of the trainer and those of the supervisor are two groups; a series belongs to one of them and has a value, or None,
+for each of its rows. Counts of a session become rates and shares over the rows of the latest minute.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from zerofleet.contracts.manifests import Champion
+from zerofleet.library.curves import growth
+from zerofleet.library.run_list import anchored_rows
+
+__all__ = ["MOST_POINTS", "Axes", "Promotion", "RunSeries", "Series", "as_csv", "run_series"]
+
+MOST_POINTS = 1500
+WINDOW_ROWS = 6  # a minute of the supervisor's rows
+Group = Literal["trainer", "run"]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class Axes(_Value):
+    """Positions of the rows of a group on each axis."""
+
+    step: tuple[float | None, ...]
+    """Training steps."""
+    games: tuple[float | None, ...]
+    """Games stored."""
+    hours: tuple[float | None, ...]
+    """Hours of wall time since the first row of the run."""
+
+
+class Series(_Value):
+    """Figure over the rows of a group."""
+
+    name: str
+    label: str
+    unit: str
+    """Unit of the values; empty for a plain number, `share` for one in [0, 1]."""
+    chart: str
+    """Title of the chart that shows it; series of one chart have one unit."""
+    group: Group
+    values: tuple[float | None, ...]
+
+
+class Promotion(_Value):
+    """Champion from a point of the run on."""
+
+    version: int
+    step: float | None
+    games: float | None
+    hours: float | None
+    reason: str
+
+
+class RunSeries(_Value):
+    """All series of a run."""
+
+    axes: dict[Group, Axes]
+    series: tuple[Series, ...]
+    """Those with at least one value."""
+    promotions: tuple[Promotion, ...]
+
+
+class _Kind(NamedTuple):
+    label: str
+    unit: str
+    chart: str
+    columns: tuple[str, ...]
+    """Column, or the columns whose growth is the numerator."""
+    whole: tuple[str, ...] = ()
+    """Columns whose growth is the denominator; none for a plain column."""
+
+
+_ENDED = ("run.ended_result", "run.ended_cut", "run.ended_resigned", "run.ended_soft_resigned")
+_SPENT = ("run.selfplay_evaluations", "run.match_evaluations", "run.ladder_evaluations")
+_KINDS = {
+    "loss_total": _Kind("total", "", "Loss", ("trainer.loss_total",)),
+    "loss_policy": _Kind("policy", "", "Loss", ("trainer.loss_policy",)),
+    "loss_value": _Kind("value", "", "Loss", ("trainer.loss_value",)),
+    "elo": _Kind("champion", "Elo", "Rating", ("run.champion_elo",)),
+    "elo_low": _Kind("95 % low", "Elo", "Rating", ("run.champion_elo_low",)),
+    "elo_high": _Kind("95 % high", "Elo", "Rating", ("run.champion_elo_high",)),
+    "target_entropy": _Kind("policy targets", "nat", "Entropy", ("run.target_entropy",)),
+    "gradient_norm": _Kind("gradient norm", "", "Gradient norm", ("trainer.gradient_norm",)),
+    "learning_rate": _Kind("learning rate", "", "Learning rate", ("trainer.learning_rate",)),
+    "reuse": _Kind("reuse per sample", "", "Reuse", ("trainer.reuse",)),
+    "window": _Kind("window", "samples", "Replay window", ("trainer.window_samples",)),
+    "games_per_hour": _Kind("games per hour", "/h", "Games per hour", ("run.games_per_hour",)),
+    "game_length": _Kind("plies per game", "plies", "Length of games", ("run.moves",), ("run.games",)),
+    "evaluations": _Kind("evaluations", "/s", "Evaluations", ("run.evaluations_per_s",)),
+    "mean_batch": _Kind("mean batch", "positions", "Batch", ("run.mean_batch",)),
+    "cache_share": _Kind("cache hits", "share", "Shares of the server", ("run.cache_share",)),
+    "device_busy": _Kind("device busy", "share", "Shares of the server", ("run.device_busy",)),
+    "gate_share": _Kind("gate", "share", "Shares of evaluations", ("run.match_evaluations",), _SPENT),
+    "ladder_share": _Kind("ladder", "share", "Shares of evaluations", ("run.ladder_evaluations",), _SPENT),
+    "resigned": _Kind("resigned", "share", "Self-play", ("run.ended_resigned", "run.ended_soft_resigned"), _ENDED),
+    "overlooked": _Kind(
+        "wins overlooked", "share", "Self-play", ("run.wins_overlooked",), ("run.wins_taken", "run.wins_overlooked")
+    ),
+    "distinct_openings": _Kind("distinct openings", "share", "Variety", ("run.distinct_openings",)),
+    "new_positions": _Kind("new positions", "share", "Variety", ("run.new_positions",)),
+    "network_age": _Kind("network age", "s", "Age of the playing network", ("run.network_age_s",)),
+}
+
+
+def run_series(metrics: Mapping[str, np.ndarray], history: Sequence[Champion], *, points: int = MOST_POINTS) -> RunSeries:
+    """Return the series of a run from the columns of `read_metrics` and the history of its champions, oldest first.
+
+    A group of more than `points` rows is thinned to every n-th, the newest included.
+    """
+    began_s = min([*metrics["trainer.time_s"][:1], *metrics["run.time_s"][:1]], default=0.0)
+    kept = {group: _kept(len(metrics[f"{group}.time_s"]), points) for group in ("trainer", "run")}
+    raw: dict[Group, dict[str, np.ndarray]] = {
+        "trainer": _axes(metrics, "trainer", "games_ever", began_s),
+        "run": _axes(metrics, "run", "games_stored", began_s),
+    }
+    axes: dict[Group, Axes] = {
+        group: Axes(**{name: _numbers(column[kept[group]]) for name, column in columns.items()})
+        for group, columns in raw.items()
+    }
+    known = {**_KINDS, **_memory(metrics)}
+    series = []
+    for name, kind in known.items():
+        group: Group = "trainer" if kind.columns[0].startswith("trainer.") else "run"
+        column = _column(metrics, kind)
+        if column is not None and np.isfinite(column).any():
+            values = _numbers(column[kept[group]])
+            about = {"label": kind.label, "unit": kind.unit, "chart": kind.chart}
+            series.append(Series(name=name, group=group, values=values, **about))
+    return RunSeries(
+        axes=axes, series=tuple(series), promotions=tuple(_promotion(one, raw["trainer"], began_s) for one in history)
+    )
+
+
+def as_csv(found: RunSeries, group: Group) -> str:
+    """Return the series of a group as CSV: the three axes, then a column for each series; an empty cell for no value."""
+    axes, series = found.axes[group], [one for one in found.series if one.group == group]
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["step", "games", "hours", *(one.name for one in series)])
+    rows.writerows(zip(axes.step, axes.games, axes.hours, *(one.values for one in series), strict=True))
+    return text.getvalue()
+
+
+def _axes(metrics: Mapping[str, np.ndarray], group: Group, games: str, began_s: float) -> dict[str, np.ndarray]:
+    time_s = metrics[f"{group}.time_s"]
+    return {
+        "step": metrics.get(f"{group}.step", np.full(len(time_s), np.nan)),
+        "games": metrics[f"{group}.{games}"],
+        "hours": (time_s - began_s) / 3600.0,
+    }
+
+
+def _column(metrics: Mapping[str, np.ndarray], kind: _Kind) -> np.ndarray | None:
+    if not all(name in metrics for name in (*kind.columns, *kind.whole)):
+        return None
+    if not kind.whole:
+        column = metrics[kind.columns[0]]
+        if kind.chart == "Rating":
+            column = np.where(anchored_rows(metrics), column, np.nan)
+        return np.where(column > 0.0, column, np.nan) if kind.unit == "bytes" else column  # 0 bytes: the process was gone
+    begins = np.concatenate(([True], np.diff(metrics["run.elapsed_s"]) < 0.0))[: len(metrics["run.elapsed_s"])]
+    above, below = (_recent(sum(growth(metrics[name], begins) for name in names)) for names in (kind.columns, kind.whole))
+    quotient: np.ndarray = np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0.0)
+    return quotient
+
+
+def _recent(values: np.ndarray | int) -> np.ndarray:
+    """Return the sum over the latest `WINDOW_ROWS` rows at each row."""
+    total = np.cumsum(np.atleast_1d(values))
+    before = np.concatenate((np.zeros(WINDOW_ROWS), total))[: len(total)]
+    recent: np.ndarray = total - before
+    return recent
+
+
+def _memory(metrics: Mapping[str, np.ndarray]) -> dict[str, _Kind]:
+    names = sorted(name for name in metrics if name.startswith("run.memory_"))
+    return {
+        name.removeprefix("run."): _Kind(name.removeprefix("run.memory_").replace("_", " "), "bytes", "Memory", (name,))
+        for name in names
+    }
+
+
+def _promotion(champion: Champion, axes: Mapping[str, np.ndarray], began_s: float) -> Promotion:
+    hours = (champion.promoted_at_ms / 1000 - began_s) / 3600.0
+    step, games = (_at(hours, axes["hours"], axes[name]) for name in ("step", "games"))
+    return Promotion(version=champion.version, step=step, games=games, hours=_number(hours), reason=champion.reason)
+
+
+def _at(hours: float, times: np.ndarray, column: np.ndarray) -> float | None:
+    known = np.isfinite(column)
+    return _number(float(np.interp(hours, times[known], column[known]))) if known.any() else None
+
+
+def _kept(rows: int, points: int) -> np.ndarray:
+    """Return the indices of every n-th row, the newest included."""
+    stride = max(1, math.ceil(rows / points))
+    indices: np.ndarray = np.arange(rows - 1, -1, -stride)[::-1]
+    return indices
+
+
+def _numbers(column: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(_number(value) for value in column.tolist())
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,228 @@
+"""Games stored by the trainer, for readers: rows of a list, and replays with the search of each move.
+
+`zerofleet games --json` prints these values, and the pages of `zerofleet ui` receive the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
+from zerofleet.contracts.records import ValidatedGame, decode_record, validate
+from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.storage.game_log import GameLog, LoggedGame
+
+__all__ = [
+    "GameList",
+    "GameReplay",
+    "GameRow",
+    "MoveView",
+    "SearchedAction",
+    "find_game",
+    "list_games",
+    "read_game",
+    "replay_of",
+    "seat_names",
+    "summarise",
+    "view_moves",
+    "when",
+]
+
+FIRST_MOVES = 8  # opening moves in a row of the list
+UID_DIGITS = 32
+FEWEST_DIGITS = 4
+HEX_DIGITS = frozenset("0123456789abcdef")
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class GameRow(_Value):
+    """Row of a list of stored games."""
+
+    index: int
+    uid: str
+    plies: int
+    scores: tuple[float, ...]
+    ending: str
+    """played out, or which player resigned."""
+    versions: tuple[int, ...]
+    """Model version of each seat at the start; 0 for a seat without a model."""
+    searched: int
+    """Number of moves with a search."""
+    opening: str
+    """First moves."""
+    worker: str
+    finished_at: str
+    """By the worker's clock."""
+
+
+class SearchedAction(_Value):
+    """Search result of one legal move."""
+
+    move: str
+    visits: int
+    share: float
+    """Share of all visits."""
+    target: float
+    """Policy target."""
+
+
+class MoveView(_Value):
+    """Move of a game; without a search, `actions` is empty and `value` None."""
+
+    ply: int
+    player: int
+    move: str
+    model_version: int
+    value: float | None
+    """Mean value of the search for the player who moved."""
+    visits: int
+    notes: tuple[str, ...]
+    actions: tuple[SearchedAction, ...]
+
+
+class GameList(_Value):
+    """Newest stored games, newest first."""
+
+    total: int
+    """Number of games ever stored."""
+    games: tuple[GameRow, ...]
+
+
+class GameReplay(GameRow):
+    """A stored game with every move."""
+
+    moves: tuple[MoveView, ...]
+
+
+def list_games(log: GameLog, *, limit: int, before: int | None = None) -> GameList:
+    """Return at most `limit` games with numbers below `before`, newest first; damaged ones are skipped."""
+    rows = tuple(summarise(logged.index, read_game(logged)) for logged in _newest(log, limit, before))
+    return GameList(total=len(log), games=rows)
+
+
+def find_game(log: GameLog, text: str) -> LoggedGame:
+    """Return the game whose uid begins with `text`; raises `InvalidRequest` unless there is exactly one."""
+    prefix = text.strip().lower()
+    if not FEWEST_DIGITS <= len(prefix) <= UID_DIGITS or not set(prefix) <= HEX_DIGITS:
+        raise InvalidRequest(f"{text!r} is not a uid: want {FEWEST_DIGITS} to {UID_DIGITS} hex digits, as `games list` shows")
+    if len(prefix) == UID_DIGITS:
+        found = [logged for logged in [log.find(prefix)] if logged is not None]
+    else:
+        found = [logged for logged in log.scan() if logged.uid.startswith(prefix)]
+    if not found:
+        raise InvalidRequest(f"no stored game has a uid beginning with {prefix}; `zerofleet games list` shows the newest")
+    if len(found) > 1:
+        several = ", ".join(logged.uid for logged in found[:3])
+        raise InvalidRequest(f"{len(found)} games have uids beginning with {prefix}: {several}; give more digits")
+    return found[0]
+
+
+def read_game(logged: LoggedGame) -> ValidatedGame:
+    """Return a stored game, replayed with the rules; raises `RecordRejected`."""
+    return validate(decode_record(logged.payload))
+
+
+def replay_of(index: int, stored: ValidatedGame) -> GameReplay:
+    """Return a game with every move."""
+    return GameReplay(**dict(summarise(index, stored)), moves=tuple(view_moves(stored)))
+
+
+def summarise(index: int, stored: ValidatedGame) -> GameRow:
+    """Return the row of a game."""
+    record = stored.record
+    names = _names(stored)
+    return GameRow(
+        index=index,
+        uid=record.uid,
+        plies=len(names),
+        scores=tuple(stored.scores.tolist()),
+        ending=f"player {record.resigned_seat} resigned" if record.resigned_seat else "played out",
+        versions=tuple(record.seat_versions),
+        searched=len(record.searched),
+        opening=" ".join(names[:FIRST_MOVES]) + (" …" if len(names) > FIRST_MOVES else ""),
+        worker=record.worker_id,
+        finished_at=when(record.finished_at_ms),
+    )
+
+
+def view_moves(stored: ValidatedGame) -> list[MoveView]:
+    """Return every move with its search, in order."""
+    columns = stored.search
+    rows = {int(ply): row for row, ply in enumerate(columns.ply)}
+    views = []
+    for ply, name in enumerate(_names(stored)):
+        player = int(stored.movers[ply])
+        row = rows.get(ply)
+        actions = () if row is None else _actions(stored, ply, row)
+        views.append(
+            MoveView(
+                ply=ply,
+                player=player,
+                move=name,
+                model_version=0 if row is None else int(columns.model_version[row]),
+                value=None if row is None else float(columns.root_value[row, player]),
+                visits=sum(action.visits for action in actions),
+                notes=() if row is None else _notes(int(columns.flags[row])),
+                actions=actions,
+            )
+        )
+    return views
+
+
+def seat_names(stored: ValidatedGame) -> list[str]:
+    """Return the player of each seat, as text: `model 7`, the name of an agent, or `no model`."""
+    versions = stored.record.seat_versions[:]
+    names = stored.record.seat_agents[:] or [""] * len(versions)
+    return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
+
+
+def when(milliseconds: int) -> str:
+    """Return a worker's timestamp as text; the value is not validated."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def _newest(log: GameLog, limit: int, before: int | None) -> Iterator[LoggedGame]:
+    index = log.end_index if before is None else min(before, log.end_index)
+    while limit and index > log.start_index:
+        index -= 1
+        try:
+            yield log.get(index)
+        except RecordRejected:
+            continue
+        limit -= 1
+
+
+def _names(stored: ValidatedGame) -> list[str]:
+    return [stored.game.action_name(stored.states[ply], int(action)) for ply, action in enumerate(stored.record.moves)]
+
+
+def _actions(stored: ValidatedGame, ply: int, row: int) -> tuple[SearchedAction, ...]:
+    columns = stored.search
+    entries = slice(columns.start[row], columns.start[row + 1])
+    visits = columns.visits[entries].tolist()
+    total = sum(visits) or 1  # agents without a search record targets alone
+    found = [
+        SearchedAction(
+            move=stored.game.action_name(stored.states[ply], action), visits=count, share=count / total, target=target
+        )
+        for action, count, target in zip(
+            columns.actions[entries].tolist(), visits, columns.policy[entries].tolist(), strict=True
+        )
+    ]
+    return tuple(sorted(found, key=lambda action: (-action.visits, -action.target)))
+
+
+def _notes(flags: int) -> tuple[str, ...]:
+    notes = ["reduced search" if flags & REDUCED else "full search" if flags & FULL_SEARCH else "fast search"]
+    if flags & WOULD_RESIGN:
+        notes.append("would resign")
+    return tuple(notes)

@@ -1,0 +1,170 @@
+"""Record of a gate: candidates, open matches and rated games, folded from the events of its journal.
+
+The gatekeeper folds each event after it is durable; a command folds the journal's file. Equal events give equal records, so
+verdicts and ratings are the same during a run and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal
+
+from games.core import Game
+from zerofleet.contracts import gate_events as events
+from zerofleet.contracts.gate_events import Event
+from zerofleet.contracts.promotions import Candidate, CandidateStatus
+from zerofleet.errors import RecordRejected
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.strength.ladders.evidence import evidence
+from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard
+from zerofleet.strength.ratings import Placement, Tally
+
+__all__ = ["GateRecord", "Purpose", "ended", "opened", "read_record"]
+
+Purpose = Literal["gate", "ladder"]
+
+
+class GateRecord:
+    """Candidates, open matches and tallies of one model."""
+
+    def __init__(self, model: str, game: Game, *, validates: bool = True) -> None:
+        """Create an empty one; `validates`: replay each game with the rules, as the gatekeeper does before it counts."""
+        self.model = model
+        self._validates = validates
+        self.candidates: dict[int, Candidate] = {}
+        """Every candidate, settled or not, by version."""
+        self.hashes: dict[int, str] = {}
+        """Hash of the manifest of every candidate, by version."""
+        self.boards: dict[str, tuple[Purpose, Scoreboard]] = {}
+        """Open matches with their purpose, by id."""
+        self._game = game
+        self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
+        """Rated games of closed matches by their players, games of equal outcome added up."""
+
+    def fold(self, event: Event) -> Candidate | None:
+        """Apply an event; return the candidate that it changed. Raises `RecordRejected` for an impossible result."""
+        match event:
+            case events.Submitted(version=version):
+                self.hashes[version] = event.manifest_sha256
+                if version in self.candidates:
+                    return None
+                return self._change(Candidate(self.model, version, CandidateStatus.QUEUED))
+            case events.StatusChanged(version=version):
+                known = self.candidates.get(version) or Candidate(self.model, version, event.status)
+                return self._change(replace(known, status=event.status, match=event.report, reason=event.reason))
+            case events.MatchOpened(match_id=match_id):
+                self.boards[match_id] = (event.purpose, Scoreboard(self._terms(event)))
+            case events.GameEnded(match_id=match_id):
+                board, result = self.board(match_id), GameResult(**event.model_dump(exclude={"event"}))
+                if self._validates:
+                    board.record(result)
+                else:
+                    board.restore(result)
+            case events.MatchClosed(match_id=match_id):
+                _, board = self.boards.pop(match_id)
+                board.close()
+                first, second = board.terms.players
+                for one in evidence(board, event.rated_groups):
+                    self._count(first.name, second.name, one)
+            case events.Tallied(first=first_name, second=second_name):
+                self._count(first_name, second_name, Tally(first_name, second_name, event.points, event.games))
+            case events.Placed(first=first_name, second=second_name):
+                self._count(first_name, second_name, Placement(event.players, event.places, event.games))
+        return None
+
+    def board(self, match_id: str) -> Scoreboard:
+        """Return the board of an open match; raises `RecordRejected` for another id."""
+        if match_id not in self.boards:
+            raise RecordRejected("finished_match", f"match {match_id!r} is over or never began; its results change nothing")
+        return self.boards[match_id][1]
+
+    def evidence(self) -> list[Tally | Placement]:
+        """Return all rated games: those of closed matches and of the ladder's open ones."""
+        found = [one for counted in self._closed.values() for one in counted]
+        for purpose, board in self.boards.values():
+            if purpose == "ladder":
+                found += evidence(board)
+        return found
+
+    def games_between(self, first: str, second: str) -> int:
+        """Return the rated games of closed matches between two players, named in that order."""
+        return sum(one.games for one in self._closed.get((first, second), ()))
+
+    def present(self) -> Iterator[Event]:
+        """Yield events that fold into the present state."""
+        for version, sha256 in sorted(self.hashes.items()):
+            yield events.Submitted(version=version, manifest_sha256=sha256)
+        for _, candidate in sorted(self.candidates.items()):
+            yield events.StatusChanged(
+                version=candidate.version, status=candidate.status, reason=candidate.reason, report=candidate.match
+            )
+        for (first, second), counted in self._closed.items():
+            for one in counted:
+                if isinstance(one, Tally):
+                    yield events.Tallied(first=first, second=second, points=one.points, games=one.games)
+                else:
+                    yield events.Placed(first=first, second=second, players=one.players, places=one.places, games=one.games)
+        for purpose, board in self.boards.values():
+            yield opened(board.terms, purpose)
+            yield from (ended(result) for result in board.results())
+
+    def _change(self, candidate: Candidate) -> Candidate:
+        self.candidates[candidate.version] = candidate
+        return candidate
+
+    def _count(self, first: str, second: str, new: Tally | Placement) -> None:
+        counted = self._closed.setdefault((first, second), [])
+        for i, known in enumerate(counted):
+            if isinstance(known, Tally) and isinstance(new, Tally):
+                counted[i] = replace(known, points=known.points + new.points, games=known.games + new.games)
+                return
+            if isinstance(known, Placement) and known == replace(new, games=known.games):
+                counted[i] = replace(known, games=known.games + new.games)
+                return
+        counted.append(new)
+
+    def _terms(self, event: events.MatchOpened) -> MatchTerms:
+        return MatchTerms(
+            match_id=event.match_id,
+            game=self._game,
+            players=(Player.named(event.first), Player.named(event.second)),
+            seed=event.seed,
+            opening_plies=event.opening_plies,
+            max_groups=event.max_groups,
+        )
+
+
+def opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
+    """Return the event of a match that begins."""
+    first, second = terms.players
+    return events.MatchOpened(
+        match_id=terms.match_id,
+        purpose=purpose,
+        first=first.name,
+        second=second.name,
+        seed=terms.seed,
+        opening_plies=terms.opening_plies,
+        max_groups=terms.max_groups,
+    )
+
+
+def ended(result: GameResult) -> events.GameEnded:
+    """Return the event of a game, without its efforts: no verdict and no rating depends on them."""
+    known = asdict(result)
+    del known["efforts"]
+    return events.GameEnded(**known)
+
+
+def read_record(state_dir: Path, model: str, game: Game) -> GateRecord:
+    """Return the record in a gatekeeper's directory, also while the gatekeeper runs; empty without a journal.
+
+    Raises `RunDirectoryError` for a damaged journal, or one of another model.
+    """
+    record = GateRecord(model, game, validates=False)
+    for event in EventJournal(state_dir / JOURNAL_FILE, model=model).read():
+        with suppress(RecordRejected):  # of a match that is not open; the gatekeeper itself refuses it at its start
+            record.fold(event)
+    return record
