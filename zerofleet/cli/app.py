@@ -174,6 +174,18 @@ COMMANDS = {
             "zerofleet curves --run-dir runs/connect_four-laptop --json",
         ),
     ),
+    "runs": Command(
+        "zerofleet.cli.commands.runs:runs",
+        "List the runs of a folder, alive and stopped",
+        _LOOK,
+        ("zerofleet runs", "zerofleet runs --runs /data/runs --json"),
+    ),
+    "status": Command(
+        "zerofleet.cli.commands.runs:status",
+        "Attach to a live run, or show the last state of a stopped one",
+        _LOOK,
+        ("zerofleet status runs/connect_four-laptop", "zerofleet status connect_four-laptop --json"),
+    ),
     "backup": Command(
         "zerofleet.cli.commands.backup:backup",
         "Back up a run, also while it is running",
@@ -282,9 +294,7 @@ BENCHMARKS = {
     ),
 }
 
-app = lazy_group(
-    COMMANDS, summary="Train game-playing networks by self-play, and play against them.", add_completion=True
-)
+app = lazy_group(COMMANDS, summary="Train game-playing networks by self-play, and play against them.", add_completion=True)
 bench = lazy_group(BENCHMARKS, summary="Benchmarks of this machine; each prints a table, or one JSON object with --json.")
 
 

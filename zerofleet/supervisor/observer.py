@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -15,13 +16,13 @@ from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion,
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
-from zerofleet.supervisor.child import Child, ChildState
+from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.counters import Meter, Totals
 from zerofleet.supervisor.diagnostics import DiagnosticsMeter
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 
-__all__ = ["Observer"]
+__all__ = ["Observer", "Watched"]
 
 TREND_EVERY_S = 5.0
 TREND_POINTS = 60
@@ -38,22 +39,71 @@ _STEPS = "zerofleet_train_steps_total"
 _RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LATENCY}_sum", f"{_LATENCY}_count", _STEPS)
 
 
+class Named(Protocol):
+    """Part of `ChildPlan` that the observer reads."""
+
+    @property
+    def name(self) -> str:
+        """Name of the service: `trainer`, `worker-0`."""
+        ...
+
+
+class Watched(Protocol):
+    """Service that the observer reads: a `Child` of this process, or `zerofleet.supervisor.attached.AttachedService`."""
+
+    @property
+    def plan(self) -> Named:
+        """Start parameters."""
+        ...
+
+    @property
+    def state(self) -> ChildState:
+        """State of the service."""
+        ...
+
+    @property
+    def metrics_port(self) -> int:
+        """Port of /metrics; 0 while it is not ready."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while there is no process."""
+        ...
+
+    @property
+    def since_s(self) -> float:
+        """Start of the current process, on the monotonic clock."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts."""
+        ...
+
+    def look(self) -> None:
+        """Update the state."""
+        ...
+
+
 class Observer:
     """Source of `Readings`. Values of an unresponsive service keep their last state."""
 
     def __init__(
         self,
-        children: Sequence[Child],
+        children: Sequence[Watched],
         gatekeeper: GatekeeperClient,
         model: str,
         say: Callable[[str], None],
         *,
         warm_start_games: int = 0,
         directory: Path | None = None,
+        began_at_s: float | None = None,
     ) -> None:
         """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start.
 
-        `directory` is that of the run, for the free space of its disk.
+        `directory` is that of the run, for the free space of its disk; `began_at_s` its start, seconds since 1970, by default
+        now.
         """
         self._directory = directory
         self._children = children
@@ -76,7 +126,7 @@ class Observer:
         self._champion: Champion | None = None
         self._ladder: list[Rung] = []
         self._announced: set[tuple[int, CandidateStatus]] | None = None
-        self._began_s = time.monotonic()
+        self._began_s = time.monotonic() - (0.0 if began_at_s is None else time.time() - began_at_s)
 
     async def look(self, left_s: float | None) -> Readings:
         """Poll every service once. Cancellation: nothing is lost."""
@@ -223,7 +273,7 @@ _EMPTY = MetricsPage("")
 _IN_A_MATCH = (CandidateStatus.PLAYING, CandidateStatus.TRIAL)
 
 
-def _service(child: Child, now_s: float) -> ServiceReading:
+def _service(child: Watched, now_s: float) -> ServiceReading:
     return ServiceReading(child.plan.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid))
 
 
