@@ -55,7 +55,8 @@ def play(
 ) -> None:
     """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.
 
-    Type a move, or: undo, hint, moves, setup, resign, save, help or ?, quit. A model comes from the newest run of the game, which may be running.
+    Type a move, or: undo, hint, moves, setup, resign, save, help or ?, quit. A model comes from the newest run of the game,
+    which may be running.
     """
     game = chosen_game(game_name, parameters)
     require_seat(game_name, game.spec().num_players, seat)
