@@ -74,7 +74,8 @@ def show(
     if ply is not None and ply > len(stored.movers):
         raise InvalidRequest(f"game {logged.uid} has {len(stored.movers)} moves; there is no move {ply}")
     if json:
-        moves = [asdict(view) for view in view_moves(stored) if ply is None or view.ply + 1 == ply]
+        counted = [{**asdict(view), "ply": view.ply + 1, "player": view.player + 1} for view in view_moves(stored)]
+        moves = [view for view in counted if ply in (None, view["ply"])]
         screen.emit_json({**asdict(summarise(logged.index, stored)), "moves": moves})
         return
     for part in render_game(stored, ply=ply):

@@ -37,11 +37,10 @@ class GameRow:
     """Model version of each seat at the start; 0 for a seat without a model."""
     searched: int
     """Number of moves with a search."""
-    opening: str
-    """First moves."""
+    moves: tuple[str, ...]
     worker: str
-    finished_at: str
-    """By the worker's clock."""
+    finished_at: str | None
+    """By the worker's clock, ISO 8601 with zone; None for an impossible time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def summarise(index: int, stored: ValidatedGame) -> GameRow:
         ending=f"player {record.resigned_seat} resigned" if record.resigned_seat else "played out",
         versions=tuple(record.seat_versions),
         searched=len(record.searched),
-        opening=" ".join(names[:FIRST_MOVES]) + (" …" if len(names) > FIRST_MOVES else ""),
+        moves=tuple(names),
         worker=record.worker_id,
         finished_at=_when(record.finished_at_ms),
     )
@@ -95,7 +94,8 @@ def list_table(rows: list[GameRow], *, is_narrow: bool = False) -> Table:
     table = screen.table(">game", "uid", ">plies", "result", "ending", *extra)
     for row in rows:
         models = " ".join(str(version) if version else "-" for version in row.versions)
-        more = () if is_narrow else (models, row.opening, row.worker, row.finished_at)
+        opening = " ".join(row.moves[:FIRST_MOVES]) + (" …" if len(row.moves) > FIRST_MOVES else "")
+        more = () if is_narrow else (models, opening, row.worker, row.finished_at or "?")
         shown_uid = row.uid[:NARROW_UID_DIGITS] if is_narrow else row.uid
         table.add_row(f"{row.index:,}", shown_uid, str(row.plies), _result(row.scores), row.ending, *more)
     return table
@@ -176,7 +176,7 @@ def _heading(stored: ValidatedGame) -> Text:
     models = ", ".join(_seated(record.seat_versions, record.seat_agents))
     text = Text.assemble((f"{record.game} {record.uid}", "bold"), "\n")
     control = ", control game (no resignation)" if record.resignation_control else ""
-    text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {_when(record.finished_at_ms)}\n")
+    text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {_when(record.finished_at_ms) or '?'}\n")
     return text
 
 
@@ -213,9 +213,9 @@ def _seated(versions: Sequence[int], agents: Sequence[str]) -> list[str]:
     return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
 
 
-def _when(milliseconds: int) -> str:
-    """Return a worker's timestamp as text; the value is not validated."""
+def _when(milliseconds: int) -> str | None:
+    """Return a worker's timestamp in ISO 8601 with zone; it is not validated, and None if it is no time."""
     try:
-        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
-        return "?"
+        return None
