@@ -22,7 +22,7 @@ TELL_EVERY_S = 5.0
 _TICK_S = 0.25
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     """Listener of numba's compiler; a daemon thread tells the time that passes in it."""
 
     def __init__(self, game: str) -> None:
@@ -65,4 +65,4 @@ def announce_compilation(game: str) -> None:
     """Announce the compilation of a game in this process, if a person reads standard error; once per process."""
     if sys.stderr.isatty() and not _listening:
         _listening.append(_Announcer(game))
-        event.register("numba:compile", _listening[0])
+        event.register("numba:compile", _listening[0])  # type: ignore[no-untyped-call]
