@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise, takewhile
+from typing import Any
 
 import numpy as np
 import structlog
@@ -115,13 +116,17 @@ class Ladder:
 
     async def _until_another_is_confirmed(self, version: int | None) -> None:
         while self._confirmed() == version:
-            noted, written = self._ledger.changed.wait(), self._pointer.changed_since(self._pointer.epoch)
-            waits = [asyncio.ensure_future(one) for one in (noted, written)]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for one in waits:
-                    one.cancel()
+            await self._until_changed()
+
+    async def _until_changed(self, *others: Coroutine[Any, Any, object]) -> None:
+        """Wait for a change of the ledger or the pointer, or until one of `others` ends."""
+        noted, written = self._ledger.changed.wait(), self._pointer.changed_since(self._pointer.epoch)
+        waits = [asyncio.ensure_future(one) for one in (noted, written, *others)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
 
     async def _play(self, evaluator: Evaluator, version: int | None) -> None:
         """Play until no match is missing; once another champion is confirmed, only the reserved games."""
@@ -171,12 +176,15 @@ class Ladder:
         )
 
     async def _take_turns(self) -> None:
-        """Rest after each step in proportion to its time and, unless reserved games are missing, while a candidate waits."""
+        """Rest after each step in proportion to its time and, unless reserved games are missing, while a candidate waits.
+
+        A champion confirmed meanwhile ends the rest: its reserved games do not wait.
+        """
         clock = asyncio.get_running_loop().time
         worked_s = clock() - self._resumed_at_s
         await asyncio.sleep(rest_s(worked_s, self._settings.ladder_time_share))
-        if not self._owes():
-            await self._idle.wait()
+        while not (self._idle.is_set() or self._owes() or self._confirmed() != self._version):
+            await self._until_changed(self._idle.wait())
         self._resumed_at_s = clock()
 
     def _owes(self) -> bool:

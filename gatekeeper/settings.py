@@ -54,7 +54,8 @@ class GatekeeperSettings(StoreSettings):
     ladder_slots: int = Field(default=16, ge=1)
     """Number of concurrent games of the ladder."""
     ladder_time_share: float = Field(default=0.2, gt=0.0, le=1.0)
-    """Share of the time in which the ladder plays; it pauses otherwise, and whenever a gate match is due."""
+    """Share of the time in which the ladder plays; it pauses otherwise and, after a champion's first games against every rung,
+    whenever a gate match is due."""
     ladder_delay_s: float = Field(default=30.0, ge=0.0)
     """Seconds from start until the ladder first plays: at the start of a run other work needs the cores."""
     cache_positions: int = Field(default=1 << 14, ge=0)

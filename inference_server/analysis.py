@@ -39,7 +39,7 @@ class Question:
     moves: Sequence[str]
     """Moves from the start, in the game's notation."""
     version: int
-    """Model version; 0 selects the newest served one."""
+    """Model version; 0 selects the champion."""
     simulations: int
     """Search budget; 0 evaluates the network alone."""
     seed: int

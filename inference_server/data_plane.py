@@ -15,7 +15,7 @@ from inference_server.batcher import Batcher
 from inference_server.queueing import RequestOutput
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
-from zerofleet.contracts.naming import parse_version, require_model_name
+from zerofleet.contracts.naming import CHAMPION_ALIAS, parse_version, require_model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import ModelNotFound, Overloaded
 from zerofleet.telemetry import metrics, tracing
@@ -53,12 +53,12 @@ class DataPlane:
         return self._batcher.full
 
     def find(self, model: str, version: str = "") -> ServedVersion:
-        """Return a served version by its names on the wire, the newest for an empty version.
+        """Return a served version by its names on the wire, the champion for an empty version and for `champion`.
 
         Raises `InvalidRequest` for an invalid name or version, `ModelNotFound` for one that is not served.
         """
         require_model_name(model)
-        return self.registry.resolve(model, parse_version(version) if version else None)
+        return self.registry.resolve(model, None if version in ("", CHAMPION_ALIAS) else parse_version(version))
 
     def model_ready(self, model: str, version: str = "") -> bool:
         """Return whether a version is ready; raises `InvalidRequest` for an invalid name or version."""

@@ -51,7 +51,7 @@ class KServeServicer:
         return messages.ServerReadyResponse(ready=self._plane.ready())
 
     async def ModelReady(self, request: Any, context: Any) -> Any:
-        """Return whether a version is served; the newest when none is named."""
+        """Return whether a version is served; the champion when none is named."""
         return messages.ModelReadyResponse(ready=self._plane.model_ready(request.name, request.version))
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:

@@ -36,6 +36,8 @@ __all__ = ["Loader", "Registry", "ServedVersion"]
 
 log = structlog.get_logger()
 
+CHAMPION_EVERY_S = 1.0
+"""Time between two looks at the champion pointers: the longest for which the predecessor answers requests without a version."""
 GIVE_WAY_S = 0.02  # p99 of calls under constant swaps: 2.0 times that without swaps, 4.2 times without these pauses
 
 
@@ -101,6 +103,7 @@ class Registry:
         self._max_batch = max_batch
         self._max_versions = max_versions
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
+        self._champions: dict[str, int] = {}  # of the served models, as the store named them last
         self._change = asyncio.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self.on_change: Callable[[str, bool], Awaitable[None]] = _ignore
@@ -119,17 +122,20 @@ class Registry:
         return list(self._served.get(model, {}).values())
 
     def resolve(self, model: str, version: int | None) -> ServedVersion:
-        """Return a served version, the newest for None; raises `ModelNotFound`, which lists the served ones."""
+        """Return a served version, for None the champion; raises `ModelNotFound`, which lists the served ones.
+
+        Without a champion in the store, None is the newest served version: no gatekeeper decides there.
+        """
         served = self._served.get(model)
         if not served:
             known = ", ".join(self.models()) or "none yet"
             raise ModelNotFound(f"model {model} is not served; served models: {known}")
-        if version is None:
-            return served[max(served)]
-        if version not in served:
+        wanted = self._champions.get(model, max(served)) if version is None else version
+        if wanted not in served:
             known = ", ".join(map(str, served))
-            raise ModelNotFound(f"version {version} of {model} is not served; served versions: {known}")
-        return served[version]
+            which = f"version {wanted}" if version is not None else f"the champion, version {wanted},"
+            raise ModelNotFound(f"{which} of {model} is not served; served versions: {known}")
+        return served[wanted]
 
     async def serve(self, model: str, versions: Sequence[int], *, unless_served: bool = False) -> None:
         """Serve exactly these versions of a model; `unless_served`: only while none of them is served.
@@ -148,6 +154,7 @@ class Registry:
             fresh = {}
             for version in wanted:
                 fresh[version] = held.get(version) or await self._load(model, version)
+            await self._look_for_champion(model)
             await self._route(model, fresh)
 
     async def unload(self, model: str) -> None:
@@ -172,6 +179,26 @@ class Registry:
             # A broken or missing predecessor must not keep the champion out of service.
             if not await self._served_at_start(model, versions) and len(versions) > 1:
                 await self._served_at_start(model, versions[:1])
+
+    async def follow_champions(self) -> None:
+        """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
+
+        Cancellation: the champions stay those that were found last.
+        """
+        while True:
+            await asyncio.sleep(CHAMPION_EVERY_S)
+            for model in self.models():
+                await self._look_for_champion(model)
+
+    async def _look_for_champion(self, model: str) -> None:
+        """Note the champion that the store names now; keep the known one when the store cannot be read."""
+        try:
+            champion = await asyncio.to_thread(self.store.champion, model)
+        except (ZerofleetError, OSError) as error:
+            log.warning("model.champion_unknown", model=model, error=str(error))
+            return
+        if champion is not None:
+            self._champions[model] = champion.version
 
     async def _served_at_start(self, model: str, versions: list[int]) -> bool:
         try:

@@ -87,9 +87,11 @@ async def open_server(settings: ServerSettings, loader: Loader | None = None) ->
     try:
         async with Batcher(queue, prepare=loader.prepare_thread) as batcher:
             server = await _listen(settings, DataPlane(registry, batcher), message_bytes)
+            followed = asyncio.create_task(registry.follow_champions())
             try:
                 yield server
             finally:
+                followed.cancel()
                 await server.grpc.stop(None)
     finally:
         registry.close()

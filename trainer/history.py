@@ -9,6 +9,7 @@ import csv
 import importlib
 import io
 import json
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,9 +18,10 @@ from typing import Any, Protocol
 
 import structlog
 
+from trainer.run_figures import RunFigures
 from zerofleet.contracts.plain_files import append_plain
 from zerofleet.errors import ConfigurationError
-from zerofleet.storage.files import drop_partial_line
+from zerofleet.storage.files import atomic_publish, drop_partial_line
 
 __all__ = ["FIGURES", "HELD_OUT_MEASURES", "History", "open_history"]
 
@@ -47,6 +49,9 @@ FIGURES = (
     "charts/candidate_version",
 )
 """Columns of the CSV, after `time` (seconds since 1970) and `step`."""
+
+WANDB_ID = "wandb_id"
+"""File with the id of the run at Weights & Biases."""
 
 log = structlog.get_logger()
 
@@ -79,8 +84,18 @@ class History:
                 stack.callback(sink.close)
 
 
-def open_history(directory: Path, *, tensorboard: bool = False, wandb_project: str = "", run_name: str = "") -> History:
+def open_history(
+    directory: Path,
+    *,
+    tensorboard: bool = False,
+    wandb_project: str = "",
+    run_name: str = "",
+    settings: Mapping[str, object] | None = None,
+) -> History:
     """Open the sinks; files are appended to, and one that cannot be written is left out.
+
+    TensorBoard and Weights & Biases get the run's figures of self-play, gate and ratings as well. `settings` are shown by
+    Weights & Biases, where a resumed run goes on as the same run: its id is kept in `wandb_id`.
 
     Raises `ConfigurationError` when a required extra is not installed.
     """
@@ -92,9 +107,9 @@ def open_history(directory: Path, *, tensorboard: bool = False, wandb_project: s
         except OSError as error:
             log.error("history.sink_failed", sink=sink.__name__, error=str(error))
     if tensorboard:
-        sinks.append(_TensorBoard(directory / "tensorboard"))
+        sinks.append(_WithRun(_TensorBoard(directory / "tensorboard"), directory))
     if wandb_project:
-        sinks.append(_WeightsAndBiases(directory, wandb_project, run_name))
+        sinks.append(_WithRun(_WeightsAndBiases(directory, wandb_project, run_name, settings or {}), directory))
     return History(sinks)
 
 
@@ -139,6 +154,20 @@ def _columns(path: Path) -> list[str]:
         return file.readline().rstrip("\n").split(",")[2:]
 
 
+class _WithRun:
+    """A sink that gets the figures of the whole run beside those of the trainer."""
+
+    def __init__(self, sink: _Sink, directory: Path) -> None:
+        self._sink = sink
+        self._run = RunFigures(directory / "run.jsonl")
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        self._sink.write(step, {**row, **self._run.latest()})
+
+    def close(self) -> None:
+        self._sink.close()
+
+
 class _TensorBoard:
     def __init__(self, directory: Path) -> None:
         self._writer: Any = _extra("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(directory))
@@ -152,14 +181,28 @@ class _TensorBoard:
 
 
 class _WeightsAndBiases:
-    def __init__(self, directory: Path, project: str, name: str) -> None:
-        self._run: Any = _extra("wandb", "wandb").init(project=project, name=name or None, dir=str(directory), resume="allow")
+    def __init__(self, directory: Path, project: str, name: str, settings: Mapping[str, object]) -> None:
+        self._run: Any = _extra("wandb", "wandb").init(
+            project=project,
+            name=name or None,
+            dir=str(directory),
+            id=_wandb_id(directory / WANDB_ID),
+            resume="allow",
+            config=dict(settings),
+        )
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
         self._run.log(dict(row), step=step)
 
     def close(self) -> None:
         self._run.finish()
+
+
+def _wandb_id(path: Path) -> str:
+    """Return the id of the run at Weights & Biases, drawn at its first start."""
+    if not path.exists():
+        atomic_publish(path, secrets.token_hex(8))
+    return path.read_text(encoding="utf-8").strip()
 
 
 def _extra(module: str, extra: str) -> Any:

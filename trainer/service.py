@@ -80,6 +80,7 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
             tensorboard=settings.tensorboard,
             wandb_project=settings.wandb_project,
             run_name=settings.run_dir.name,
+            settings=_shown_settings(settings),
         )
         training = await loop.run_in_executor(learner_thread, lambda: open_training(settings, game, device=device, ranks=ranks))
         try:
@@ -96,6 +97,12 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
         finally:
             history.close()
             training.replay.close()
+
+
+def _shown_settings(settings: TrainerSettings) -> dict[str, object]:
+    """Return the settings that describe the experiment: neither addresses nor secrets."""
+    parts = {name: getattr(settings, name).model_dump(mode="json") for name in settings.PRESET_PARTS}
+    return {"game": settings.game, "parameters": dict(settings.game_parameters), "preset": settings.preset, **parts}
 
 
 def make_intake(

@@ -102,9 +102,10 @@ class TrainerSettings(StoreSettings):
     max_batch: int = Field(default=1024, ge=1)
     """Largest batch allowed by `config.pbtxt`."""
     tensorboard: bool = False
-    """Also write TensorBoard events; needs the extra `tensorboard`."""
+    """Also write TensorBoard events, with the run's figures of self-play, gate and ratings; needs the extra `tensorboard`."""
     wandb_project: str = ""
-    """Also log to this project of Weights & Biases; needs the extra `wandb`."""
+    """Also log to this project of Weights & Biases, with the same figures and the settings; needs the extra `wandb`. A resumed
+    run goes on as the same run, by the id in `metrics/wandb_id`."""
 
     @property
     def consumer_name(self) -> str:

@@ -15,7 +15,7 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
-from zerofleet.supervisor.announced import AnnouncedService, announced_services
+from zerofleet.supervisor.attached import AttachedService, attach
 from zerofleet.supervisor.borrowed import live_address
 from zerofleet.supervisor.observer import Observer
 
@@ -68,7 +68,7 @@ class _Poller:
         self._events: deque[Event] = deque(maxlen=EVENTS_SHOWN)
         self._look: asyncio.Task[Overview] | None = None
         self._looked_at_s = 0.0
-        self._services: list[AnnouncedService] = []
+        self._services: list[AttachedService] = []
         self._observer: Observer | None = None
         self._gatekeeper = contextlib.AsyncExitStack()
 
@@ -103,9 +103,9 @@ class _Poller:
         return describe(readings, at=now, is_live=True, events=(*recorded.events, *self._events))
 
     def _is_up(self) -> bool:
-        found = announced_services(self._run.paths)
-        if [one.name for one in found] != [one.name for one in self._services]:
-            self._services, self._observer = found, None
+        known = {service.name for service in self._services}
+        if new := [service for service in attach(self._run.paths) if service.name not in known]:
+            self._services, self._observer = [*self._services, *new], None
         for service in self._services:
             service.look()
         return any(service.pid is not None for service in self._services)

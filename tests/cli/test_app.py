@@ -129,3 +129,40 @@ def _replace_app(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         {"fail": Command(f"{__name__}:_failing", "Fails"), "other": Command("os:getcwd", "Other")}, summary="Test."
     )
     monkeypatch.setattr(command_line, "app", app)
+
+
+@pytest.mark.parametrize("words", [("-h",), ("run", "-h"), ("models", "list", "-h")])
+def test_h_is_help_everywhere(zerofleet, words):
+    outcome = zerofleet(*words)
+    assert outcome.code == 0
+    assert "Usage: zerofleet" in outcome.out
+
+
+def test_the_version_is_printed_by_an_option_too(zerofleet):
+    outcome = zerofleet("--version")
+    assert outcome.code == 0
+    assert outcome.out.startswith("zerofleet ")
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("conect_four", "connect_four"), ("tictactoe", "tic_tac_toe")])
+def test_an_unknown_game_gets_a_suggestion(zerofleet, asked, meant):
+    assert zerofleet("solve", asked).err.splitlines()[-1] == f"did you mean {meant}?"
+
+
+def test_a_name_unlike_any_game_gets_none(zerofleet):
+    assert "did you mean" not in zerofleet("solve", "zzzzzz").err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "tic_tac_toe", "--workers", "0"), "'--workers': want 1 or more"),
+        (("run", "tic_tac_toe", "--workers", "x"), "'--workers': want a whole number"),
+        (("plan", "--gpus", "1.5"), "'--gpus': want a whole number"),
+    ],
+)
+def test_a_wrong_option_says_what_was_wanted_in_plain_words(zerofleet, words, said):
+    outcome = zerofleet(*words)
+    assert outcome.code == 2
+    assert said in outcome.err.splitlines()[0]
+    assert "Input should" not in outcome.err

@@ -38,7 +38,7 @@ def test_a_search_finds_the_win_and_prints_it_as_json(zerofleet, address):
     assert answer["moves"][0]["move"] == "c1"
     assert answer["moves"][0]["value"] == 1.0
     assert answer["principal_variation"] == ["c1"]
-    assert answer["to_move"] == 0
+    assert answer["player"] == 1
     assert sum(move["prior"] for move in answer["moves"]) == pytest.approx(1, abs=1e-2)
 
 

@@ -49,7 +49,7 @@ def test_games_list_shows_the_newest_games_first(zerofleet, run):
     record = decode_record(payload(29))
     assert (first["index"], first["plies"], first["versions"]) == (29, len(record.moves), [30, 30])
     assert first["scores"] == list(record.scores)
-    assert first["finished_at"] == "2027-01-15 08:00:00"
+    assert first["finished_at"] == "2027-01-15T08:00:00+00:00"
     text = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(run))
     assert text.code == 0
     assert uid(29) in text.out
@@ -62,7 +62,7 @@ def test_games_show_replays_every_move_with_its_search(zerofleet, run):
     assert shown.code == 0
     stored = validate(decode_record(payload(7)))
     for view in view_moves(stored):
-        assert f"{view.ply + 1:>3}. {'XO'[view.player]}  {view.move}" in shown.out
+        assert f"{view.ply:>3}. {'XO'[view.player - 1]}  {view.move}" in shown.out
     assert GAME.draw(stored.states[-1]) in shown.out
     assert f"over after {len(stored.movers)} moves" in shown.out
 
@@ -75,7 +75,7 @@ def test_games_show_prints_visits_and_targets_of_every_move_as_json(zerofleet, r
     for move, searched in zip(shown["moves"], stored.record.searched, strict=True):
         assert move["visits"] == sum(searched.visits)
         assert sum(action["target"] for action in move["actions"]) == pytest.approx(1.0, abs=1e-5)
-        assert move["value"] == pytest.approx(searched.root_value[move["player"]], abs=1e-6)
+        assert move["value"] == pytest.approx(searched.root_value[move["player"] - 1], abs=1e-6)
         assert [a["visits"] for a in move["actions"]] == sorted(searched.visits, reverse=True)
 
 
@@ -149,4 +149,4 @@ def test_a_worker_timestamp_out_of_range_is_shown_as_unknown(zerofleet, tmp_path
     with open_run(tmp_path / "run") as opened, GameLog.open(opened.paths.replay, writer=True) as log:
         log.append([(uid(0), record.SerializeToString())])
     listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json")
-    assert json.loads(listed.out)["games"][0]["finished_at"] == "?"
+    assert json.loads(listed.out)["games"][0]["finished_at"] is None

@@ -74,10 +74,11 @@ def test_verdicts_and_ratings_are_read_from_the_files_of_a_run(zerofleet, run):
         Tallied(first="model:1", second="random", points=15, games=20),
     )
     (row,) = RunModels.read(RunPaths(run)).rows()
-    assert 0 < row.elo_low < row.elo < row.elo_high
+    assert row.elo > 0
+    assert row.elo_low < row.elo < row.elo_high
     assert (row.status, row.note, row.rated_games) == ("champion", "+12 =3 -5 against 7", 20)
     shown = zerofleet("models", "list", MODEL, "--run-dir", str(run)).out
-    assert f"{row.elo:.0f}  {row.elo_low:.0f} to {row.elo_high:.0f}" in shown
+    assert f"champion {row.elo:.0f} {row.elo_low:.0f} to {row.elo_high:.0f} " in " ".join(shown.split())
 
 
 def test_a_rating_without_games_against_rungs_is_not_a_number(zerofleet, run):

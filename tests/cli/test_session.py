@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 
 import pytest
 from rich.console import Console
@@ -111,3 +112,37 @@ async def test_the_adviser_finds_a_win_in_one(adviser):
     assert int(analysis.actions[analysis.ranking()[0]]) == 2
     assert analysis.value[0] > 0.5
     assert game.action_name(replay(game, moves), 2) == "c3"
+
+
+def test_a_question_mark_lists_the_commands():
+    shown, _ = sit(["?"])
+    assert all(word in shown for word in ("undo", "hint", "setup M1,M2,...", "resign", "save FILE", "quit"))
+
+
+def test_a_resigned_game_takes_no_moves_until_it_is_taken_back():
+    shown, session = sit(["b2", "resign", "c3", "undo", "c3"])
+    assert "You resign against O (first)." in shown
+    assert "you have resigned; undo, again or quit" in shown
+    assert session.moves == [4, 0, 2, 1]
+
+
+def test_a_position_is_set_up_by_its_moves_and_the_others_answer():
+    shown, session = sit(["setup b2,a3,c3"])
+    assert session.moves == [4, 0, 2, 1]
+    assert "O (first) plays" in shown
+
+
+def test_an_impossible_set_up_changes_nothing():
+    shown, session = sit(["b2", "setup b2,b2"])
+    assert session.moves == [4, 0]
+    assert "move 2" in shown
+
+
+def test_a_game_is_saved_with_its_moves_by_name_and_never_over_another_file(tmp_path):
+    file = tmp_path / "game.json"
+    shown, _ = sit(["b2", f"save {file}", f"save {file}", "save"])
+    saved = json.loads(file.read_text())
+    assert (saved["game"], saved["seat"], saved["moves"], saved["scores"]) == ("tic_tac_toe", 1, ["b2", "a3"], None)
+    assert "zerofleet play tic_tac_toe --moves b2,a3" in shown
+    assert f"{file} cannot be written: File exists" in shown
+    assert "name a file: save FILE" in shown

@@ -19,7 +19,7 @@ def test_a_position_is_drawn_and_every_move_scored(zerofleet):
 def test_solve_prints_scores_by_column_letter_as_json(zerofleet):
     said = zerofleet("solve", "connect_four", "--moves", LATE, "--json").json()
     assert said["scores"] == {"a": -2, "b": 8, "c": -2, "d": None, "e": 14, "f": 13, "g": 13}
-    assert (said["score"], said["best"], said["to_move"]) == (14, ["e4"], 0)
+    assert (said["score"], said["best"], said["player"]) == (14, ["e4"], 1)
     assert said["after"][:3] == ["d1", "d2", "d3"]
     assert said["nodes"] > 0
     assert zerofleet("solve", "connect_four", "--moves", LATE, "--json", "--book", "none").json()["scores"] == said["scores"]
@@ -45,7 +45,7 @@ def test_a_finished_game_has_no_moves_to_score(zerofleet):
     moves = "a,b,a,b,a,b,a"
     assert "the game is over: X +1   O -1" in zerofleet("solve", "connect_four", "--moves", moves).out
     said = zerofleet("solve", "connect_four", "--moves", moves, "--json").json()
-    assert (said["score"], said["scores"], said["to_move"]) == (None, {}, None)
+    assert (said["score"], said["scores"], said["player"]) == (None, {}, None)
 
 
 @pytest.mark.parametrize(

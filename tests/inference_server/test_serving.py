@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from tritonclient.grpc import service_pb2 as messages
 
 from inference_server import kserve
+from inference_server import registry as registry_module
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet.errors import ConfigurationError
@@ -190,3 +191,35 @@ async def test_replies_and_errors_carry_the_request_id(wire, positions):
     assert dict(refused.value.trailing_metadata())["x-request-id"] == "job-2"
     (line,) = [line for line in lines if line["event"] == "rpc.refused"]
     assert (line["request_id"], line["code"]) == ("job-2", "NOT_FOUND")
+
+
+async def test_the_champion_answers_requests_without_a_version_and_a_candidate_only_to_its_number(wire, publish, positions):
+    publish()
+    registry = wire.server.plane.registry
+    registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
+    await registry.serve(MODEL, [1, 2])
+    states, legal = positions[0][:1], positions[1][:1]
+    assert [(await wire.infer(states, legal, version=asked))[0] for asked in ("", "champion", "2", "1")] == ["1", "1", "2", "1"]
+    async with EvaluationClient(wire.server.address) as client:
+        answered = [(await client.evaluate(MODEL, model_version=asked)).model_version for asked in (0, "champion", 2)]
+    assert answered == [1, 1, 2]
+
+
+async def test_a_promotion_changes_who_answers_without_any_call(open_wire, publish, positions, monkeypatch):
+    monkeypatch.setattr(registry_module, "CHAMPION_EVERY_S", 0.01)
+    async with open_wire() as wire:
+        publish(), publish()
+        registry = wire.server.plane.registry
+        registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
+        await registry.serve(MODEL, [1, 2])
+        registry.store.write_champion(MODEL, 2, epoch=2, reason="test")
+        await until(lambda: registry.resolve(MODEL, None).version == 2)
+
+
+async def test_without_a_champion_among_the_served_versions_a_request_must_name_its_version(wire, publish):
+    publish()
+    registry = wire.server.plane.registry
+    registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
+    await registry.serve(MODEL, [2])
+    with pytest.raises(ModelNotFound, match=r"the champion, version 1, of tic_tac_toe is not served; served versions: 2"):
+        registry.resolve(MODEL, None)

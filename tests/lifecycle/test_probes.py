@@ -95,7 +95,8 @@ async def test_a_large_reply_arrives_complete(server):
 @pytest.mark.parametrize(
     ("request_bytes", "wanted"),
     [
-        (b"HEAD /readyz HTTP/1.1\r\n\r\n", 405),
+        (b"HEAD /readyz HTTP/1.1\r\n\r\n", 200),
+        (b"HEAD /nowhere HTTP/1.1\r\n\r\n", 404),
         (b"DELETE /readyz HTTP/1.1\r\n\r\n", 405),
         (b"POST /readyz HTTP/1.1\r\nContent-Length: 1000000000000\r\n\r\n", 405),
         (b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", 404),
@@ -110,6 +111,13 @@ async def test_a_large_reply_arrives_complete(server):
 async def test_http_requests_outside_the_probes_are_refused(server, request_bytes, wanted):
     assert await status(server, request_bytes) == wanted
     assert await status(server, b"GET /readyz HTTP/1.1\r\n\r\n") == 200
+
+
+async def test_head_is_answered_as_get_but_without_the_body(server):
+    answer = await ask(server, b"HEAD /big HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert f"Content-Length: {len(BIG)}\r\n".encode() in answer
+    assert answer.endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize(

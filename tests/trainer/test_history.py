@@ -100,6 +100,35 @@ def test_tensorboard_and_wandb_get_the_same_figures(tmp_path, monkeypatch):
     ]
 
 
+def test_the_figures_of_the_whole_run_are_passed_on_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch):
+    begun, logged = [], []
+
+    class Run:
+        def log(self, row, step):
+            logged.append(row)
+
+        def finish(self):
+            pass
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: begun.append(given) or Run()))
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"games": 1}\n')  # of an earlier session
+    for session in range(2):
+        history = open_history(tmp_path, wandb_project="az", settings={"game": "tic_tac_toe"})
+        history.write(session, {"losses/value": 0.5})
+        with path.open("a") as file:
+            file.write('{"games": 7, "champion": 3, "champion_elo": null, "match_llr": 1.5, "restarts": 0}\n{"games": 8')
+        history.write(session, {"losses/value": 0.5})
+        with path.open("a") as file:
+            file.write("}\n")
+        history.close()
+    whole = {"losses/value": 0.5, "selfplay/games": 7.0, "gate/champion": 3.0, "gate/match_llr": 1.5}
+    assert logged == [{"losses/value": 0.5}, whole] * 2
+    assert begun[0]["id"] == begun[1]["id"] != ""
+    assert {one["resume"] for one in begun} == {"allow"}
+    assert begun[1]["config"] == {"game": "tic_tac_toe"}
+
+
 @pytest.mark.parametrize(("extra", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
 def test_a_missing_extra_is_reported_with_the_command_that_installs_it(tmp_path, monkeypatch, extra, module):
     monkeypatch.setitem(sys.modules, module, None)

@@ -22,9 +22,9 @@ async function more() {
       ["result", (row) => result(row.scores)],
       ["ending", (row) => row.ending],
       ["models", (row) => row.versions.map((version) => version || "–").join(" ")],
-      ["moves", (row) => row.opening],
+      ["moves", (row) => row.moves.slice(0, FIRST_MOVES).join(" ") + (row.moves.length > FIRST_MOVES ? " …" : "")],
       ["worker", (row) => row.worker],
-      ["finished", (row) => row.finished_at],
+      ["finished", (row) => row.finished_at ?? "?"],
     ], shown, { caption: "Stored games, newest first" }));
     byId("more").hidden = games.length < PAGE;
   } catch (error) {

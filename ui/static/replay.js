@@ -7,7 +7,7 @@ const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.s
 const board = (number) => path("runs", run, "games", replay.uid, "boards", number);
 
 /** Return the value of the position before each move for the first player: with more than two players, for the player who moves. */
-const curve = () => replay.moves.map(({ value, player }) => (value === null ? null : replay.scores.length === 2 && player === 1 ? -value : value));
+const curve = () => replay.moves.map(({ value, player }) => (value === null ? null : replay.scores.length === 2 && player === 2 ? -value : value));
 
 function valuePicture() {
   const values = curve(), last = Math.max(1, replay.moves.length);
@@ -27,7 +27,7 @@ function search() {
     byId("search").replaceChildren();
     return;
   }
-  const about = [`Move ${ply + 1}: player ${move.player} plays ${move.move}`];
+  const about = [`Move ${move.ply}: player ${move.player} plays ${move.move}`];
   if (move.value === null) about.push("without a search");
   else about.push(`value ${signed(move.value)} for this player`, `${count(move.visits)} visits`, `model ${move.model_version}`, ...move.notes);
   byId("search-about").textContent = `${about.join(" · ")}`;
@@ -62,12 +62,12 @@ try {
   notice("");
   byId("replay").hidden = false;
   byId("result").textContent = new Set(replay.scores).size === 1 ? "draw" : replay.scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  ");
-  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at} UTC`;
+  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at ?? "time unknown"}`;
   byId("ply").max = replay.moves.length;
   byId("values").append(valuePicture());
   if (replay.scores.length > 2) document.querySelector(".value figcaption").textContent = "Value for the player who moves, by ply";
   byId("moves").append(...replay.moves.map((move) =>
-    el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply + 1) }, `${move.ply + 1}. ${move.move}`))));
+    el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
   go(at(), { keep: true });
   byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
   byId("first").addEventListener("click", () => go(0));

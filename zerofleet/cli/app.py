@@ -9,12 +9,14 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 
 import typer
 from typer.exceptions import TyperException
 
 from zerofleet.cli import screen
 from zerofleet.cli.lazy import Command, lazy_group
+from zerofleet.cli.refusals import nearest_game, plain_words
 from zerofleet.errors import ZerofleetError
 
 __all__ = ["BENCHMARKS", "COMMANDS", "app", "bench", "main"]
@@ -182,6 +184,18 @@ COMMANDS = {
             "zerofleet curves --run-dir runs/connect_four-laptop --json",
         ),
     ),
+    "runs": Command(
+        "zerofleet.cli.commands.runs:runs",
+        "List the runs of a folder, alive and stopped",
+        _LOOK,
+        ("zerofleet runs", "zerofleet runs --runs /data/runs --json"),
+    ),
+    "status": Command(
+        "zerofleet.cli.commands.runs:status",
+        "Attach to a live run, or show the last state of a stopped one",
+        _LOOK,
+        ("zerofleet status runs/connect_four-laptop", "zerofleet status connect_four-laptop --json"),
+    ),
     "backup": Command(
         "zerofleet.cli.commands.backup:backup",
         "Back up a run, also while it is running",
@@ -290,13 +304,22 @@ BENCHMARKS = {
     ),
 }
 
-app = lazy_group(COMMANDS, summary="Train game-playing networks by self-play, and play against them.")
+app = lazy_group(COMMANDS, summary="Train game-playing networks by self-play, and play against them.", add_completion=True)
 bench = lazy_group(BENCHMARKS, summary="Benchmarks of this machine; each prints a table, or one JSON object with --json.")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"zerofleet {metadata.version('zerofleet')}\n")
+        raise typer.Exit
 
 
 @app.callback()
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of every error; accepted anywhere on the line."),
+    version: bool = typer.Option(
+        False, "--version", "-V", help="Print the version of Zerofleet and exit.", callback=_print_version, is_eager=True
+    ),
 ) -> None:
     """Train game-playing networks by self-play, and play against them."""
 
@@ -335,7 +358,9 @@ def _refuse(error: Exception) -> int:
     message = error.format_message() if isinstance(error, TyperException) else str(error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return EXIT_REFUSED  # the help has been printed
-    screen.error(message or type(error).__name__)
+    screen.error(plain_words(message) or type(error).__name__)
+    if (name := nearest_game(error)) is not None:
+        screen.note(f"did you mean {name}?")
     if context is not None:
         screen.note(f"see {context.command_path} --help")
     return EXIT_REFUSED

@@ -55,8 +55,11 @@ class Command:
     """Whole command lines, shown below the help; tests parse each."""
 
 
-def lazy_group(commands: Mapping[str, Command], *, summary: str) -> typer.Typer:
-    """Return an app of the given commands, in that order, each imported on first use."""
+def lazy_group(commands: Mapping[str, Command], *, summary: str, add_completion: bool = False) -> typer.Typer:
+    """Return an app of the given commands, in that order, each imported on first use.
+
+    `add_completion`: options that install and print the completion of the user's shell.
+    """
 
     class Group(TyperGroup):
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -67,7 +70,8 @@ def lazy_group(commands: Mapping[str, Command], *, summary: str) -> typer.Typer:
     app = typer.Typer(
         cls=Group,
         help=summary,
-        add_completion=False,
+        add_completion=add_completion,
+        context_settings={"help_option_names": ["-h", "--help"]},  # subcommands inherit them
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,

@@ -127,7 +127,11 @@ def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
     """Build the game that a command line names; raises `UnknownGame` or `InvalidParameters`."""
     import games  # noqa: PLC0415  (as above)
 
-    return games.make(name, **read_parameters(settings))
+    game = games.make(name, **read_parameters(settings))
+    from zerofleet.cli.compilation import announce_compilation  # noqa: PLC0415
+
+    announce_compilation(name)
+    return game
 
 
 def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:

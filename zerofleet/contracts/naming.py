@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Final
 
 from games.core import Game
 from games.positions import changed_parameters, model_parameters
 from zerofleet.errors import InvalidRequest
 
 __all__ = [
+    "CHAMPION_ALIAS",
     "LEGAL_TENSOR",
     "MAX_MESSAGE_BYTES",
     "MAX_RECORD_BYTES",
@@ -44,6 +46,8 @@ MAX_RECORD_BYTES = 1 << 20
 
 A Connect Four game takes about 1.5 kB, a 600-move game of Go with 100 listed actions per move about 300 kB.
 """
+CHAMPION_ALIAS: Final = "champion"
+"""Version of a request that the champion answers, as it answers one without a version."""
 MAX_VERSION = 2**63 - 1  # Triton reads a version directory as a signed 64-bit number
 
 _MODEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")

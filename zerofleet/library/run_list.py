@@ -16,7 +16,7 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.library.metrics import read_metrics
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.runs import RunPaths, read_header
-from zerofleet.supervisor.announced import is_live
+from zerofleet.supervisor.overview import live_services
 
 __all__ = [
     "ANCHORED_MARGIN_ELO",
@@ -113,7 +113,7 @@ def run_row(name: str, paths: RunPaths) -> RunRow:
         parameters=header.parameters,
         preset=header.preset,
         created_at=header.created_at,
-        is_live=is_live(paths),
+        is_live=bool(live_services(paths)),
         updated_at=None if math.isnan(newest_s) else datetime.fromtimestamp(newest_s, UTC),
         champion=None if champion is None else champion.version,
         champion_elo=_number(rating[0]),

@@ -31,7 +31,6 @@ __all__ = [
     "when",
 ]
 
-FIRST_MOVES = 8  # opening moves in a row of the list
 UID_DIGITS = 32
 FEWEST_DIGITS = 4
 HEX_DIGITS = frozenset("0123456789abcdef")
@@ -41,8 +40,8 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
-class GameRow(_Value):
-    """Row of a list of stored games."""
+class _StoredGame(_Value):
+    """What is said of a stored game in a list and in its replay."""
 
     index: int
     uid: str
@@ -54,11 +53,15 @@ class GameRow(_Value):
     """Model version of each seat at the start; 0 for a seat without a model."""
     searched: int
     """Number of moves with a search."""
-    opening: str
-    """First moves."""
     worker: str
-    finished_at: str
-    """By the worker's clock."""
+    finished_at: str | None
+    """By the worker's clock, ISO 8601 with zone; None for an impossible time."""
+
+
+class GameRow(_StoredGame):
+    """Row of a list of stored games."""
+
+    moves: tuple[str, ...]
 
 
 class SearchedAction(_Value):
@@ -76,7 +79,9 @@ class MoveView(_Value):
     """Move of a game; without a search, `actions` is empty and `value` None."""
 
     ply: int
+    """Number of the move, from 1."""
     player: int
+    """Number of the player who moved, from 1."""
     move: str
     model_version: int
     value: float | None
@@ -94,7 +99,7 @@ class GameList(_Value):
     games: tuple[GameRow, ...]
 
 
-class GameReplay(GameRow):
+class GameReplay(_StoredGame):
     """A stored game with every move."""
 
     moves: tuple[MoveView, ...]
@@ -130,7 +135,7 @@ def read_game(logged: LoggedGame) -> ValidatedGame:
 
 def replay_of(index: int, stored: ValidatedGame) -> GameReplay:
     """Return a game with every move."""
-    return GameReplay(**dict(summarise(index, stored)), moves=tuple(view_moves(stored)))
+    return GameReplay(**(dict(summarise(index, stored)) | {"moves": tuple(view_moves(stored))}))
 
 
 def summarise(index: int, stored: ValidatedGame) -> GameRow:
@@ -145,7 +150,7 @@ def summarise(index: int, stored: ValidatedGame) -> GameRow:
         ending=f"player {record.resigned_seat} resigned" if record.resigned_seat else "played out",
         versions=tuple(record.seat_versions),
         searched=len(record.searched),
-        opening=" ".join(names[:FIRST_MOVES]) + (" …" if len(names) > FIRST_MOVES else ""),
+        moves=tuple(names),
         worker=record.worker_id,
         finished_at=when(record.finished_at_ms),
     )
@@ -162,8 +167,8 @@ def view_moves(stored: ValidatedGame) -> list[MoveView]:
         actions = () if row is None else _actions(stored, ply, row)
         views.append(
             MoveView(
-                ply=ply,
-                player=player,
+                ply=ply + 1,
+                player=player + 1,
                 move=name,
                 model_version=0 if row is None else int(columns.model_version[row]),
                 value=None if row is None else float(columns.root_value[row, player]),
@@ -182,12 +187,12 @@ def seat_names(stored: ValidatedGame) -> list[str]:
     return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
 
 
-def when(milliseconds: int) -> str:
-    """Return a worker's timestamp as text; the value is not validated."""
+def when(milliseconds: int) -> str | None:
+    """Return a worker's timestamp in ISO 8601 with zone; it is not validated, and None if it is no time."""
     try:
-        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
-        return "?"
+        return None
 
 
 def _newest(log: GameLog, limit: int, before: int | None) -> Iterator[LoggedGame]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from zerofleet.contracts.naming import CHAMPION_ALIAS
 from zerofleet.contracts.wire import evaluation_pb2 as wire
 from zerofleet.contracts.wire import evaluation_pb2_grpc as stubs
 from zerofleet.rpc.channel_client import ChannelClient
@@ -78,11 +80,11 @@ class EvaluationClient(ChannelClient):
         moves: Sequence[str] = (),
         *,
         parameters: Mapping[str, str] | None = None,
-        model_version: int = 0,
+        model_version: int | Literal["champion"] = CHAMPION_ALIAS,
         simulations: int = 0,
         seed: int = 0,
     ) -> Opinion:
-        """Return a model's evaluation of the position after `moves`; version 0 is the newest served.
+        """Return a model's evaluation of the position after `moves`, by default the champion's (`champion`, or 0).
 
         Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Unavailable`, and `Overloaded` when the
         server is still overloaded after `timeout_s`.
@@ -93,7 +95,7 @@ class EvaluationClient(ChannelClient):
             game=game,
             parameters=parameters or {},
             moves=moves,
-            model_version=model_version,
+            model_version=0 if model_version == CHAMPION_ALIAS else model_version,
             simulations=simulations,
             seed=seed,
         )

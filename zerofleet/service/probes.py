@@ -1,7 +1,7 @@
 """HTTP port of a service: /metrics for Prometheus, /livez and /readyz for orchestrators.
 
 `/livez` returns 200 while the event loop runs, `/readyz` only while the service accepts work. The server implements the
-minimum of HTTP: one GET per connection, with limits on size and time. Beyond `MAX_CONNECTIONS` the oldest connection is
+minimum of HTTP: one GET or HEAD per connection, with limits on size and time. Beyond `MAX_CONNECTIONS` the oldest connection is
 closed, so that slow clients never block new ones. A path may require a bearer token.
 """
 
@@ -99,8 +99,8 @@ class ProbeServer:
         self._open[writer] = None
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                answer = self._answer(await _read(reader))
-                writer.write(_response(answer))
+                request = await _read(reader)
+                writer.write(_response(self._answer(request), with_body=request.method != "HEAD"))
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, OSError):
@@ -116,8 +116,8 @@ class ProbeServer:
     def _answer(self, request: _Request) -> Answer:
         if not request.path.startswith("/"):
             return Answer(400, b"malformed request\n")
-        if request.method != "GET":
-            return Answer(405, b"only GET is served\n")
+        if request.method not in ("GET", "HEAD"):
+            return Answer(405, b"only GET and HEAD are served\n")
         handler = self._paths.get(request.path)
         if handler is None:
             return Answer(404, f"served paths: {', '.join(self._paths)}\n".encode())
@@ -148,7 +148,8 @@ async def _read(reader: asyncio.StreamReader) -> _Request:
     return _Request(method, target.partition("?")[0], token.encode())
 
 
-def _response(answer: Answer) -> bytes:
+def _response(answer: Answer, *, with_body: bool) -> bytes:
+    """Return the bytes of a response; the answer to HEAD has the length of the body, but no body."""
     head = (
         f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\n"
         f"Content-Type: {answer.content_type}\r\n"
@@ -156,7 +157,7 @@ def _response(answer: Answer) -> bytes:
         + ("WWW-Authenticate: Bearer\r\n" if answer.status == 401 else "")
         + "Connection: close\r\n\r\n"
     )
-    return head.encode() + answer.body
+    return head.encode() + (answer.body if with_body else b"")
 
 
 def _digest(token: bytes) -> bytes:

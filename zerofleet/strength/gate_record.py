@@ -47,28 +47,19 @@ class GateRecord:
     def fold(self, event: Event) -> Candidate | None:
         """Apply an event; return the candidate that it changed. Raises `RecordRejected` for an impossible result."""
         match event:
-            case events.Submitted(version=version):
-                self.hashes[version] = event.manifest_sha256
-                if version in self.candidates:
-                    return None
-                return self._change(Candidate(self.model, version, CandidateStatus.QUEUED))
+            case events.Submitted():
+                return self._submit(event)
             case events.StatusChanged(version=version):
                 known = self.candidates.get(version) or Candidate(self.model, version, event.status)
                 return self._change(replace(known, status=event.status, match=event.report, reason=event.reason))
             case events.MatchOpened(match_id=match_id):
                 self.boards[match_id] = (event.purpose, Scoreboard(self._terms(event)))
             case events.GameEnded(match_id=match_id):
-                board, result = self.board(match_id), GameResult(**event.model_dump(exclude={"event"}))
-                if self._validates:
-                    board.record(result)
-                else:
-                    board.restore(result)
-            case events.MatchClosed(match_id=match_id):
-                _, board = self.boards.pop(match_id)
-                board.close()
-                first, second = board.terms.players
-                for one in evidence(board, event.rated_groups):
-                    self._count(first.name, second.name, one)
+                board = self.board(match_id)
+                record = board.record if self._validates else board.restore
+                record(GameResult(**event.model_dump(exclude={"event"})))
+            case events.MatchClosed():
+                self._close(event)
             case events.Tallied(first=first_name, second=second_name):
                 self._count(first_name, second_name, Tally(first_name, second_name, event.points, event.games))
             case events.Placed(first=first_name, second=second_name):
@@ -110,6 +101,18 @@ class GateRecord:
         for purpose, board in self.boards.values():
             yield opened(board.terms, purpose)
             yield from (ended(result) for result in board.results())
+
+    def _submit(self, event: events.Submitted) -> Candidate | None:
+        self.hashes[event.version] = event.manifest_sha256
+        known = event.version in self.candidates
+        return None if known else self._change(Candidate(self.model, event.version, CandidateStatus.QUEUED))
+
+    def _close(self, event: events.MatchClosed) -> None:
+        _, board = self.boards.pop(event.match_id)
+        board.close()
+        first, second = board.terms.players
+        for one in evidence(board, event.rated_groups):
+            self._count(first.name, second.name, one)
 
     def _change(self, candidate: Candidate) -> Candidate:
         self.candidates[candidate.version] = candidate

@@ -40,14 +40,7 @@ _RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LAT
 
 
 class Watched(Protocol):
-    """Service process as the observer sees it: a child of the supervisor, or a service found by its announce file."""
-
-    state: ChildState
-    restarts: int
-    metrics_port: int
-    """Port of /metrics; 0 while the service is not ready."""
-    since_s: float
-    """Start of the current process, on the monotonic clock."""
+    """Service that the observer reads: a `Child` of this process, or `zerofleet.supervisor.attached.AttachedService`."""
 
     @property
     def name(self) -> str:
@@ -55,12 +48,32 @@ class Watched(Protocol):
         ...
 
     @property
+    def state(self) -> ChildState:
+        """State of the service."""
+        ...
+
+    @property
+    def metrics_port(self) -> int:
+        """Port of /metrics; 0 while it is not ready."""
+        ...
+
+    @property
     def pid(self) -> int | None:
         """Process id, None while there is no process."""
         ...
 
+    @property
+    def since_s(self) -> float:
+        """Start of the current process, on the monotonic clock."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts."""
+        ...
+
     def look(self) -> None:
-        """Read the announce file."""
+        """Update the state."""
         ...
 
 
@@ -76,10 +89,12 @@ class Observer:
         *,
         warm_start_games: int = 0,
         directory: Path | None = None,
+        began_at_s: float | None = None,
     ) -> None:
         """Create it; `say` reports each verdict, `warm_start_games` is the length of the warm start.
 
-        `directory` is that of the run, for the free space of its disk.
+        `directory` is that of the run, for the free space of its disk; `began_at_s` its start, seconds since 1970, by default
+        now.
         """
         self._directory = directory
         self._children = children
@@ -102,7 +117,7 @@ class Observer:
         self._champion: Champion | None = None
         self._ladder: list[Rung] = []
         self._announced: set[tuple[int, CandidateStatus]] | None = None
-        self._began_s = time.monotonic()
+        self._began_s = time.monotonic() - (0.0 if began_at_s is None else time.time() - began_at_s)
 
     async def look(self, left_s: float | None) -> Readings:
         """Poll every service once. Cancellation: nothing is lost."""

@@ -56,7 +56,9 @@ def evaluate(
     else:
         opinion = asyncio.run(_ask_run(find_run(game, run_dir), game, names, question))
     if json:
-        screen.emit_json({"game": game_name, "parameters": parameters_text(game), "after": names, **asdict(opinion)})
+        said = asdict(opinion)
+        said["player"] = said.pop("to_move") + 1  # counted as the boards and tables count
+        screen.emit_json({"game": game_name, "parameters": parameters_text(game), "after": names, **said})
         return
     state = replay(game, actions, seed)
     screen.out().print(colour_board(game, state, None if core.is_over(game, state) else core.to_move(game, state)))

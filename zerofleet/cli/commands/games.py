@@ -68,7 +68,7 @@ def show(
         raise InvalidRequest(f"game {logged.uid} has {len(stored.movers)} moves; there is no move {ply}")
     if json:
         replayed = replay_of(logged.index, stored)
-        chosen = tuple(view for view in replayed.moves if ply is None or view.ply + 1 == ply)
+        chosen = tuple(view for view in replayed.moves if ply in (None, view.ply))
         screen.emit_json(replayed.model_copy(update={"moves": chosen}).model_dump(mode="json"))
         return
     for part in render_game(stored, ply=ply):

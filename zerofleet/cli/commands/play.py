@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from games.core import Game
+from games.positions import read_moves
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
 from zerofleet.cli.options import LAST_SEED, GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
@@ -39,6 +40,9 @@ def play(
         ),
     ] = "champion",
     seat: Annotated[int, typer.Option("--seat", metavar="N", min=1, help="Your seat; 1 moves first.")] = 1,
+    moves: Annotated[
+        str, typer.Option("--moves", metavar="M1,M2,...", help="Begin after these moves from the start position.")
+    ] = "",
     simulations: Simulations = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -51,18 +55,20 @@ def play(
 ) -> None:
     """Play a game in the terminal, with the board drawn, an evaluation bar, hints and undo.
 
-    Type a move, or: undo, hint, moves, help, quit. A model comes from the newest run of the game, which may be running.
+    Type a move, or: undo, hint, moves, setup, resign, save, help or ?, quit. A model comes from the newest run of the game,
+    which may be running.
     """
     game = chosen_game(game_name, parameters)
     require_seat(game_name, game.spec().num_players, seat)
     luck = secrets.randbits(32) if seed is None else seed
+    begun = read_moves(game, moves, luck)
     with asyncio.Runner() as runner, _closing(runner) as stack:
         if is_model(opponent):
             other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations)))
-            session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
+            session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out(), moves=begun)
         else:
             agent = runner.run(_agent(stack, game, opponent, run_dir, np.random.default_rng(luck)))
-            session = Session(game, agent, None, seat=seat - 1, seed=luck, runner=runner, console=screen.out())
+            session = Session(game, agent, None, seat=seat - 1, seed=luck, runner=runner, console=screen.out(), moves=begun)
         session.play(_ask)
 
 
@@ -100,7 +106,11 @@ def _ask(prompt: str) -> str:
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401, PLC0415  (its import gives `input` a history)
-        return input(prompt)
+        try:
+            return input(prompt)
+        except EOFError:
+            sys.stdout.write("\n")  # Ctrl-D: the shell's prompt begins on a line of its own
+            raise
     line = sys.stdin.readline()
     if not line:
         raise EOFError

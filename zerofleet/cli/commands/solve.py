@@ -31,8 +31,8 @@ NO_BOOK = "none"
 class Solution:
     """Solved position."""
 
-    to_move: int | None
-    """Seat, from 0; None when the game is over."""
+    player: int | None
+    """Player to move, counted from 1; None when the game is over."""
     score: float | None
     """For the player to move; None when the game is over."""
     scores: Mapping[str, float | None]
@@ -106,7 +106,7 @@ def _solve(game: Game, state: State, book_file: str | None, table_bits: int) -> 
     known = dict(zip(found.actions.tolist(), found.scores.tolist(), strict=True))
     scores = {column_name(column): known.get(column) for column in range(game.spec().num_actions)}
     best = tuple(game.action_name(state, int(action)) for action in found.best())
-    return Solution(core.to_move(game, state), max(known.values()), scores, best, found.nodes, seconds)
+    return Solution(core.to_move(game, state) + 1, max(known.values()), scores, best, found.nodes, seconds)
 
 
 def _solve_small(game: Game, state: State) -> Solution:
@@ -117,7 +117,9 @@ def _solve_small(game: Game, state: State) -> Solution:
     names = [game.action_name(state, int(action)) for action in found.actions]
     values = [round(value, 6) + 0.0 for value in found.values.tolist()]  # scores are float32; a draw is 0, not -0
     best = tuple(game.action_name(state, int(action)) for action in found.best())
-    return Solution(core.to_move(game, state), max(values), dict(zip(names, values, strict=True)), best, found.nodes, seconds)
+    return Solution(
+        core.to_move(game, state) + 1, max(values), dict(zip(names, values, strict=True)), best, found.nodes, seconds
+    )
 
 
 def _book(game: ConnectFour, file: str | None) -> Book | None:
@@ -130,7 +132,7 @@ def _show(game: Game, state: State, solution: Solution) -> None:
     console = screen.out()
     console.print(colour_board(game, state))
     console.print()
-    if solution.to_move is None:
+    if solution.player is None:
         ends = "   ".join(f"{player_name(seat).plain} {score:+g}" for seat, score in enumerate(final_scores(game, state)))
         console.print(f"the game is over: {ends}")
         return
@@ -144,7 +146,7 @@ def _show(game: Game, state: State, solution: Solution) -> None:
             rows.add_row(shown, f"{score:+g}", _words(score), style="bold" if shown in solution.best else "")
     console.print(rows)
     console.print()
-    line = player_name(solution.to_move)
+    line = player_name(solution.player - 1)
     line.append(f" to move {_words(solution.score or 0.0)} (score {solution.score:+g}); best: {' '.join(solution.best)}")
     console.print(line)
     console.print(f"{solution.nodes:,} positions, {solution.seconds:.3f} s", style="dim")

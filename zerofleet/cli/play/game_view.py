@@ -15,6 +15,7 @@ from zerofleet.library.stored_games import GameRow, MoveView, seat_names, view_m
 
 __all__ = ["WIDE_COLUMNS", "list_table", "render_game"]
 
+FIRST_MOVES = 8  # moves of a game in a row of the list
 SHOWN_ACTIONS = 8  # rows per searched move, most visited first
 NARROW_UID_DIGITS = 12
 WIDE_COLUMNS = 150  # terminal width that fits a full row of the list
@@ -26,7 +27,8 @@ def list_table(rows: Sequence[GameRow], *, is_narrow: bool = False) -> Table:
     table = screen.table(">game", "uid", ">plies", "result", "ending", *extra)
     for row in rows:
         models = " ".join(str(version) if version else "-" for version in row.versions)
-        more = () if is_narrow else (models, row.opening, row.worker, row.finished_at)
+        opening = " ".join(row.moves[:FIRST_MOVES]) + (" …" if len(row.moves) > FIRST_MOVES else "")
+        more = () if is_narrow else (models, opening, row.worker, row.finished_at or "?")
         shown_uid = row.uid[:NARROW_UID_DIGITS] if is_narrow else row.uid
         table.add_row(f"{row.index:,}", shown_uid, str(row.plies), _result(row.scores), row.ending, *more)
     return table
@@ -41,9 +43,9 @@ def render_game(stored: ValidatedGame, *, ply: int | None = None) -> Iterator[Re
     if ply is None:
         yield _heading(stored)
     for view in view_moves(stored):
-        if ply is None or view.ply + 1 == ply:
+        if ply in (None, view.ply):
             yield Group(_move_line(view), *([_actions_table(view)] if view.actions else []))
-            yield colour_board(stored.game, stored.states[view.ply + 1])
+            yield colour_board(stored.game, stored.states[view.ply])
             yield Text()
     if ply is None:
         resigned = f"player {record.resigned_seat} resigned after " if record.resigned_seat else "over after "
@@ -55,17 +57,17 @@ def _heading(stored: ValidatedGame) -> Text:
     models = ", ".join(seat_names(stored))
     text = Text.assemble((f"{record.game} {record.uid}", "bold"), "\n")
     control = ", control game (no resignation)" if record.resignation_control else ""
-    text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {when(record.finished_at_ms)}\n")
+    text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {when(record.finished_at_ms) or '?'}\n")
     return text
 
 
 def _move_line(view: MoveView) -> Text:
-    line = Text.assemble((f"{view.ply + 1:>3}. ", "dim"), player_name(view.player), "  ", (view.move, "bold"))
+    line = Text.assemble((f"{view.ply:>3}. ", "dim"), player_name(view.player - 1), "  ", (view.move, "bold"))
     if view.value is None:
         line.append("  not searched", style="dim")
         return line
     line.append("  ")
-    line.append_text(screen.value_bar(view.value, style=player_style(view.player)))
+    line.append_text(screen.value_bar(view.value, style=player_style(view.player - 1)))
     line.append(f" {view.value:+.3f}")
     line.append(f"  {view.visits:,} visits, model {view.model_version}, {', '.join(view.notes)}", style="dim")
     return line

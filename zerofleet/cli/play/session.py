@@ -7,7 +7,9 @@ the moves and the dialogue; opponent and adviser are injected.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
@@ -16,9 +18,9 @@ from rich.text import Text
 
 from games import core
 from games.core import Game, State
-from games.errors import IllegalMove
+from games.errors import GameError, IllegalMove
 from games.notation import legal_names
-from games.positions import final_scores, move_names, replay
+from games.positions import final_scores, move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
 from zerofleet.errors import InvalidRequest
@@ -33,7 +35,10 @@ COMMANDS = {
     "undo": "take back your last move and the reply",
     "hint": "show the best moves with their evaluation",
     "moves": "list the legal moves",
-    "help": "show this list",
+    "setup M1,M2,...": "start again from the position after these moves; without moves from the start",
+    "resign": "give up the game",
+    "save FILE": "write game, seat and moves to a JSON file",
+    "help or ?": "show this list",
     "quit": "leave the game",
 }
 
@@ -77,8 +82,10 @@ class Session:
         seed: int,
         runner: asyncio.Runner,
         console: Console,
+        moves: Sequence[int] = (),
     ) -> None:
-        self.moves: list[int] = []
+        """Create it; `moves` lead to the first position."""
+        self.moves: list[int] = list(moves)
         self._game = game
         self._opponent = opponent
         self._adviser = adviser
@@ -87,14 +94,15 @@ class Session:
         self._runner = runner
         self._console = console
         self._analysis: RootAnalysis | None = None
-        self._told = 0  # plies already reported to the user
+        self._told = len(self.moves)  # plies already reported to the user
+        self._resigned = False
 
     def play(self, ask: Callable[[str], str]) -> None:
         """Run the dialogue; `ask` shows a prompt and returns the typed line, and its EOFError ends the session."""
         self._say("type a move such as " + next(iter(legal_names(self._game, self._state()))) + ", or help")
         self._continue()
         while True:
-            over = core.is_over(self._game, self._state())
+            over = self._is_over(self._state())
             try:
                 typed = ask("undo, again or quit> " if over else "your move> ").strip()
             except EOFError:
@@ -106,10 +114,25 @@ class Session:
 
     def _obey(self, typed: str) -> None:
         """Execute one line; an error is reported and changes nothing."""
-        commands = {"undo": self._undo, "hint": self._hint, "moves": self._list_moves, "help": self._help, "again": self._again}
+        commands = {
+            "undo": self._undo,
+            "hint": self._hint,
+            "moves": self._list_moves,
+            "help": self._help,
+            "?": self._help,
+            "again": self._again,
+            "resign": self._resign,
+        }
         command = commands.get(typed.lower())
         if command is not None:
             command()
+            return
+        word, _, rest = typed.partition(" ")
+        if word.lower() in ("save", "setup"):
+            (self._save if word.lower() == "save" else self._set_up)(rest.strip())
+            return
+        if self._resigned:
+            self._say("you have resigned; undo, again or quit", style="red")
             return
         state = self._state()
         try:
@@ -184,7 +207,55 @@ class Session:
             self._say("scores: " + "   ".join(f"{player_name(s).plain} {score:+g}" for s, score in enumerate(scores)), style="")
         self._say(f"moves: {','.join(self._names())}")
 
+    def _is_over(self, state: State) -> bool:
+        return self._resigned or core.is_over(self._game, state)
+
+    def _resign(self) -> None:
+        if self._is_over(self._state()):
+            self._say("the game is over", style="red")
+            return
+        self._resigned = True
+        others = " and ".join(player_name(s).plain for s in range(self._game.spec().num_players) if s != self._seat)
+        self._say(f"You resign against {others} ({self._opponent.name}).", style="bold red")
+        self._say(f"moves: {','.join(self._names())}")
+
+    def _set_up(self, text: str) -> None:
+        try:
+            moves = read_moves(self._game, text, self._seed)
+        except GameError as error:
+            self._say(str(error), style="red")
+            return
+        self.moves, self._told, self._resigned = moves, len(moves), False
+        self._continue()
+
+    def _save(self, name: str) -> None:
+        if not name:
+            self._say("name a file: save FILE", style="red")
+            return
+        state = self._state()
+        saved = {
+            "game": self._game.spec().name,
+            "parameters": parameters_text(self._game),
+            "seed": self._seed,
+            "seat": self._seat + 1,
+            "opponent": self._opponent.name,
+            "moves": self._names(),
+            "resigned": self._resigned,
+            "scores": [float(s) for s in final_scores(self._game, state)] if core.is_over(self._game, state) else None,
+        }
+        try:
+            with Path(name).expanduser().open("x", encoding="utf-8") as file:  # never over another file
+                file.write(json.dumps(saved, indent=2) + "\n")
+        except OSError as error:
+            self._say(f"{name} cannot be written: {error.strerror}", style="red")
+            return
+        self._say(f"wrote {name}; continue with: zerofleet play {saved['game']} --moves {','.join(self._names())}")
+
     def _undo(self) -> None:
+        if self._resigned:
+            self._resigned = False
+            self._say("you take the resignation back")
+            return
         mine = [ply for ply in range(len(self.moves)) if core.to_move(self._game, self._state(ply)) == self._seat]
         if not mine:
             self._say("you have no move to take back", style="red")
@@ -195,7 +266,7 @@ class Session:
 
     def _again(self) -> None:
         self.moves.clear()
-        self._told = 0
+        self._told, self._resigned = 0, False
         self._seed += 1
         self._continue()
 
@@ -215,8 +286,9 @@ class Session:
         self._say("legal: " + (" ".join(legal_names(self._game, self._state())) or "none, the game is over"), style="")
 
     def _help(self) -> None:
+        width = max(map(len, COMMANDS))
         for word, meaning in COMMANDS.items():
-            self._say(f"{word:<6} {meaning}", style="")
+            self._say(f"{word:<{width}}  {meaning}", style="")
 
     def _line(self, state: State, actions: Sequence[int]) -> list[str]:
         """Return the notation of a line of moves from `state`."""

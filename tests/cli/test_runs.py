@@ -1,0 +1,105 @@
+"""`zerofleet runs` and `zerofleet status` on runs whose services are down, and on a live one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from datetime import datetime
+
+import pytest
+
+from zerofleet.cli.commands import runs as command
+from zerofleet.contracts.gate_events import Tallied
+from zerofleet.storage.gate_journal import EventJournal
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.overview import live_services, overview
+
+MODEL = "tic_tac_toe"
+
+
+@pytest.fixture
+def folder(run_with_champion, tmp_path):
+    """Return a folder with one run that has a history and a rated champion."""
+    run = shutil.copytree(run_with_champion, tmp_path / "runs" / "one")
+    (run / "metrics" / "run.jsonl").write_text('{"at": "2026-11-23T02:00:00+00:00", "games_stored": 1234, "step": 56}\n{"at"')
+    tallies = [Tallied(first="model:1", second="random", points=15, games=20)]
+    EventJournal(run / "gatekeeper" / "journal.jsonl", model=MODEL).rewrite(tallies)
+    return tmp_path / "runs"
+
+
+def announce(run, name, pid):
+    """Write the announce file of a service."""
+    said = {"service": name, "pid": pid, "address": "127.0.0.1:1", "metrics_port": 9}
+    RunPaths(run).announce(name).write_text(json.dumps(said))
+
+
+def test_runs_are_listed_with_champion_rating_and_state(zerofleet, folder):
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text("{")
+    listed = zerofleet("runs", "--runs", str(folder), "--json").json()
+    (run,) = listed["runs"]
+    assert (run["game"], run["champion"], run["rated_version"], run["games_stored"]) == (MODEL, 1, 1, 1234)
+    assert run["elo_low"] < run["elo"] < run["elo_high"]
+    assert not run["is_alive"]
+    assert datetime.fromisoformat(run["created_at"]).tzinfo is not None
+    assert [one["run"] for one in listed["unreadable"]] == [str(folder / "broken")]
+    shown = zerofleet("runs", "--runs", str(folder))
+    assert "stopped" in shown.out
+    assert "1,234" in shown.out
+    assert "broken cannot be read" in shown.err
+
+
+def test_a_folder_without_runs_says_how_to_start_one(zerofleet, tmp_path):
+    assert "start one with: zerofleet run" in zerofleet("runs", "--runs", str(tmp_path)).out
+
+
+def test_the_status_of_a_stopped_run_is_its_last_one(zerofleet, folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    for words in ((), ("one",), ("runs/one",)):
+        shown = zerofleet("status", *words).out
+        assert "stopped; last seen 2026-11-23T02:00:00+00:00" in shown
+        assert "1,234" in shown
+    assert zerofleet("status", "--json").json()["latest"]["step"] == 56
+
+
+def test_the_status_of_no_run_is_refused_with_one_line(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "there is no run in" in zerofleet("status").err
+
+
+def test_a_service_is_alive_by_its_process_and_not_by_a_number_that_was_given_again(folder):
+    run = folder / "one"
+    announce(run, "gatekeeper", os.getpid())
+    announce(run, "trainer", 2**22 + 1)  # beyond the largest process id
+    announce(run, "worker-0", os.getpid())
+    os.utime(RunPaths(run).announce("worker-0"), (0, 0))  # written before the process began
+    assert [service.name for service in live_services(RunPaths(run))] == ["gatekeeper"]
+    assert overview(run).is_alive
+
+
+def test_a_live_run_is_attached_to_through_its_announce_files(zerofleet, folder):
+    run = folder / "one"
+    announce(run, "trainer", os.getpid())
+    listed = zerofleet("status", str(run), "--json").json()
+    assert listed["is_alive"]
+    assert listed["services"] == ["trainer"]
+    assert listed["latest"]["memory_trainer"] > 0
+    assert "is running: " in zerofleet("status", str(run), "--once").out
+
+
+def test_an_attached_service_that_ends_is_seen(folder):
+    run = folder / "one"
+    announce(run, "trainer", os.getpid())
+
+    async def look():
+        gatekeeper, observer = command._observer(overview(run))
+        async with gatekeeper:
+            before = (await observer.look(None)).services
+            RunPaths(run).announce("trainer").unlink()
+            return before, (await observer.look(None)).services
+
+    (before,), (after,) = asyncio.run(look())
+    assert (before.state, after.state, after.memory_bytes) == (ChildState.READY, ChildState.ENDED, 0)

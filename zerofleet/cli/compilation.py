@@ -1,0 +1,68 @@
+"""Announcement of compilation on a terminal: rules and search compile once per machine and version, and people wait for it.
+
+numba reports each function that it compiles; functions loaded from the cache are not reported. A person reads a note after the
+first second of compilation, and the progress every few seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from numba.core import event
+
+from zerofleet.cli import screen
+
+__all__ = ["announce_compilation"]
+
+PATIENCE_S = 1.0
+"""Compilation that passes unmentioned."""
+TELL_EVERY_S = 5.0
+_TICK_S = 0.25
+
+
+class _Announcer(event.Listener):
+    """Listener of numba's compiler; a daemon thread tells the time that passes in it."""
+
+    def __init__(self, game: str) -> None:
+        self._game = game
+        self._depth = 0
+        self._functions = 0
+        self._thread: threading.Thread | None = None
+
+    def on_start(self, found: event.Event) -> None:
+        """Count a function that is being compiled; it may compile others."""
+        self._depth += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="compilation", daemon=True)
+            self._thread.start()
+
+    def on_end(self, found: event.Event) -> None:
+        """Count a compiled function."""
+        self._depth -= 1
+        self._functions += 1
+
+    def _watch(self) -> None:
+        spent_s, told_s = 0.0, 0.0
+        while True:
+            time.sleep(_TICK_S)
+            if not self._depth:
+                continue
+            spent_s += _TICK_S
+            if not told_s and spent_s >= PATIENCE_S:
+                screen.note(f"compiling rules and search of {self._game} for this machine, once; about 20 s")
+                told_s = spent_s
+            elif told_s and spent_s - told_s >= TELL_EVERY_S:
+                screen.note(f"compiling {self._game}: {self._functions} functions in {spent_s:.0f} s")
+                told_s = spent_s
+
+
+_listening: list[_Announcer] = []
+
+
+def announce_compilation(game: str) -> None:
+    """Announce the compilation of a game in this process, if a person reads standard error; once per process."""
+    if sys.stderr.isatty() and not _listening:
+        _listening.append(_Announcer(game))
+        event.register("numba:compile", _listening[0])  # type: ignore[no-untyped-call]

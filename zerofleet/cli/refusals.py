@@ -1,0 +1,37 @@
+"""Wording of refused command lines: what was wanted in plain words, and the name that was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+
+__all__ = ["nearest_game", "plain_words"]
+
+_NUMBER = r"(-?[\d.]+)"
+_PLAIN = (
+    (r"Input should be a valid integer, unable to parse string as an integer", "want a whole number"),
+    (r"Input should be a valid integer[^;]*", "want a whole number"),
+    (r"Input should be a valid number[^;]*", "want a number"),
+    (rf"Input should be greater than or equal to {_NUMBER}", r"want \1 or more"),
+    (rf"Input should be less than or equal to {_NUMBER}", r"want \1 or less"),
+    (rf"Input should be greater than {_NUMBER}", r"want more than \1"),
+    (rf"Input should be less than {_NUMBER}", r"want less than \1"),
+)
+
+
+def plain_words(message: str) -> str:
+    """Return an error message with the phrases of the option parser replaced by what was wanted."""
+    for phrase, plain in _PLAIN:
+        message = re.sub(phrase, plain, message)
+    return message
+
+
+def nearest_game(error: Exception) -> str | None:
+    """Return the game that an unknown name resembles most; None for other errors, and for a name unlike any."""
+    core, errors = sys.modules.get("games.core"), sys.modules.get("games.errors")
+    if core is None or errors is None or not isinstance(error, errors.UnknownGame):
+        return None
+    asked = re.search(r"'([^']*)'", str(error))
+    close = difflib.get_close_matches(asked.group(1), core.available(), n=1) if asked else []
+    return close[0] if close else None

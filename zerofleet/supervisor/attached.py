@@ -1,0 +1,55 @@
+"""Services of a run that another process supervises, watched by their announce files: `zerofleet status`."""
+
+from __future__ import annotations
+
+import time
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.overview import ServiceFile, live_services
+
+__all__ = ["AttachedService", "attach"]
+
+
+class AttachedService:
+    """A service that this process did not start; the observer reads it like a child."""
+
+    def __init__(self, paths: RunPaths, found: ServiceFile) -> None:
+        self.name = found.name
+        """Name of the service: `trainer`, `worker-0`."""
+        self.restarts = 0
+        """Restarts since this process watches it."""
+        self._paths = paths
+        self._found: ServiceFile | None = found
+        self._pid = found.pid
+
+    def look(self) -> None:
+        """Read the announce file again: the service may have ended, or have been restarted."""
+        self._found = next((one for one in live_services(self._paths) if one.name == self.name), None)
+        if self._found is not None and self._found.pid != self._pid:
+            self._pid = self._found.pid
+            self.restarts += 1
+
+    @property
+    def state(self) -> ChildState:
+        """Ready while it is announced and alive."""
+        return ChildState.READY if self._found is not None else ChildState.ENDED
+
+    @property
+    def metrics_port(self) -> int:
+        """Port of /metrics; 0 while it is not alive."""
+        return self._found.metrics_port if self._found is not None else 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while it is not alive."""
+        return self._found.pid if self._found is not None else None
+
+    @property
+    def since_s(self) -> float:
+        """Start of the current process, on the monotonic clock."""
+        return time.monotonic() - (time.time() - self._found.started_at_s) if self._found is not None else time.monotonic()
+
+
+def attach(paths: RunPaths) -> list[AttachedService]:
+    """Return the live services of a run."""
+    return [AttachedService(paths, found) for found in live_services(paths)]

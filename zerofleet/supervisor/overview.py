@@ -1,0 +1,106 @@
+"""Overview of a run from its files: its header, champion and rating, latest figures, and which of its services are alive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from pydantic_core import from_json
+
+from games.core import make
+from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.promotions import Champion, Rung
+from zerofleet.service.settings import open_run_store
+from zerofleet.storage.files import whole_lines
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.runs import RunHeader, read_header
+from zerofleet.strength.gate_record import read_record
+from zerofleet.strength.ladders.standings import standings
+
+__all__ = ["Overview", "ServiceFile", "live_services", "overview"]
+
+HISTORY_FILE = "run.jsonl"
+_TAIL_BYTES = 64 << 10  # many lines of history
+_CLOCK_SLACK_S = 2.0  # between a process's start, rounded by the kernel, and its announce file
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFile:
+    """A live service, by its announce file."""
+
+    name: str
+    pid: int
+    address: str
+    metrics_port: int
+    started_at_s: float
+    """Start of the process, seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """State of a run."""
+
+    paths: RunPaths
+    header: RunHeader
+    champion: Champion | None
+    rung: Rung | None
+    """Rating of the champion or, before it is anchored, of the newest anchored version; None without either."""
+    latest: Mapping[str, object]
+    """Last line of the run's history: the time `at`, and numbers by name; empty without a history."""
+    services: tuple[ServiceFile, ...]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a service of the run is alive on this machine."""
+        return bool(self.services)
+
+
+def overview(root: Path) -> Overview:
+    """Read a run, which may be in progress. Raises `RunDirectoryError` for what is not a run, or is damaged."""
+    header, paths = read_header(root), RunPaths(root)
+    game = make(header.game, **header.parameters)
+    model = model_name(game)
+    history = open_run_store(paths).history(model)
+    champion = history[-1] if history else None
+    rungs = standings(read_record(paths.gatekeeper, model, game), history)
+    return Overview(paths, header, champion, _rated(champion, rungs), _latest(paths), live_services(paths))
+
+
+def live_services(paths: RunPaths) -> tuple[ServiceFile, ...]:
+    """Return the services of a run that are alive on this machine, by name; those of another machine are not seen."""
+    found = (_alive(path) for path in sorted(paths.services.glob("*.json")))
+    return tuple(service for service in found if service is not None)
+
+
+def _alive(path: Path) -> ServiceFile | None:
+    try:
+        said, written_at_s = from_json(path.read_bytes()), path.stat().st_mtime
+        process = psutil.Process(int(said["pid"]))
+        started_at_s = process.create_time()
+        if process.status() == psutil.STATUS_ZOMBIE or started_at_s > written_at_s + _CLOCK_SLACK_S:
+            return None  # the number belongs to another process now
+        return ServiceFile(path.stem, process.pid, str(said["address"]), int(said["metrics_port"]), started_at_s)
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        return None
+
+
+def _rated(champion: Champion | None, rungs: list[Rung]) -> Rung | None:
+    models = {int(rung.name.removeprefix("model:")): rung for rung in rungs if rung.name.startswith("model:") and rung.anchored}
+    if champion is None or not models:
+        return None
+    return models.get(champion.version, models[max(models)])
+
+
+def _latest(paths: RunPaths) -> Mapping[str, object]:
+    try:
+        with (paths.metrics / HISTORY_FILE).open("rb") as file:
+            size_bytes = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size_bytes - _TAIL_BYTES))
+            lines = whole_lines(file.read()).splitlines()
+        found = from_json(lines[-1]) if lines else {}
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
