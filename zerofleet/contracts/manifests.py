@@ -10,6 +10,7 @@ Axes: G golden positions, L maximum legal actions of a position, P players, W wi
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import math
 from collections.abc import Sequence
@@ -153,6 +154,12 @@ def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
     return json.dumps(asdict(stored), indent=indent, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
+@functools.cache
+def _adapter(kind: type[Stored]) -> TypeAdapter[Stored]:
+    """Return the validator of a type; its schema takes milliseconds to build."""
+    return TypeAdapter(kind)
+
+
 def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS) -> Stored:
     """Parse a JSON form. Raises `CorruptModel`, or `VersionSkew` for a schema not in `schemas`; `where` names the file."""
     try:
@@ -164,7 +171,7 @@ def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int]
         readable = " and ".join(map(str, schemas))
         raise VersionSkew(f"{where} has schema {stored}, this program reads schema {readable}; use the matching release")
     try:
-        return TypeAdapter(kind).validate_json(text, strict=True)
+        return _adapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole"
