@@ -59,6 +59,7 @@ class Gatekeeper:
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pointer.until_lost())
+            group.create_task(self.ledger.until_lost())
             group.create_task(self.serving.run())
             group.create_task(self._follow())
             if not by_hand_only:
@@ -88,7 +89,8 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())
         lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.lease_directory(model))))
-        ledger = Ledger(EventJournal(settings.state_dir / "journal.jsonl", model=model), model=model, game=game, disk=disk)
+        journal = EventJournal(settings.state_dir / "journal.jsonl", model=model, require_held=lease.require_held)
+        ledger = Ledger(journal, model=model, game=game, disk=disk)
         await disk.run(ledger.load)
         pointer = ChampionPointer(store, model, lease, disk)
         watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")

@@ -1,6 +1,7 @@
 """Ledger: state of candidates and matches, in memory and in the journal.
 
-Every change is durable before it is visible. At the start the journal is replayed into memory, and compacted: the single
+Every change is durable before it is visible; every method that makes one raises `StaleEpoch` when another gatekeeper has taken
+the lease, whose journal it is then. At the start the journal is replayed into memory, and compacted: the single
 games of closed matches are dropped.
 """
 
@@ -22,7 +23,7 @@ from gatekeeper.disk import Disk
 from gatekeeper.events import Event
 from gatekeeper.journal import EventJournal
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
-from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.errors import InvalidRequest, RecordRejected, StaleEpoch
 from zerofleet.strength.ladders import evidence
 from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard
 from zerofleet.strength.ratings import Placement, Tally
@@ -54,6 +55,7 @@ class Ledger:
         """Rated games of closed matches by their players, games of equal outcome added up."""
         self.changed = asyncio.Event()
         """Set, and replaced by another event, at the next change."""
+        self._lost_lease = asyncio.Event()
 
     def load(self) -> None:
         """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
@@ -63,6 +65,14 @@ class Ledger:
             except RecordRejected as error:
                 log.warning("journal.result_refused", reason=error.reason, text=str(error))
         self._journal.rewrite(self._present())
+
+    async def until_lost(self) -> None:
+        """Wait until an event was refused because another gatekeeper has taken over, then raise `StaleEpoch`.
+
+        Cancellation: no effect.
+        """
+        await self._lost_lease.wait()
+        raise StaleEpoch(f"another gatekeeper decides on {self.model} now; this one stops")
 
     def candidates(self) -> list[Candidate]:
         """Return every candidate, settled or not, by version."""
@@ -157,7 +167,11 @@ class Ledger:
         return self._boards[match_id][1]
 
     async def _commit(self, event: Event) -> None:
-        await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
+        try:
+            await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
+        except StaleEpoch:
+            self._lost_lease.set()
+            raise
 
     def _announce(self, event: Event) -> None:
         self._fold(event)

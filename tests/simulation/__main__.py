@@ -1,6 +1,8 @@
-"""Run many simulations of the fleet: `make simulate SIMULATE_ARGS="--seeds 1000 --games 200"`.
+"""Run many simulations of the fleet: `make simulate SIMULATE_ARGS="--seeds 1000 --games 60"`.
 
 Prints a line for each seed that breaks a promise, with the last events before it, and the totals. Exit code 1 if there is one.
+With `--mutations WORDS` it tests itself: each mutation of `tests/mutations` whose title holds one of the words is applied to a
+copy of the tree, and seeds are tried until one breaks a promise.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sim_world import Outcome, simulate  # noqa: E402 - after the path
+if TYPE_CHECKING:
+    from sim_world import Outcome
 
 SHOWN = 25  # events before a broken promise
 
@@ -21,6 +25,12 @@ SHOWN = 25  # events before a broken promise
 def main() -> int:
     """Run the simulations and report."""
     options = _options()
+    if options.mutations:
+        from sim_mutations import try_mutations  # noqa: PLC0415 - its process must not import the product
+
+        return try_mutations(options.mutations, seeds=options.seeds, games=options.games)
+    from sim_world import simulate  # noqa: PLC0415
+
     began_s, faults, broken, totals = time.monotonic(), Counter[str](), [], Counter[str]()
     for seed in range(options.first, options.first + options.seeds):
         found = simulate(seed, games=options.games, follow=_print if options.follow else None)
@@ -28,8 +38,8 @@ def main() -> int:
         totals.update(seeds=1, games=found.games, steps=found.steps, promotions=found.promotions, verdicts=found.verdicts)
         totals.update(milliseconds=int(found.processor_s * 1000), virtual_s=int(found.virtual_s))
         if options.verbose:
-            print(f"seed {seed}: {found.games} games, {found.steps} steps, {found.virtual_s:.0f} s virtual, "
-                  f"{found.processor_s:.1f} s, {found.digest[:12]} {found.broken}", flush=True)
+            text = f"seed {seed}: {found.games} games, {found.steps} callbacks, {found.virtual_s:.0f} s of virtual time"
+            _print(f"{text}, {found.processor_s:.1f} processor seconds, {found.digest[:12]}")
         if found.broken:
             broken.append(found)
             _show(found, shown=len(found.trace) if options.trace else SHOWN)
@@ -43,11 +53,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="number of simulations (default: 20)")
     parser.add_argument("--first", type=int, default=0, help="first seed (default: 0)")
-    parser.add_argument("--games", type=int, default=200, help="games of each before the faults end (default: 200)")
+    parser.add_argument("--games", type=int, default=60, help="games of each before the faults end (default: 60)")
     parser.add_argument("--until-broken", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument("--trace", action="store_true", help="show the whole trace of a seed that breaks a promise")
     parser.add_argument("--follow", action="store_true", help="print every event as it happens")
     parser.add_argument("--verbose", action="store_true", help="print a line for every seed")
+    parser.add_argument("--mutations", default="", metavar="WORDS", help='test the simulation: "p1 p2", lease')
     return parser.parse_args()
 
 

@@ -59,8 +59,9 @@ WORKERS = ("worker-1", "worker-2")
 SERVICES = ("inference", "gatekeeper", "trainer", *WORKERS)
 LONGEST_S = 3_000.0  # virtual time in which the games must be published
 REST_S = 600.0  # virtual time after the last fault in which the fleet must come to rest
-STEPS_BETWEEN_KILLS = 2_000  # callbacks, on average
-FAULTY_JOBS = 0.01
+STEPS_BETWEEN_KILLS = 800  # callbacks, on average
+PAUSE_S = 0.5  # virtual time between two disturbances, on average
+FAULTY_JOBS = 0.02
 DISTURBANCES = {
     "kill": 3,
     "power": 1,
@@ -245,7 +246,7 @@ class World:
         client = SimGatekeeperClient(self.network, rng=random.Random(self.seed))
         kinds, weights = list(DISTURBANCES), list(DISTURBANCES.values())
         while self._faulty:
-            await asyncio.sleep(self._rng.expovariate(1 / 1.2))
+            await asyncio.sleep(self._rng.expovariate(1 / PAUSE_S))
             kind = self._rng.choices(kinds, weights)[0]
             if not self._faulty:
                 return
