@@ -2,9 +2,8 @@ import pytest
 
 from gatekeeper.events import MatchClosed, StatusChanged, Submitted
 from gatekeeper.journal import EventJournal
-from gatekeeper.lease import Lease
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
-from zerofleet.errors import RunDirectoryError, StaleEpoch, Unavailable
+from zerofleet.errors import RunDirectoryError, Unavailable
 
 EVENTS = [
     Submitted(version=1, manifest_sha256="ab"),
@@ -97,20 +96,3 @@ def test_a_directory_that_cannot_be_written_is_unavailable(tmp_path):
 
 def _refuse(descriptor):
     raise OSError(28, "No space left on device")
-
-
-def test_a_holder_whose_lease_was_taken_leaves_the_journal_to_its_successor(path, tmp_path):
-    sleeper = Lease.acquire(tmp_path)
-    former = EventJournal(path, model="tic_tac_toe", require_held=sleeper.require_held)
-    former.rewrite([])
-    former.append(EVENTS[0])
-    (tmp_path / ".gatekeeper.lock").unlink()  # as on a file system whose locks do not reach other machines
-    with Lease.acquire(tmp_path) as lease:
-        successor = EventJournal(path, model="tic_tac_toe", require_held=lease.require_held)
-        successor.rewrite(successor.read())
-        successor.append(EVENTS[1])
-        with pytest.raises(StaleEpoch):
-            former.append(EVENTS[2])
-        successor.append(EVENTS[2])
-    assert read(path) == EVENTS
-    sleeper.release()

@@ -226,7 +226,7 @@ class _Channel:
         return grpc.ChannelConnectivity.READY
 
     async def channel_ready(self) -> None:
-        while not (found := self._network.servers.get("gatekeeper")) or not found[0].alive:
+        while not (found := self._network.servers.get("gatekeeper")) or not found[0].alive:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.1)
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
-import itertools
+import importlib.util
 import random
 import secrets
 import shutil
@@ -24,8 +24,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,11 +33,11 @@ from unittest import mock
 import structlog
 from sim_checks import Checks
 from sim_disk import SimDisk
+from sim_faults import Disturber
 from sim_loop import Process, SimLoop, Stalled
-from sim_network import Network, Rates, SimGatekeeperClient, StreamHandle
+from sim_network import Network, Rates, StreamHandle
 from sim_services import (
     LEARNER,
-    MODEL,
     CountingLearner,
     Exporter,
     gatekeeper_main,
@@ -46,9 +46,6 @@ from sim_services import (
     worker_main,
 )
 
-from games.core import make
-from zerofleet.contracts.records import encode_record
-from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ZerofleetError, first_error
 from zerofleet.presets.learners import LEARNERS
 from zerofleet.presets.learners.declaration import LearnerDeclaration
@@ -60,20 +57,7 @@ SERVICES = ("inference", "gatekeeper", "trainer", *WORKERS)
 LONGEST_S = 3_000.0  # virtual time in which the games must be published
 REST_S = 600.0  # virtual time after the last fault in which the fleet must come to rest
 STEPS_BETWEEN_KILLS = 800  # callbacks, on average
-PAUSE_S = 0.5  # virtual time between two disturbances, on average
 FAULTY_JOBS = 0.02
-DISTURBANCES = {
-    "kill": 3,
-    "power": 1,
-    "partition": 3,
-    "suspend": 2,
-    "stop": 2,
-    "second gatekeeper": 1,
-    "operator": 2,
-    "bad record": 3,
-    "forged submission": 2,
-    "full disk": 1,
-}
 EPOCH_S = 1_700_000_000.0  # wall-clock time at virtual time 0
 
 
@@ -106,7 +90,7 @@ class World:
         self.seed, self._games, self._follow = seed, games, follow
         self.root = folder / "run"
         self.root.mkdir()
-        self._rng = random.Random(f"faults/{seed}")
+        self.rng = random.Random(f"faults/{seed}")
         self.entropy = random.Random(f"entropy/{seed}")
         self.loop = SimLoop(random.Random(f"order/{seed}"))
         self.disk = SimDisk(self.root, self.loop, random.Random(f"disk/{seed}"))
@@ -115,14 +99,11 @@ class World:
         self.gate_mode = ("sprt", "share", "sprt", "watch")[seed % 4]
         self.outcome = Outcome(seed)
         self.services: dict[Process, Any] = {}
-        self._stream = MemoryStream(
-            StreamSettings(high_water=60, idle_s=8.0, max_deliveries=10_000), clock=self.loop.time
-        )
-        self._faulty = True
-        self._running: dict[str, Process] = {}
+        self.stream = MemoryStream(StreamSettings(high_water=60, idle_s=8.0, max_deliveries=10_000), clock=self.loop.time)
+        self.faulty = True
+        self.running: dict[str, Process] = {}
         self._kill_at = 0
         self._job_fate = "kill"
-        self._numbers = itertools.count(1)
         gatekeeper_tests = _gatekeeper_fakes()
         self.export = Exporter(gatekeeper_tests.template(), gatekeeper_tests.archive())
 
@@ -130,7 +111,7 @@ class World:
 
     def open_stream(self) -> StreamHandle:
         """Return a connection to the game stream."""
-        return StreamHandle(self.network, _Acknowledged(self._stream.another(), self.checks), self.checks.published.add)
+        return StreamHandle(self.network, _Acknowledged(self.stream.another(), self.checks), self.checks.published.add)
 
     async def forever(self) -> None:
         """Wait until the process is killed."""
@@ -155,15 +136,16 @@ class World:
     def start(self, name: str) -> Process:
         """Start a service."""
         process = self.loop.new_process(name)
-        self._running[name] = process
+        self.running[name] = process
         self.trace(f"start {process}")
         mains = {"inference": inference_main, "gatekeeper": gatekeeper_main, "trainer": trainer_main}
         main: Coroutine[Any, Any, None] = mains[name](self) if name in mains else worker_main(self, name)
         task = self.loop.start(process, main)
-        task.add_done_callback(lambda done: self._ended(process, done), context=self.loop.root.context)
+        task.add_done_callback(lambda done: self.ended(process, done), context=self.loop.root.context)
         return process
 
-    def _ended(self, process: Process, task: asyncio.Task[None]) -> None:
+    def ended(self, process: Process, task: asyncio.Task[None]) -> None:
+        """Note the end of a service, and start it again unless it must not have ended."""
         if not process.alive:
             return
         failure = None if task.cancelled() else task.exception()
@@ -172,8 +154,7 @@ class World:
         if failure is not None:
             error = first_error(failure)
             if not isinstance(error, ZerofleetError | OSError):
-                raise_text = f"{type(error).__name__}: {error}"
-                self.fail(f"a service must survive or end with an error of its own: {process} ended with {raise_text}")
+                self.fail(f"{process} ended with an error that is not its own: {type(error).__name__}: {error}")
         elif not stopping:
             self.fail(f"{process} ended without a reason")
         self._remove(process)
@@ -187,50 +168,50 @@ class World:
     def _remove(self, process: Process) -> None:
         self.disk.release_locks(process)
         self.loop.kill(process)
-        if self._running.get(process.name) is process:
-            del self._running[process.name]
-            delay_s = self._rng.uniform(0.05, 1.5)
+        if self.running.get(process.name) is process:
+            del self.running[process.name]
+            delay_s = self.rng.uniform(0.05, 1.5)
             self.loop.call_later(delay_s, self._restart, process.name, context=self.loop.root.context)
 
     def _restart(self, name: str) -> None:
-        if name not in self._running and not (name in WORKERS and not self._faulty):
+        if name not in self.running and not (name in WORKERS and not self.faulty):
             self.start(name)
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def _before_step(self, process: Process) -> None:
-        if self._faulty and process is not self.loop.root and self.loop.steps >= self._kill_at:
-            self._kill_at = self.loop.steps + 1 + int(self._rng.expovariate(1 / STEPS_BETWEEN_KILLS))
+        if self.faulty and process is not self.loop.root and self.loop.steps >= self._kill_at:
+            self._kill_at = self.loop.steps + 1 + int(self.rng.expovariate(1 / STEPS_BETWEEN_KILLS))
             if self.loop.steps > 1:
-                self._count("kill at an await")
+                self.count("kill at an await")
                 self.crash(process)
 
     def _plan_job(self, process: Process) -> bool:
         self.disk.countdown = -1
-        if not self._faulty or process is self.loop.root or self._rng.random() >= FAULTY_JOBS:
+        if not self.faulty or process is self.loop.root or self.rng.random() >= FAULTY_JOBS:
             return False
-        self.disk.countdown = self._rng.randrange(8)
-        self._job_fate = "suspend" if process.name == "gatekeeper" and self._rng.random() < 0.4 else "kill"
+        self.disk.countdown = self.rng.randrange(8)
+        self._job_fate = "suspend" if process.name == "gatekeeper" and self.rng.random() < 0.4 else "kill"
         return True
 
     def _stop_in_job(self, process: Process) -> None:
-        if self._job_fate == "suspend" and self._suspend(process):
+        if self._job_fate == "suspend" and self.suspend(process):
             return
-        self._count("kill within a file operation")
+        self.count("kill within a file operation")
         self.crash(process)
 
-    def _suspend(self, process: Process) -> bool:
+    def suspend(self, process: Process) -> bool:
         """Suspend a gatekeeper, break its lock and start another, as where locks do not reach other machines."""
         if process.suspended or not self.disk.held(process) <= {".gatekeeper.lock"}:
             return False
-        self._count("suspended gatekeeper")
+        self.count("suspended gatekeeper")
         self.trace(f"suspend {process}")
         self.disk.release_locks(process)
         self.loop.suspend(process)
-        if self._running.get("gatekeeper") is process:
-            del self._running["gatekeeper"]
-            self.loop.call_later(self._rng.uniform(0.05, 1.0), self._restart, "gatekeeper", context=self.loop.root.context)
-        self.loop.call_later(self._rng.expovariate(1 / 4.0), self._resume, process, context=self.loop.root.context)
+        if self.running.get("gatekeeper") is process:
+            del self.running["gatekeeper"]
+            self.loop.call_later(self.rng.uniform(0.05, 1.0), self._restart, "gatekeeper", context=self.loop.root.context)
+        self.loop.call_later(self.rng.expovariate(1 / 4.0), self._resume, process, context=self.loop.root.context)
         return True
 
     def _resume(self, process: Process) -> None:
@@ -238,90 +219,13 @@ class World:
             self.trace(f"resume {process}")
             self.loop.resume(process)
 
-    def _count(self, fault: str) -> None:
+    def count(self, fault: str) -> None:
+        """Count a fault."""
         self.outcome.faults[fault] += 1
 
-    async def _disturb(self) -> None:
-        """Inject faults until the end of the games."""
-        client = SimGatekeeperClient(self.network, rng=random.Random(self.seed))
-        kinds, weights = list(DISTURBANCES), list(DISTURBANCES.values())
-        while self._faulty:
-            await asyncio.sleep(self._rng.expovariate(1 / PAUSE_S))
-            kind = self._rng.choices(kinds, weights)[0]
-            if not self._faulty:
-                return
-            self._count(kind)
-            with suppress(ZerofleetError):
-                await self._inject(kind, client)
-
-    async def _inject(self, kind: str, client: SimGatekeeperClient) -> None:
-        names = list(self._running)
-        if kind == "kill" and names:
-            self.crash(self._running[self._rng.choice(names)])
-        elif kind == "power":
-            self.trace("power loss")
-            for process in [one for one in self.loop.processes if one is not self.loop.root]:
-                self.crash(process)
-            self.disk.lose_power()
-            self.checks.after_power_loss()
-        elif kind == "partition":
-            client_name, target = self._rng.choice([*WORKERS, "trainer", "gatekeeper"]), self._rng.choice(
-                ["stream", "gatekeeper", "inference"]
-            )
-            self.network.partitions[client_name, target] = self.loop.time() + self._rng.expovariate(1 / 4.0)
-        elif kind == "suspend" and "gatekeeper" in self._running:
-            self._suspend(self._running["gatekeeper"])
-        elif kind == "stop":
-            await self._stop(self._rng.choice(["trainer", *WORKERS]))
-        elif kind == "second gatekeeper":
-            second = self.loop.new_process("gatekeeper")
-            task = self.loop.start(second, gatekeeper_main(self))
-            task.add_done_callback(lambda done: self._ended(second, done), context=self.loop.root.context)
-        elif kind == "operator":
-            await self._operate(client)
-        elif kind == "bad record":
-            await self._send_bad_record()
-        elif kind == "forged submission":
-            versions = self.checks.store.versions(MODEL)
-            if versions:
-                with suppress(ZerofleetError):
-                    await client.submit(MODEL, self._rng.choice(versions), "0" * 64)
-        elif kind == "full disk":
-            self.disk.error_rate = 0.2
-            await asyncio.sleep(self._rng.expovariate(1 / 2.0))
-            self.disk.error_rate = 0.0
-
-    async def _operate(self, client: SimGatekeeperClient) -> None:
-        versions = self.checks.store.versions(MODEL)
-        if versions and self._rng.random() < 0.7:
-            await client.promote(MODEL, self._rng.choice(versions), reason="operator")
-        else:
-            await client.rollback(MODEL, reason="operator")
-
-    async def _send_bad_record(self) -> None:
-        number = next(self._numbers)
-        uid, game = f"{0xBAD0000 + number:032x}", make(MODEL)
-        played = random_game(game, number, version=1)
-        kind = self._rng.randrange(5)
-        if kind == 4 and self.checks.acknowledged:  # another game under a stored uid
-            uid = self._rng.choice(sorted(self.checks.acknowledged))
-            await self._stream.publish(uid, encode_record(played, worker_id="intruder", uid=uid))
-            return
-        self.checks.bad.add(uid)
-        payload = encode_record(played, worker_id="intruder", uid=uid)
-        if kind == 0:
-            payload = self._rng.randbytes(50)
-        elif kind == 1:
-            payload = encode_record(replace(played, scores=(0.5, -0.5)), worker_id="intruder", uid=uid)
-        elif kind == 2:
-            payload = encode_record(random_game(game, number, version=10_000), worker_id="intruder", uid=uid)
-        else:
-            payload = encode_record(replace(played, moves=played.moves[::-1].copy()[:3]), worker_id="intruder", uid=uid)
-        await self._stream.publish(uid, payload)
-
-    async def _stop(self, name: str) -> None:
+    async def stop(self, name: str) -> None:
         """Stop a service in order, as SIGTERM does."""
-        process = self._running.get(name)
+        process = self.running.get(name)
         service = self.services.get(process) if process is not None else None
         if process is None or service is None or service.stopping.is_set():
             return
@@ -337,11 +241,11 @@ class World:
     # -- the course of a simulation --------------------------------------------------------------------------------
 
     async def _scenario(self) -> None:
-        self.network.serve("stream", self.loop.root, self._stream)
+        self.network.serve("stream", self.loop.root, self.stream)
         self.network.rates = Rates(lost=0.01, slow=0.02, repeated=0.03, cut=0.05)
         for name in SERVICES:
             self.start(name)
-        disturbing = asyncio.ensure_future(self._disturb())
+        disturbing = asyncio.ensure_future(Disturber(self, self.rng).run())
         ends_s = self.loop.time() + LONGEST_S
         while len(self.checks.published) < self._games:
             await asyncio.sleep(0.25)
@@ -349,13 +253,13 @@ class World:
                 self.fail(f"no progress: {len(self.checks.published)} of {self._games} games in {LONGEST_S:.0f} s")
                 return
         self.trace(f"calm after {len(self.checks.published)} games")
-        self._faulty = False
+        self.faulty = False
         disturbing.cancel()
         await self._heal()
         for name in WORKERS:
-            await self._stop(name)
+            await self.stop(name)
         await self._come_to_rest()
-        self.checks.at_end({letter.uid for letter in self._stream._store.dead})
+        self.checks.at_end({letter.uid for letter in self.stream._store.dead})
 
     async def _heal(self) -> None:
         self.network.rates, self.disk.error_rate = Rates(), 0.0
@@ -363,7 +267,7 @@ class World:
         for process in list(self.loop.processes):
             self._resume(process)
         for process in [one for one in self.loop.processes if one.name == "gatekeeper"]:
-            if process is not self._running.get("gatekeeper"):
+            if process is not self.running.get("gatekeeper"):
                 self.crash(process)
         await asyncio.sleep(1.0)
 
@@ -372,20 +276,20 @@ class World:
         while not self._rests():
             await asyncio.sleep(0.5)
             if self.loop.time() > ends_s:
-                left = len(self._stream._store.entries)
+                left = len(self.stream._store.entries)
                 waiting = self._unsettled()
                 self.fail(f"the fleet does not come to rest: {left} games in the stream, candidates {waiting} undecided")
                 return
 
     def _unsettled(self) -> list[int] | None:
-        parts = self.checks._gatekeepers.get(self._running.get("gatekeeper"))
+        parts = self.checks._gatekeepers.get(self.running.get("gatekeeper"))
         return None if parts is None else parts.ledger.unsettled()
 
     def _rests(self) -> bool:
-        trainer = self._running.get("trainer")
+        trainer = self.running.get("trainer")
         if trainer is None or trainer not in self.services or self._unsettled() != []:
             return False
-        return not self._stream._store.entries and not self.checks._training.learner.steps_allowed()
+        return not self.stream._store.entries and not self.checks._training.learner.steps_allowed()
 
     def run(self) -> Outcome:
         """Run to the end; return what happened."""
@@ -396,12 +300,12 @@ class World:
         self.loop.set_exception_handler(lambda loop, context: None)
         CountingLearner.seen = lambda uid: self.checks.trained.update([uid])
         try:
-            self.loop.run_until_complete(self._main())
+            self.loop.run_until_complete(self.loop.create_task(self._scenario(), context=self.loop.root.context))
         except (RuntimeError, Stalled) as error:
             if not self.outcome.broken:
                 self.fail(f"the simulation stalled: {error}")
         finally:
-            self._faulty, self.disk.error_rate, self.disk.countdown = False, 0.0, -1
+            self.faulty, self.disk.error_rate, self.disk.countdown = False, 0.0, -1
             self._bury()
         found = self.outcome
         found.games, found.steps = len(self.checks.published), self.loop.steps
@@ -409,10 +313,6 @@ class World:
         found.promotions, found.verdicts = self.checks.promotions, self.checks.verdicts
         found.faults.update({f"call {name}": count for name, count in self.network.faults.items()})
         return found
-
-    async def _main(self) -> None:
-        task = self.loop.create_task(self._scenario(), context=self.loop.root.context)
-        await task
 
     def _bury(self) -> None:
         before, sys.unraisablehook = sys.unraisablehook, lambda _: None
@@ -440,12 +340,11 @@ class _Acknowledged:
 
 def _gatekeeper_fakes() -> Any:
     """Return the helpers of the gatekeeper's tests."""
-    import importlib.util
-
     name = "simulation_gatekeeper"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "gatekeeper" / "conftest.py")
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
