@@ -13,9 +13,9 @@ import base64
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -155,7 +155,7 @@ def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
 
 
 @functools.cache
-def _adapter(kind: type[Stored]) -> TypeAdapter[Stored]:
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     """Return the validator of a type; its schema takes milliseconds to build."""
     return TypeAdapter(kind)
 
@@ -171,11 +171,12 @@ def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int]
         readable = " and ".join(map(str, schemas))
         raise VersionSkew(f"{where} has schema {stored}, this program reads schema {readable}; use the matching release")
     try:
-        return _adapter(kind).validate_json(text, strict=True)
+        parsed: Stored = _adapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise CorruptModel(f"{where}: {place}: {first['msg']}; {error.error_count()} errors in total") from error
+    return parsed
 
 
 def require_game(manifest: Manifest, game: Game) -> None:
