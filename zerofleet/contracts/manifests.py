@@ -10,10 +10,9 @@ Axes: G golden positions, L maximum legal actions of a position, P players, W wi
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -154,10 +153,14 @@ def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
     return json.dumps(asdict(stored), indent=indent, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
-@functools.cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    """Return the validator of a type; its schema takes milliseconds to build."""
-    return TypeAdapter(kind)
+_adapters: dict[type[Any], TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type[Stored]) -> TypeAdapter[Stored]:
+    """Return the validator of a type, made once: its schema takes milliseconds."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
 def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS) -> Stored:
@@ -171,12 +174,11 @@ def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int]
         readable = " and ".join(map(str, schemas))
         raise VersionSkew(f"{where} has schema {stored}, this program reads schema {readable}; use the matching release")
     try:
-        parsed: Stored = _adapter(kind).validate_json(text, strict=True)
+        return _adapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise CorruptModel(f"{where}: {place}: {first['msg']}; {error.error_count()} errors in total") from error
-    return parsed
 
 
 def require_game(manifest: Manifest, game: Game) -> None:
