@@ -231,4 +231,13 @@ async def worker_main(world: World, name: str) -> None:
     client = SimGatekeeperClient(world.network, rng=random.Random())
     play = SelfPlay(settings.build_game(), settings, evaluator=RemoteInference(world.network), stream=world.open_stream())
     world.services[world.loop.current] = service
+    handed_over, hand_over = set(), play._publisher.hand_over
+
+    def note(game: Any) -> None:
+        handed_over.add(game.uid)
+        hand_over(game)
+
+    play._publisher.hand_over = note
     await play.run(service, world.checks.watched(client.watch(MODEL)))
+    if lost := sorted(handed_over - world.checks.published):
+        world.fail(f"P8: a worker stopped in order without {len(lost)} of its finished games, such as {lost[0]}")
