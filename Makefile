@@ -8,6 +8,7 @@ TEST_ARGS ?=
 SOAK_ARGS ?=
 PROMISES_ARGS ?=
 MUTATE_ARGS ?=
+SIMULATE_ARGS ?= --seeds 100
 OVERLOAD_ARGS ?=
 SWAP_ARGS ?=
 
@@ -15,7 +16,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check sbom triton test images compose-test soak promises mutate overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv run doctor check sbom triton test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -63,6 +64,9 @@ promises: venv ## test each promise of ARCHITECTURE.md 20 times; PROMISES_ARGS="
 
 mutate: venv ## break each promise on purpose and require that its tests fail; MUTATE_ARGS="-k p4" for one of them
 	$(BIN)/python tests/mutations $(MUTATE_ARGS)
+
+simulate: venv ## simulate a fleet and its faults for 100 seeds; SIMULATE_ARGS="--seeds 1000 --games 60" for more
+	$(BIN)/python tests/simulation $(SIMULATE_ARGS)
 
 soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another run
 	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)

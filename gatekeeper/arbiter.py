@@ -88,7 +88,10 @@ class Arbiter:
                 f"version {version} of {self._model} is stored with manifest {stored[:16]}…, "
                 f"offered with {manifest_sha256[:16] or 'none'}…; send the sha256 of its manifest.json"
             )
-        candidate = await self._crew.ledger.submit(version, manifest_sha256)
+        try:
+            candidate = await self._crew.ledger.submit(version, manifest_sha256)
+        except StaleEpoch as error:
+            raise Unavailable(f"{error}; submit version {version} again") from error
         if not candidate.status.settled:
             if traceparent := tracing.traceparent():
                 self._traces[version] = traceparent
@@ -111,7 +114,7 @@ class Arbiter:
             champion = await self._crew.promoter.crown(version, reason=reason, without_self_test=without_self_test)
         try:
             await self._crew.ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
-        except Unavailable as error:  # the promotion itself is complete
+        except (Unavailable, StaleEpoch) as error:  # the promotion itself is complete
             log.warning("promotion.not_noted", version=version, error=str(error))
         return champion
 

@@ -61,12 +61,17 @@ class Lease:
 
         Raises `StaleEpoch` when another process has taken the lease; `Unavailable` when the write fails.
         """
-        holder, epoch = _read(self._path)
-        if holder != self.holder:
-            raise StaleEpoch(f"the lease of {self._path.parent} is held by {holder or 'no process'}, not by {self.holder}")
+        epoch = self.require_held()
         following = max(epoch, above) + 1
         self._write(following)
         return following
+
+    def require_held(self) -> int:
+        """Return the last epoch. Raises `StaleEpoch` when another process has taken the lease."""
+        holder, epoch = _read(self._path)
+        if holder != self.holder:
+            raise StaleEpoch(f"the lease of {self._path.parent} is held by {holder or 'no process'}, not by {self.holder}")
+        return epoch
 
     def release(self) -> None:
         """Release the lease; idempotent."""

@@ -1,6 +1,7 @@
 """Ledger: state of candidates and matches, in memory and in the journal.
 
-Every change is durable before it is visible. At the start the journal is replayed into memory, and compacted: the single
+Every change is durable before it is visible; every method that makes one raises `StaleEpoch` when another gatekeeper has taken
+the lease, whose journal it is then. At the start the journal is replayed into memory, and compacted: the single
 games of closed matches are dropped.
 """
 
@@ -18,7 +19,7 @@ from gatekeeper.disk import Disk
 from zerofleet.contracts import gate_events as events
 from zerofleet.contracts.gate_events import Event
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
-from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.errors import InvalidRequest, RecordRejected, StaleEpoch
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.strength.gate_record import GateRecord, Purpose, ended, opened
 from zerofleet.strength.matches import GameResult, MatchTerms, Scoreboard
@@ -46,6 +47,7 @@ class Ledger:
         self._session = secrets.token_hex(4)
         self.changed = asyncio.Event()
         """Set, and replaced by another event, at the next change."""
+        self._lost_lease = asyncio.Event()
 
     def load(self) -> None:
         """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
@@ -55,6 +57,14 @@ class Ledger:
             except RecordRejected as error:
                 log.warning("journal.result_refused", reason=error.reason, text=str(error))
         self._journal.rewrite(self.gate.present())
+
+    async def until_lost(self) -> None:
+        """Wait until an event was refused because another gatekeeper has taken over, then raise `StaleEpoch`.
+
+        Cancellation: no effect.
+        """
+        await self._lost_lease.wait()
+        raise StaleEpoch(f"another gatekeeper decides on {self.model} now; this one stops")
 
     def candidates(self) -> list[Candidate]:
         """Return every candidate, settled or not, by version."""
@@ -130,7 +140,11 @@ class Ledger:
         return self.gate.games_between(first, second)
 
     async def _commit(self, event: Event) -> None:
-        await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
+        try:
+            await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
+        except StaleEpoch:
+            self._lost_lease.set()
+            raise
 
     def _announce(self, event: Event) -> None:
         self._fold(event)

@@ -111,8 +111,11 @@ class Referee:
         return None
 
     def report_of(self, version: int) -> MatchReport | None:
-        """Return the report of a candidate's open match, None when it has none."""
-        for board in self._ledger.boards("gate"):
+        """Return the report of a candidate's latest open match, None when it has none.
+
+        A killed process may have left a match against an earlier champion open.
+        """
+        for board in reversed(self._ledger.boards("gate")):
             candidate, champion = board.terms.players
             if candidate.version == version and champion.version is not None:
                 standing = self.standing(board)

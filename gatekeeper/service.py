@@ -1,4 +1,4 @@
-"""Composition of the process: lease, ledger, pointer, arbiter, ladder, and one gRPC port.
+"""Gatekeeper process: its parts and one gRPC port.
 
 start   take the lease → read the journal → listen → ready
 drain   watchers end → calls in progress complete → a match in progress stops; its results are on disk
@@ -7,35 +7,19 @@ drain   watchers end → calls in progress complete → a match in progress stop
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
 
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from gatekeeper.arbiter import Arbiter
-from gatekeeper.crew import Crew
-from gatekeeper.disk import Disk
-from gatekeeper.evaluation import WatchedEvaluator
-from gatekeeper.ladder import Ladder
-from gatekeeper.lease import Lease
-from gatekeeper.ledger import Ledger
-from gatekeeper.pacing import Budget, Counters, EvaluationBudget, TimeBudget
-from gatekeeper.pointer import ChampionPointer
-from gatekeeper.promoter import Promoter
-from gatekeeper.pruning import Pruner
-from gatekeeper.referee import Referee
-from gatekeeper.served_versions import Control, Serving
+from gatekeeper.composition import Gatekeeper, compose
+from gatekeeper.served_versions import Control
 from gatekeeper.servicer import GatekeeperServicer
 from gatekeeper.settings import GatekeeperSettings
-from gatekeeper.verdicts import Verdicts
-from gatekeeper.watch import Watch
-from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.wire import gatekeeper_pb2, gatekeeper_pb2_grpc
@@ -52,7 +36,6 @@ from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import server_limits
 from zerofleet.rpc.security.ports import bind
 from zerofleet.service.lifecycle import Service
-from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import require_run
 from zerofleet.telemetry import metrics
@@ -68,39 +51,14 @@ MIN_PING_MS = 10_000  # clients ping every 30 s, see zerofleet.rpc.gatekeeper_cl
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class RunningGatekeeper:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningGatekeeper(Gatekeeper):
     """A listening gatekeeper; `run` starts its decisions."""
 
     address: str
     """Address for clients: `host:port` with the bound port, or `unix:/path`."""
-    pointer: ChampionPointer
-    arbiter: Arbiter
-    watch: Watch
-    ladder: Ladder
-    ledger: Ledger
-    serving: Serving
-    pruner: Pruner
-    evaluator: Evaluator
-    """Evaluator of the ladder's games."""
     health: HealthService
     grpc: grpc.aio.Server
-
-    async def run(self, *, by_hand_only: bool = False) -> None:
-        """Decide on candidates, play the ladder and prune the store without end; `by_hand_only`: only carry out commands.
-
-        Raises `StaleEpoch` when another gatekeeper has taken over.
-        Cancellation: a match in progress resumes at the next start.
-        """
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.pointer.until_lost())
-            group.create_task(self.serving.run())
-            group.create_task(self._follow())
-            if not by_hand_only:
-                group.create_task(self.arbiter.run())
-                group.create_task(self.watch.run())
-                group.create_task(self.pruner.run())
-                group.create_task(self.ladder.run(self.evaluator))
 
     async def drain(self, grace_s: float) -> None:
         """Reject new calls, end the watchers, and let other calls complete within `grace_s`.
@@ -110,15 +68,6 @@ class RunningGatekeeper:
         await self.health.enter_graceful_shutdown()
         self.pointer.close()
         await self.grpc.stop(grace_s)
-
-    async def _follow(self) -> None:
-        """Update metrics and inference server at every change of the champion."""
-        async for champion in self.pointer.watch():
-            self.serving.champion_changed()
-            metrics.CHAMPION_VERSION.set(champion.version)
-            metrics.MODEL_INFO.clear()
-            metrics.MODEL_INFO.labels(version=str(champion.version), sha256=champion.manifest_sha256).set(1)
-            metrics.MODEL_AGE.set_function(partial(_age_s, champion.promoted_at_ms))
 
 
 @asynccontextmanager
@@ -130,57 +79,19 @@ async def open_gatekeeper(
     Raises `Unavailable` while another gatekeeper holds the lease, `RunDirectoryError` for an unreadable journal,
     `ConfigurationError` when the address is in use.
     """
-    game = settings.build_game()
-    model, store = model_name(game), settings.open_store()
+    model = model_name(settings.build_game())
     async with AsyncExitStack() as stack:
-        disk = stack.enter_context(Disk())
-        lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.lease_directory(model))))
-        ledger = Ledger(EventJournal(settings.state_dir / JOURNAL_FILE, model=model), model=model, game=game, disk=disk)
-        await disk.run(ledger.load)
-        pointer = ChampionPointer(store, model, lease, disk)
         evaluator = evaluator or await _reach_evaluator(stack, settings, model)
-        control = control or await _reach_control(stack, settings, store)
-        watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
-        serving = Serving(
-            control,
-            model,
-            pointer,
-            recheck_s=settings.recheck_s,
-            pinned=settings.models.pinned,
-            stored=partial(store.versions, model),
-        )
-        budget = _budget(settings, partial(control.evaluations, model))
-        referee = Referee(game, settings, ledger=ledger, pointer=pointer, make_agent=make_agent, budget=budget)
-        crew = Crew(
-            ledger=ledger,
-            pointer=pointer,
-            serving=serving,
-            referee=referee,
-            promoter=Promoter(game, store, model, pointer=pointer, serving=serving, disk=disk),
-            verdicts=Verdicts(ledger, referee),
-            evaluator=watched,
-        )
-        arbiter, watch = Arbiter(crew, mode=settings.gate.mode), Watch(crew)
-        ladder = Ladder(
-            game, settings, ledger=ledger, pointer=pointer, serving=serving, idle=arbiter.idle, make_agent=make_agent
-        )
-        pruner = Pruner(store, settings.models, ledger=ledger, pointer=pointer, serving=serving, disk=disk)
-        servicer = GatekeeperServicer(ledger=ledger, pointer=pointer, arbiter=arbiter, ladder=ladder)
+        control = control or await _reach_control(stack, settings, settings.open_store())
+        parts = await stack.enter_async_context(compose(settings, evaluator=evaluator, control=control))
+        servicer = GatekeeperServicer(ledger=parts.ledger, pointer=parts.pointer, arbiter=parts.arbiter, ladder=parts.ladder)
         server, health_servicer, address = await _listen(settings, servicer)
+        held = {field.name: getattr(parts, field.name) for field in fields(parts)}
         try:
-            yield RunningGatekeeper(
-                address, pointer, arbiter, watch, ladder, ledger, serving, pruner, rating, health_servicer, server
-            )
+            yield RunningGatekeeper(**held, address=address, health=health_servicer, grpc=server)
         finally:
-            pointer.close()
+            parts.pointer.close()
             await server.stop(None)
-
-
-def _budget(settings: GatekeeperSettings, counters: Counters) -> Budget:
-    """Return the budget of the measurements of mode `watch`."""
-    if settings.gate.watch_of == "time":
-        return TimeBudget(settings.gate.watch_share)
-    return EvaluationBudget(counters, settings.gate.watch_share)
 
 
 async def serve(service: Service, settings: GatekeeperSettings) -> None:
@@ -244,7 +155,3 @@ async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) ->
     for name in ("", SERVICE):
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     return server, health_servicer, address
-
-
-def _age_s(promoted_at_ms: int) -> float:
-    return max(0.0, time.time() - promoted_at_ms / 1000)

@@ -15,7 +15,7 @@ class Stop:
     def __init__(self) -> None:
         self.no_new_games = False
         self.now = False
-        self._scopes: set[asyncio.Timeout] = set()
+        self._scopes: dict[asyncio.Timeout, None] = {}  # in the order of entry
 
     def stop_now(self) -> None:
         """Interrupt every `interruptible` block, present and future."""
@@ -31,11 +31,11 @@ class Stop:
         """
         try:
             async with asyncio.timeout(0 if self.now else None) as scope:
-                self._scopes.add(scope)
+                self._scopes[scope] = None
                 try:
                     yield
                 finally:
-                    self._scopes.discard(scope)
+                    self._scopes.pop(scope, None)
         except TimeoutError:
             if not self.now:
                 raise

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -33,7 +33,17 @@ from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
 
-__all__ = ["Lineage", "Served", "TritonBackend", "export_network", "export_served", "script", "served_network", "triton_config"]
+__all__ = [
+    "Exporter",
+    "Lineage",
+    "Served",
+    "TritonBackend",
+    "export_network",
+    "export_served",
+    "script",
+    "served_network",
+    "triton_config",
+]
 
 TritonBackend = Literal["python", "pytorch_libtorch"]
 
@@ -63,6 +73,16 @@ class Served:
     """Description of the network for the manifest."""
     extra_heads: tuple[str, ...] = ()
     """Outputs of the module besides policy and value, in order."""
+
+
+class Exporter(Protocol):
+    """Function that publishes a model and returns its version: `export_served`, or a fake that needs no TorchScript."""
+
+    def __call__(
+        self, store: ModelStore, game: Game, served: Served, *, lineage: Lineage, backend: TritonBackend, max_batch: int
+    ) -> int:
+        """See `export_served`."""
+        ...
 
 
 def served_network(network: Network, game: Game, settings: NetworkSettings) -> Served:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from games.core import Game
 from trainer.checkpoint_files import load_latest
+from trainer.export import Exporter, export_served
 from trainer.learners import learner_class
 from trainer.learners.contract import Accounts
 from trainer.ranks import Ranks, choose_device
@@ -38,11 +39,13 @@ def open_training(
     device: torch.device | None = None,
     ranks: Ranks | None = None,
     progress: Callable[[], float] | None = None,
+    export: Exporter = export_served,
 ) -> Training:
     """Open every store of a run and return its training, with at least one version published unless a warm start comes first.
 
     `device`: by default that of the settings. `ranks`: by default this process alone. `progress`: share of the planned
-    training that has passed, for a caller whose plan is not a time; by default that of `planned_end_s`.
+    training that has passed, for a caller whose plan is not a time; by default that of `planned_end_s`. `export` publishes the
+    models.
     Raises `CorruptModel` for a damaged checkpoint or model, `VersionSkew` for one of another game or network,
     `RunDirectoryError` when another trainer is running, `Unavailable` for a failed write.
     """
@@ -73,6 +76,7 @@ def open_training(
             accounts=accounts,
             checkpoints=checkpoints,
             progress=progress,
+            export=export,
         )
         if _needs_plan(settings.train) and progress is None and not settings.planned_end_s:
             log.warning(

@@ -11,7 +11,7 @@ import structlog
 
 from games.core import Game
 from trainer.checkpoint_files import save
-from trainer.export import Lineage, Served, export_served
+from trainer.export import Exporter, Lineage, Served, export_served
 from trainer.history import HELD_OUT_MEASURES
 from trainer.learners.contract import Accounts, Learning, TakingStep
 from trainer.loss import ILLEGAL_MASS
@@ -87,8 +87,12 @@ class Training:
         accounts: Accounts,
         checkpoints: Path,
         progress: Callable[[], float] | None = None,
+        export: Exporter = export_served,
     ) -> None:
-        """`progress`: share of the planned training that has passed; by default that of the planned time of the settings."""
+        """`progress`: share of the planned training that has passed; by default that of the planned time of the settings.
+
+        `export` publishes the models.
+        """
         self.settings = settings
         self.store = store
         self.replay = replay
@@ -103,6 +107,7 @@ class Training:
         self._plan = Plan(accounts.active_s, settings.planned_end_s)
         self._progress = progress or self._plan.progress
         self._behind = False
+        self._export = export
 
     def train(self, seconds: float, stopping: Callable[[], bool]) -> None:
         """Take steps for about `seconds`, or until a candidate is due, the reuse bound is reached, or `stopping`."""
@@ -216,7 +221,7 @@ class Training:
     def publish(self, served: Served) -> int:
         """Export a model and return its version. Raises `CorruptModel`, `Unavailable`."""
         parent = self.accounts.candidate_version
-        version = export_served(
+        version = self._export(
             self.store,
             self.game,
             served,

@@ -410,3 +410,21 @@ def test_the_index_takes_few_bytes_per_game_while_a_file_grows():
     assert all(index.find(uids[number]) == number for number in range(0, len(uids), 999))
     assert index.find(bytes(16)) is None
     assert held < 24 * len(uids) + 200 * RECENT_GAMES
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_full_disk_leaves_no_unfinished_new_file_and_the_next_attempt_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    syncs = iter(range(1, 10))
+
+    def disk_full(descriptor: int) -> None:
+        if next(syncs) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with GameLog.open(tmp_path, writer=True) as log:
+        monkeypatch.setattr(os, "fsync", disk_full)
+        with pytest.raises(OSError, match="No space"):
+            log.append([game(1)])
+        assert log.append([game(1)]) == 1
+        assert contents(log) == [game(1)]

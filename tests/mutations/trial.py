@@ -38,7 +38,7 @@ Stage = Literal["own", "processes"]
 COPIED = (
     *("games", "zerofleet", "inference_server", "selfplay_worker", "trainer", "gatekeeper", "laboratory"),
     *("tests/conftest.py", "tests/promises", "tests/gatekeeper", "tests/inference_server", "tests/processes"),
-    *("tests/selfplay_worker", "tests/streams", "pyproject.toml"),
+    *("tests/selfplay_worker", "tests/simulation", "tests/streams", "pyproject.toml"),
 )
 """Entries of the tree that the tests of the promises reach."""
 TEST_TIMEOUT_S = 120  # of one test: a caller that is never answered is found after its own time limit, far below

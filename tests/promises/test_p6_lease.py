@@ -10,7 +10,9 @@ from promise_tools import borrowed
 from gatekeeper.disk import Disk
 from gatekeeper.lease import Lease
 from gatekeeper.pointer import ChampionPointer
+from zerofleet.contracts.gate_events import Submitted
 from zerofleet.errors import StaleEpoch, Unavailable
+from zerofleet.storage.gate_journal import EventJournal
 
 gatekeeper_tests = borrowed("promise_gatekeeper", "gatekeeper/conftest.py")
 MODEL = gatekeeper_tests.MODEL
@@ -78,3 +80,21 @@ async def test_p6_a_gatekeeper_that_missed_a_promotion_writes_nothing_and_stops(
             with pytest.raises(StaleEpoch, match="another gatekeeper"):
                 await lost
     assert store.champion(MODEL).version == 2
+
+
+def test_p6_a_suspended_gatekeeper_leaves_the_journal_to_its_replacement(tmp_path):
+    path, events = tmp_path / "journal.jsonl", [Submitted(version=version, manifest_sha256="ab") for version in (1, 2, 3)]
+    sleeper = Lease.acquire(tmp_path)
+    former = EventJournal(path, model=MODEL, require_held=sleeper.require_held)
+    former.rewrite([])
+    former.append(events[0])
+    (tmp_path / ".gatekeeper.lock").unlink()  # as on a file system whose locks do not reach other machines
+    with Lease.acquire(tmp_path) as lease:
+        successor = EventJournal(path, model=MODEL, require_held=lease.require_held)
+        successor.rewrite(successor.read())
+        successor.append(events[1])
+        with pytest.raises(StaleEpoch):
+            former.append(events[2])
+        successor.append(events[2])
+    assert EventJournal(path, model=MODEL).read() == events
+    sleeper.release()

@@ -62,7 +62,7 @@ function outcome() {
   if (now.resigned) return "You resigned.";
   const best = Math.max(...now.scores);
   const winners = now.scores.flatMap((score, seat) => (score === best ? [seat] : []));
-  const points = now.players > 2 ? ` Scores: ${now.scores.map((score, seat) => `player ${seat} ${signed(score)}`).join(", ")}.` : "";
+  const points = now.players > 2 ? ` Scores: ${now.scores.map((score, seat) => `player ${seat + 1} ${signed(score)}`).join(", ")}.` : "";
   if (winners.length === now.players) return "A draw.";
   if (winners.length > 1) return `The first place is shared by players ${winners.join(" and ")}.${points}`;
   return winners[0] === now.seat ? `You win.${points}` : `Player ${winners[0]} (${now.opponent}) wins.${points}`;

@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -153,6 +153,16 @@ def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:
     return json.dumps(asdict(stored), indent=indent, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
+_adapters: dict[type[Any], TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type[Stored]) -> TypeAdapter[Stored]:
+    """Return the validator of a type, made once: its schema takes milliseconds."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
 def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS) -> Stored:
     """Parse a JSON form. Raises `CorruptModel`, or `VersionSkew` for a schema not in `schemas`; `where` names the file."""
     try:
@@ -164,7 +174,7 @@ def parse(kind: type[Stored], text: bytes, *, where: str, schemas: Sequence[int]
         readable = " and ".join(map(str, schemas))
         raise VersionSkew(f"{where} has schema {stored}, this program reads schema {readable}; use the matching release")
     try:
-        return TypeAdapter(kind).validate_json(text, strict=True)
+        return _adapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole"

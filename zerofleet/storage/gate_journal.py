@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,8 +23,10 @@ log = structlog.get_logger()
 class EventJournal:
     """An append-only file of events. One process, one thread at a time; the lease excludes others."""
 
-    def __init__(self, path: Path, *, model: str) -> None:
+    def __init__(self, path: Path, *, model: str, require_held: Callable[[], object] = lambda: None) -> None:
+        """`require_held` raises `StaleEpoch` when another process has taken the lease: the file is then that process's."""
         self._model = model
+        self._require_held = require_held
         self._journal = Journal(
             path,
             EVENTS,
@@ -49,7 +51,11 @@ class EventJournal:
             self._journal.rewrite(events)
 
     def append(self, event: Event) -> None:
-        """Append an event, durably. Raises `Unavailable` when the write fails; the event is then not added."""
+        """Append an event, durably.
+
+        Raises `Unavailable` when the write fails, `StaleEpoch` when the lease is lost; the event is then not added.
+        """
+        self._require_held()
         with self._unavailable("the event was not counted"):
             self._journal.append(event)
 

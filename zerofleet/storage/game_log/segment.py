@@ -38,12 +38,17 @@ class Segment:
 
     @classmethod
     def create(cls, path: Path, first_index: int) -> Segment:
-        """Create a new, empty file, durably."""
-        with path.open("xb") as file:
-            file.write(layout.pack_header(first_index))
-            file.flush()
-            os.fsync(file.fileno())
-        sync_directory(path.parent)
+        """Create a new, empty file, durably; on `OSError` there is none, and the next attempt may succeed."""
+        file = path.open("xb")
+        try:
+            with file:
+                file.write(layout.pack_header(first_index))
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directory(path.parent)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         return cls(path, first_index, os.open(path, os.O_RDWR), None)
 
     @classmethod

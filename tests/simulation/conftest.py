@@ -1,0 +1,8 @@
+"""Simulations of the fleet; `make simulate` runs more of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
