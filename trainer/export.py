@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from games.core import Game
 from games.positions import parameters_text
 from trainer.exported_module import serving_module
 from trainer.network import Network
+from trainer.settings import TritonBackend
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
 from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden
@@ -33,9 +33,7 @@ from zerofleet.errors import CorruptModel
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
 
-__all__ = ["Lineage", "Served", "TritonBackend", "export_network", "export_served", "script", "served_network", "triton_config"]
-
-TritonBackend = Literal["python", "pytorch_libtorch"]
+__all__ = ["Lineage", "Served", "export_network", "export_served", "script", "served_network", "triton_config"]
 
 _GOLDEN_POSITIONS = 8
 _GOLDEN_GAMES = 4
