@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from selfplay_worker.settings import WorkerSettings
-from selfplay_worker.worker import serve
-from zerofleet.service.lifecycle import run_service
-from zerofleet.service.settings import load_settings
+from zerofleet.service.imports import importing
+
+with importing():
+    from selfplay_worker.settings import WorkerSettings
+    from zerofleet.service.lifecycle import run_service
+    from zerofleet.service.settings import load_settings
 
 
 def main() -> int:
     """Run a worker with the settings of the command line and the environment; return its exit code."""
     settings = load_settings(WorkerSettings, sys.argv[1:])
+    with importing():  # only now: invalid settings are refused at once
+        from selfplay_worker.worker import serve  # noqa: PLC0415
     return run_service(lambda service: serve(service, settings), settings)
 
 

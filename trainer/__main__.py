@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from trainer.follower import follow, settings_of_follower
-from trainer.ranks import place_in
-from trainer.service import serve
-from trainer.settings import TrainerSettings, settings_class
-from zerofleet.errors import ConfigurationError
-from zerofleet.service.lifecycle import EXIT_REFUSED, run_service
-from zerofleet.service.settings import inherited_environment, load_settings
+from zerofleet.service.imports import importing
+
+with importing():
+    from trainer.settings import TrainerSettings, settings_class
+    from zerofleet.errors import ConfigurationError
+    from zerofleet.service.lifecycle import EXIT_REFUSED, run_service
+    from zerofleet.service.settings import inherited_environment, load_settings
 
 
 def main() -> int:
     """Run the trainer with the settings of command line and environment; return its exit code."""
     settings = load_settings(settings_class(), sys.argv[1:])
+    with importing():  # torch, and only now: invalid settings are refused at once
+        from trainer.follower import follow, settings_of_follower  # noqa: PLC0415
+        from trainer.ranks import place_in  # noqa: PLC0415
+        from trainer.service import serve  # noqa: PLC0415
     try:
         place = place_in(inherited_environment())
     except ConfigurationError as error:

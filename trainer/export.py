@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from games.core import Game
 from games.positions import parameters_text
 from trainer.exported_module import serving_module
 from trainer.network import Network
+from trainer.settings import TritonBackend
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
 from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden
@@ -37,15 +38,12 @@ __all__ = [
     "Exporter",
     "Lineage",
     "Served",
-    "TritonBackend",
     "export_network",
     "export_served",
     "script",
     "served_network",
     "triton_config",
 ]
-
-TritonBackend = Literal["python", "pytorch_libtorch"]
 
 _GOLDEN_POSITIONS = 8
 _GOLDEN_GAMES = 4

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 import structlog
 from pydantic import BaseModel, Field, SecretStr, create_model, model_validator
 
-from trainer.export import TritonBackend
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import NetworkSettings, TrainSettings
 from zerofleet.presets.combined import CombinedSettings
@@ -21,7 +20,9 @@ from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.service.settings import StoreSettings
 
-__all__ = ["TrainerSettings", "settings_class"]
+__all__ = ["TrainerSettings", "TritonBackend", "settings_class"]
+
+TritonBackend = Literal["python", "pytorch_libtorch"]
 
 Own = TypeVar("Own", bound=BaseModel)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -52,3 +54,10 @@ def test_the_sdk_of_traces_is_imported_by_one_module() -> None:
     assert [module for module in MODULES if any(name.startswith(sdk) for name in imported_names(module))] == [
         "zerofleet.telemetry.tracing_sdk"
     ]
+
+
+def test_services_read_their_settings_before_torch_and_agents_are_imported() -> None:
+    code = "import sys, trainer.__main__, inference_server.__main__; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    assert "trainer.settings" in imported
+    assert not {"torch", "zerofleet.agents.model.mcts", "zerofleet.agents.uct.agent"} & set(imported)

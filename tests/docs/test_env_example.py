@@ -16,6 +16,7 @@ from inference_server.settings import ServerSettings
 from selfplay_worker.settings import WorkerSettings
 from trainer.settings import TrainerSettings
 from ui.settings import UiSettings
+from zerofleet.presets.descriptions import description
 from zerofleet.service.settings import ENVIRONMENT_PREFIX, ServiceSettings, read_settings
 
 RUN = "/RUN"  # stands for the run directory, `run`, in whatever follows from it
@@ -37,11 +38,11 @@ def expected() -> str:
     sections: dict[str, list[str]] = {}
     for cls in CLASSES:
         settings, _ = read_settings(cls, ["--run-dir", RUN], {})
-        for name, field in cls.model_fields.items():
+        for name in cls.model_fields:
             title = ", ".join(users[name]) if len(users[name]) < len(CLASSES) else "every service"
             lines = sections.setdefault(title, [])
             if users[name][0] == cls.SERVICE:
-                about = " ".join((field.description or "").split())
+                about = " ".join(description(cls, name).split())
                 lines += ["", *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ")]
                 lines += variables(name, getattr(settings, name))
     parts = [HEAD]

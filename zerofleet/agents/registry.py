@@ -1,29 +1,24 @@
-"""Registry of agents by name; a new agent needs one entry here."""
+"""Registry of agents by name; a new agent needs one entry here.
+
+The module of an agent is imported when the first of its kind is made: most processes use one or two of the twenty.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TypeAlias
 
 from games.core import Game
 from zerofleet.agents.base import Agent, Evaluate
-from zerofleet.agents.by_game import (
-    abalone,
-    rhombus,
-    rock_paper_scissors,
-    rock_paper_scissors_adaptive,
-    take_six,
-    tic_tac_toe,
-)
-from zerofleet.agents.depth_first import alpha_beta, max_n
-from zerofleet.agents.exact import best_response, perfect
-from zerofleet.agents.model import mcts, network
-from zerofleet.agents.simple import greedy, initialize, random
 from zerofleet.agents.spelling import Spelling
-from zerofleet.agents.uct import agent
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["AGENTS", "AgentKind", "make_agent"]
+
+
+Make: TypeAlias = Callable[[Spelling, Game, Evaluate | None], Agent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +29,48 @@ class AgentKind:
     """Spelling, with placeholders in capitals."""
     about: str
     """One-line description."""
-    make: Callable[[Spelling, Game, Evaluate | None], Agent]
+    make: Make
     """Factory; raises `InvalidRequest`."""
 
 
+def _made_by(module: str, function: str = "from_spelling") -> Make:
+    """Return the factory of a module of `zerofleet.agents`, which is imported at the first call."""
+
+    def make(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
+        factory: Make = getattr(import_module(f"zerofleet.agents.{module}"), function)
+        return factory(spelling, game, evaluate)
+
+    return make
+
+
 def _best_response(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
+    from zerofleet.agents.exact import best_response  # noqa: PLC0415  (imported at the first call, as by `_made_by`)
+
     return best_response.from_spelling(spelling, game, lambda text: make_agent(text, game, evaluate=evaluate))
 
 
 AGENTS = {
-    "random": AgentKind("random", "any legal move", random.from_spelling),
+    "random": AgentKind("random", "any legal move", _made_by("simple.random")),
     "greedy": AgentKind(
         "greedy",
         "the move with the best immediate gain, such as the most rows in Chinese Checkers",
-        greedy.from_spelling,
+        _made_by("simple.greedy"),
     ),
     "alpha_beta": AgentKind(
         "alpha_beta:DEPTH",
         "for two players: searches DEPTH plies; alpha_beta:100000nodes or alpha_beta:50ms: as deep as the budget allows",
-        alpha_beta.from_spelling,
+        _made_by("depth_first.alpha_beta"),
     ),
     "perfect": AgentKind(
-        "perfect", "exact solver, for connect_four and small games such as tic_tac_toe", perfect.from_spelling
+        "perfect", "exact solver, for connect_four and small games such as tic_tac_toe", _made_by("exact.perfect")
     ),
     "max_n": AgentKind(
-        "max_n:DEPTH", "max^n search for any number of players, each maximising their own score", max_n.from_spelling
+        "max_n:DEPTH", "max^n search for any number of players, each maximising their own score", _made_by("depth_first.max_n")
     ),
     "initialize": AgentKind(
         "initialize",
         "for first games: random moves with weight 4 if they gain ground, 2 if they hold it, 1 if they lose it",
-        initialize.from_spelling,
+        _made_by("simple.initialize"),
     ),
     "best_response": AgentKind(
         "best_response:AGENT",
@@ -73,60 +80,60 @@ AGENTS = {
     "tic_tac_toe_rules": AgentKind(
         "tic_tac_toe_rules",
         "for tic_tac_toe: wins if it can, blocks if it must, takes the centre, else plays at random",
-        tic_tac_toe.from_spelling,
+        _made_by("by_game.tic_tac_toe"),
     ),
     "take_six_comparison": AgentKind(
-        "take_six_comparison", "for take_six: the card closest above the end of a shortest row", take_six.from_spelling
+        "take_six_comparison", "for take_six: the card closest above the end of a shortest row", _made_by("by_game.take_six")
     ),
     "take_six_comparison_plus": AgentKind(
         "take_six_comparison_plus",
         "for take_six: the card closest above the end of the row where it lands, unless that row is full",
-        take_six.from_spelling,
+        _made_by("by_game.take_six"),
     ),
     "rhombus_search": AgentKind(
         "rhombus_search:DEPTH",
         "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
-        rhombus.from_spelling,
+        _made_by("by_game.rhombus"),
     ),
     "rhombus_pool": AgentKind(
         "rhombus_pool:DEPTH,model=VERSION",
         "for chinese_checkers_rhombus: the heuristic search among the six best moves by a model of values",
-        rhombus.pool_from_spelling,
+        _made_by("by_game.rhombus", "pool_from_spelling"),
     ),
     "abalone_search": AgentKind(
         "abalone_search:DEPTH",
         "for abalone: alpha-beta with a heuristic evaluation, such as abalone_search:3,evaluation=strong or :50ms",
-        abalone.from_spelling,
+        _made_by("by_game.abalone"),
     ),
     "rock_paper_scissors_order": AgentKind(
         "rock_paper_scissors_order:N",
         "for rock_paper_scissors: counters the opponent's most frequent choice after their last N choices",
-        rock_paper_scissors.order_from_spelling,
+        _made_by("by_game.rock_paper_scissors", "order_from_spelling"),
     ),
     "rock_paper_scissors_adaptive": AgentKind(
         "rock_paper_scissors_adaptive",
         "for rock_paper_scissors: learns the opponent's habits during a game and plays the best response",
-        rock_paper_scissors_adaptive.from_spelling,
+        _made_by("by_game.rock_paper_scissors_adaptive"),
     ),
     "rock_paper_scissors_constant": AgentKind(
         "rock_paper_scissors_constant:CHOICE",
         "for rock_paper_scissors: always rock, paper or scissors",
-        rock_paper_scissors.constant_from_spelling,
+        _made_by("by_game.rock_paper_scissors", "constant_from_spelling"),
     ),
     "uct": AgentKind(
         "uct:SIMULATIONS",
         "Monte-Carlo tree search with random rollouts, for any number of players; uct:1000, uct:50ms, uct:1000,model=7",
-        agent.from_spelling,
+        _made_by("uct.agent"),
     ),
     "network": AgentKind(
         "network,model=VERSION",
         "a model without search: the move of highest policy, or with by=value the move to the position of highest value",
-        network.from_spelling,
+        _made_by("model.network"),
     ),
     "mcts": AgentKind(
         "mcts:SIMULATIONS,model=VERSION",
         "the self-play search with its own budget, such as mcts:400,model=7 or mcts:200ms,model=7",
-        mcts.from_spelling,
+        _made_by("model.mcts"),
     ),
 }
 """Kinds of agents by name."""

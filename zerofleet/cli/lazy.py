@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
+
+from zerofleet.service.imports import importing
 
 __all__ = ["Command", "lazy_group", "load"]
 
@@ -84,7 +87,8 @@ def lazy_group(commands: Mapping[str, Command], *, summary: str, add_completion:
 def load(name: str, command: Command) -> Any:
     """Import a command and return it as a click command."""
     module_name, _, attribute = command.target.partition(":")
-    found = getattr(importlib.import_module(module_name), attribute)
+    with contextlib.nullcontext() if module_name in sys.modules else importing():
+        found = getattr(importlib.import_module(module_name), attribute)
     _log_to_standard_error()
     if not isinstance(found, typer.Typer):
         single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)

@@ -14,7 +14,7 @@ class CombinedSettings(BaseModel):
     (Li, Chinese University of Hong Kong). Both are in [-1, 1].
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     models: str = ""
     """Model store with the network: the directory `models` of the run that trained it, or s3://bucket/prefix."""

@@ -10,10 +10,11 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel
 
 from games.core import parameters_in, parameters_of
 from zerofleet.presets import Preset, preset
+from zerofleet.presets.descriptions import description
 from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, part_of, setting_text
 
 __all__ = ["commented"]
@@ -38,12 +39,12 @@ def commented(experiment: Experiment) -> str:
     own = [chosen.train.learner] if chosen.own_learner is not None else []
     for part in [*PARTS, *own]:
         earlier, now = part_of(base, part), part_of(chosen, part)
-        about = type(now).__doc__ if part in own else Preset.model_fields[part].description
+        about = type(now).__doc__ if part in own else description(Preset, part)
         blocks.append(f"\n{_comment(about or '')}[{part}]\n")
-        for key, info in type(now).model_fields.items():
+        for key in type(now).model_fields:
             before, value = getattr(earlier, key), getattr(now, key)
             mark = f"  # preset: {_toml(before)}" if value != before else ""
-            blocks.append(f"{_comment(_about(info))}{key} = {_toml(value)}{mark}\n")
+            blocks.append(f"{_comment(_about(type(now), key))}{key} = {_toml(value)}{mark}\n")
     return "".join([*blocks, *_services(experiment.settings)])
 
 
@@ -73,8 +74,9 @@ def _services(settings: Mapping[str, str]) -> Iterator[str]:
                 yield f"{'.'.join(map(_key, name.split('.')))} = {_from_text(text)}\n"
 
 
-def _about(info: FieldInfo) -> str:
+def _about(settings: type[BaseModel], name: str) -> str:
     """Return the description and range of a setting."""
+    info, text = settings.model_fields[name], description(settings, name)
     bounds = [
         f"{word} {getattr(bound, name):,}".removesuffix(".0")
         for bound in info.metadata
@@ -82,7 +84,7 @@ def _about(info: FieldInfo) -> str:
         if hasattr(bound, name)
     ]
     limits = ", ".join(bounds or map(_toml, _choices(info.annotation)))
-    return f"{info.description} ({limits})" if limits else info.description or ""
+    return f"{text} ({limits})" if limits else text
 
 
 def _choices(annotation: Any) -> Iterator[str]:

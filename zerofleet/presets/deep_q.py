@@ -15,7 +15,7 @@ class DeepQSettings(BaseModel):
     A transition is a move with the reward up to the player's next turn; the opponent's reply is folded in.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     pool_by: Literal["heuristic", "values", "listed", "network"] = "heuristic"
     """Source of the pool, `network.pool` moves. `heuristic`: the board value of `rhombus_search` after the move, on

@@ -16,7 +16,7 @@ class OutcomeSettings(BaseModel):
     winner's probability of winning, which is 1; the loss is the squared error, by plain gradient descent once per game.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     labels: Literal["played", "all"] = "played"
     """Labelled positions. `played`: those after the moves of the game. `all`: those after every legal move, with the label of

@@ -34,7 +34,7 @@ Q_KINDS = ("q_pool", "q_sa")
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class NetworkSettings(_Part):

@@ -15,7 +15,7 @@ class SarsaLambdaSettings(BaseModel):
     For Chinese Checkers on the rhombus (Li, Chinese University of Hong Kong). A move has the value of the position after it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     method: Literal["sarsa", "q_learning", "monte_carlo", "td_leaf"] = "sarsa"
     """Target of a move's value. `sarsa`: the value of the player's next move; with `trace_decay` 0 this is TD(0).

@@ -15,7 +15,7 @@ class TdLambdaSettings(BaseModel):
     For games of two players and perfect information. Defaults: Bagge and Grigo 2016.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     hidden: int = Field(default=100, ge=1, le=8192)
     """Units of the hidden layer; fixed for a run."""

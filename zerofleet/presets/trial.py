@@ -29,7 +29,7 @@ ONE_PROCESS: Mapping[str, str] = {
 class Trial(BaseModel):
     """Configuration of one process: experiment, seed, budget and judge."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     game: str
     preset: str = "laptop"

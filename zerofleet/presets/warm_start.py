@@ -32,7 +32,7 @@ _LIKE = ("num_players", "num_actions", "max_legal", "planes", "reading", "inform
 class WarmStartSettings(BaseModel):
     """Games of agents before self-play, which train the first network."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     games: int = Field(default=0, ge=0)
     """Number of agent games before the first champion; 0: none, self-play begins with random weights."""

@@ -24,7 +24,7 @@ LEAVES_AT_ONCE = 8
 class SearchSettings(BaseModel):
     """Settings of the search and choice of a move. Defaults are for self-play; see `for_play`, `for_analysis`, `for_match`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     simulations: int = Field(default=100, ge=0, le=100_000)
     """Visits of the root's children per move, including those of a reused subtree. 0: no search, the move is sampled from the

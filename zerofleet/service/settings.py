@@ -31,6 +31,7 @@ from games.core import Game
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.presets import preset
+from zerofleet.presets.descriptions import description
 from zerofleet.presets.tables import deep_merge
 from zerofleet.rpc.security.tls import Tls
 from zerofleet.service.settings_sources import from_arguments, from_environment, leaf_names, secret_files, wants
@@ -73,7 +74,6 @@ class ServiceSettings(BaseSettings):
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
         validate_default=False,
     )
 
@@ -296,7 +296,7 @@ def _help(cls: type[ServiceSettings]) -> str:
     lines = [f"usage: python -m {cls.SERVICE} [--print-config] [--NAME VALUE ...]", "", about, ""]
     for name, field in cls.model_fields.items():
         option = f"--{name.replace('_', '-')}"
-        text = " ".join((field.description or "").split())
+        text = " ".join(description(cls, name).split())
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             option += ".NAME"

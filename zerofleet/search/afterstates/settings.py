@@ -19,7 +19,7 @@ class AfterstateSettings(BaseModel):
     `evaluation` are not used: the model has its pool, and the server evaluates it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     policy: Literal["greedy", "epsilon_greedy", "softmax"] = "softmax"
     """Choice of a move. `greedy`: the highest value, ties at random. `epsilon_greedy`: a random move with probability

@@ -47,7 +47,7 @@ POISON = "poison"
 class StreamSettings(BaseModel):
     """Settings of a stream; all can be set in its address, such as `redis://host/0?high_water=5000`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     high_water: int = Field(default=10_000, ge=1)
     """Number of entries at which publishers wait. Concurrent publishers may exceed it by one each."""

@@ -26,7 +26,7 @@ DEFAULT_TOLERANCE = 5.0  # percentage points
 class Bar(BaseModel):
     """Figures that decide a verdict, in percentage points."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     better: Literal["higher", "lower", "equal"] = "higher"
     """Direction of improvement; `equal`: the claim is the figure itself."""
