@@ -1,8 +1,9 @@
-"""The compiled kernel against the exported module in float64, on random positions of boards, networks and batches of odd sizes."""
+"""The compiled kernel against the exported module in float64: random positions, odd boards, networks and batches."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def test_batches_of_any_size_on_any_number_of_threads_give_each_row_its_own_answ
     states, legal = positions(spec, rows)
     network = load_native(path, manifest, spec, threads=threads)
     parts = [0, rows // 3, rows]
-    spans = [slice(*span) for span in zip(parts, parts[1:], strict=False)]
+    spans = [slice(*span) for span in itertools.pairwise(parts)]
     together = network.evaluate([states[span] for span in spans], [legal[span] for span in spans])
     for row in {0, rows // 2, rows - 1}:
         alone = network.evaluate([states[row : row + 1]], [legal[row : row + 1]])

@@ -56,9 +56,8 @@ def build(folder: Path = FOLDER, into: Path | None = None) -> Path:
         sets = (_PORTABLE, *(_X86 if x86 else ()))
         objects = [f"{scratch}/{name}.o" for name, *_ in sets]
         commands = [
-            [compiler, *_COMMON, *flags, f"-DZF_SUFFIX={name}", f"-DZF_VECTOR_BYTES={width}", f"-DZF_ROWS={rows}"]
-            + ["-c", str(folder / "tower.c"), "-o", f"{scratch}/{name}.o"]
-            for name, width, rows, flags in sets
+            [compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / "tower.c"), "-o", compiled]
+            for (name, width, rows, flags), compiled in zip(sets, objects, strict=True)
         ]
         with ThreadPoolExecutor(len(commands)) as at_once:
             list(at_once.map(_run, commands))
@@ -67,6 +66,11 @@ def build(folder: Path = FOLDER, into: Path | None = None) -> Path:
         _run([compiler, *_COMMON, *defined, "-shared", str(folder / "calls.c"), *objects, "-o", linked, "-lm", "-pthread"])
         Path(linked).replace(target)
     return target
+
+
+def _defined(name: str, width: int, rows: int) -> list[str]:
+    """Return the macros of tower.c for one instruction set."""
+    return [f"-DZF_SUFFIX={name}", f"-DZF_VECTOR_BYTES={width}", f"-DZF_ROWS={rows}"]
 
 
 def _compiler() -> str:

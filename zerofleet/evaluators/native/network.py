@@ -25,7 +25,10 @@ __all__ = ["NativeNetwork", "load_native"]
 class NativeNetwork:
     """A version in the kernel. Thread-safe: calls share the weights alone."""
 
+    precision = "float32"
+
     def __init__(self, plan: Plan, manifest: Manifest, *, instructions: Instructions, threads: int = 1) -> None:
+        self.backend = f"native_{instructions.name}"
         self._plan = plan
         self._instructions = instructions
         self._threads = threads
@@ -66,7 +69,8 @@ def load_native(
     """Return the network of a verified version from its weights, not yet compared with its golden positions.
 
     `path`: the file of its weights. `instructions`: name of an instruction set, the best one by default; `block`: see
-    `plan_of`. Raises `Unsupported` with the reason, and `CorruptModel` for weights that cannot be read or do not fit.
+    `plan_of`. Raises `Unsupported` with the reason, `CorruptModel` for weights that do not fit, and `Unavailable`
+    when the disk fails.
     """
     found = library.find()
     if found.library is None:
@@ -78,7 +82,9 @@ def load_native(
         tensors = load_file(path)
     except FileNotFoundError as error:
         raise Unsupported(f"not supported: a version without {path.name}") from error
-    except (OSError, SafetensorError, KeyError) as error:
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read now: {error}") from error
+    except (SafetensorError, KeyError) as error:
         raise CorruptModel(f"{path} cannot be read: {error}; export the version again") from error
     plan = plan_of(manifest, tensors, spec, chosen[0], block=block)
     return NativeNetwork(plan, manifest, instructions=chosen[0], threads=threads)
