@@ -20,7 +20,7 @@ BUILD_COMMAND = "python -m zerofleet.evaluators.native"
 
 
 class Dense(ctypes.Structure):
-    """`struct zf_dense` of tower.h."""
+    """Linear layer or convolution: `struct zf_dense` in tower.h."""
 
     _fields_ = (
         ("inputs", ctypes.c_int),
@@ -33,7 +33,7 @@ class Dense(ctypes.Structure):
 
 
 class Head(ctypes.Structure):
-    """`struct zf_head` of tower.h."""
+    """Head of a network: `struct zf_head` in tower.h."""
 
     _fields_ = (
         ("plane", Dense),
@@ -45,7 +45,7 @@ class Head(ctypes.Structure):
 
 
 class Tile(ctypes.Structure):
-    """`struct zf_tile` of tower.h."""
+    """Tile of a board: `struct zf_tile` in tower.h."""
 
     _fields_ = (
         ("rows", ctypes.c_int),
@@ -57,7 +57,7 @@ class Tile(ctypes.Structure):
 
 
 class Layout(ctypes.Structure):
-    """`struct zf_network` of tower.h."""
+    """Description of a network: `struct zf_network` in tower.h."""
 
     _fields_ = (
         ("cells", ctypes.c_int),
