@@ -28,10 +28,15 @@ NetworkOutput: TypeAlias = tuple[np.ndarray, ...]
 class Network(Protocol):
     """A loaded network."""
 
-    backend: str
-    """Name of the backend that evaluates it, such as `torchscript` or `native_avx2`."""
-    precision: str
-    """Number format of its arithmetic, such as `float32`."""
+    @property
+    def backend(self) -> str:
+        """Name of the backend that evaluates it, such as `torchscript` or `native_avx2`."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """Number format of its arithmetic, such as `float32`."""
+        ...
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         """Return the output for the concatenated requests; runs on the device thread.

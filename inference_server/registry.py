@@ -51,6 +51,16 @@ class ServedVersion:
         """Number of the version."""
         return self.manifest.version
 
+    @property
+    def backend(self) -> str:
+        """See `Network.backend`."""
+        return self.network.backend
+
+    @property
+    def precision(self) -> str:
+        """See `Network.precision`."""
+        return self.network.precision
+
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         """See `Network.evaluate`."""
         return self.network.evaluate(states, legal)
