@@ -26,9 +26,15 @@ COPY pyproject.toml constraints.txt deploy/docker/requirements.py ./
 RUN python requirements.py --without torch matplotlib --with s3 traces > requirements.txt \
     && /opt/venv/bin/pip install --no-cache-dir --no-input -c constraints.txt -r requirements.txt
 
+# A C compiler for the kernel (zerofleet/evaluators/native). Where Debian's packages are out of reach the wheel lacks the
+# kernel, and the inference server runs networks in TorchScript.
 FROM packages AS wheel
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
+RUN command -v cc >/dev/null \
+    || { timeout 120 apt-get -o Acquire::Retries=0 -o Acquire::http::Timeout=10 update \
+    && timeout 300 apt-get install -y --no-install-recommends gcc libc6-dev; } \
+    || echo "WARNING: no C compiler to be had; the wheel lacks the native kernel" >&2
 COPY . .
 RUN /opt/venv/bin/pip wheel --no-cache-dir --no-input --no-deps -w /wheel .
 

@@ -16,19 +16,22 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run doctor check sbom triton test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv native run doctor check sbom triton test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 venv: $(VENV)/.installed ## set up .venv with the pinned packages
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt hatch_build.py $(wildcard zerofleet/evaluators/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "error: $(PYTHON) is too old: Python 3.11 or newer is needed; name one with make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
+
+native: venv ## compile the kernel for networks on a CPU again, after a change of its sources
+	$(BIN)/python -m zerofleet.evaluators.native
 
 run: venv ## learn Connect Four on this machine; RUN_ARGS="tic_tac_toe --preset tiny" for another run
 	$(BIN)/zerofleet run $(RUN_ARGS)

@@ -1,4 +1,4 @@
-"""TorchScript on a device: the only module of this server that imports torch.
+"""TorchScript on a device: the backend that evaluates every network, and the only module of this server that imports torch.
 
 `TorchBackend.load` prepares a stored version for inference; `TorchNetwork.evaluate` runs on the device thread only.
 
@@ -34,11 +34,12 @@ import torch
 from inference_server.network import NetworkOutput
 from inference_server.settings import Precision
 from inference_server.tensors import Contract
+from inference_server.warm_up import warm_up
 from zerofleet.contracts.manifests import Manifest, check_golden
 from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, VersionSkew
 from zerofleet.service.allocator import keep_freed_memory
 
-__all__ = ["TorchBackend", "TorchNetwork"]
+__all__ = ["TorchBackend", "TorchNetwork", "check_answers"]
 
 log = structlog.get_logger()
 
@@ -83,6 +84,11 @@ class TorchBackend:
         """Whether the device is a GPU."""
         return self.device.type == "cuda"
 
+    @property
+    def precision_name(self) -> str:
+        """Number format of the device, such as `float32`."""
+        return str(self.precision).removeprefix("torch.")
+
     def prepare_thread(self) -> None:
         """Apply torch's per-thread settings; call on the device thread."""
         torch.set_num_threads(self._threads)
@@ -106,25 +112,18 @@ class TorchBackend:
 
     def _load_warm(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float) -> TorchNetwork:
         network = self._load_checked(path, manifest, pause_s)
-        states, legal, _, _ = manifest.golden.arrays()
-        rows = 1
-        while rows <= max_batch:
-            block = [np.resize(states, (rows, states.shape[1]))], [np.resize(legal, (rows, legal.shape[1]))]
-            for _ in range(WARM_UP_PASSES):
-                time.sleep(pause_s)
-                network.evaluate(*block)
-            rows *= 16
+        warm_up(network, manifest, max_batch=max_batch, passes=WARM_UP_PASSES, pause_s=pause_s)
         return network
 
     def _load_checked(self, path: Path, manifest: Manifest, pause_s: float) -> TorchNetwork:
         network, output = self._load(path, manifest, self.precision, pause_s)
         try:
-            _check(manifest, output)
+            check_answers(manifest, output)
         except CorruptModel as error:
             if self.precision is torch.float32:
                 raise
             exact, exact_output = self._load(path, manifest, torch.float32, pause_s)
-            _check(manifest, exact_output)  # the version itself is sound: only the precision can be at fault
+            check_answers(manifest, exact_output)  # the version itself is sound: only the precision can be at fault
             if not _is_near(output, exact_output):
                 log.warning(
                     "model.precision_refused", version=manifest.version, precision=str(self.precision), error=str(error)
@@ -144,14 +143,14 @@ class TorchBackend:
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
-            TorchNetwork(script, self.device).evaluate([states], [legal])
+            TorchNetwork(script, self.device, precision).evaluate([states], [legal])
             time.sleep(pause_s)
             script = torch.jit.freeze(script)
             if not (self.on_gpu or _pools(manifest)):
                 time.sleep(pause_s)
                 script = torch.jit.optimize_for_inference(script)
             time.sleep(pause_s)
-            network = TorchNetwork(script, self.device)
+            network = TorchNetwork(script, self.device, precision)
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             if _OUT_OF_MEMORY.search(str(error)):
@@ -176,7 +175,10 @@ def _pools(manifest: Manifest) -> bool:
 class TorchNetwork:
     """A version on the device. Free of reference cycles: its memory is released with the last reference."""
 
-    def __init__(self, script: Any, device: torch.device) -> None:
+    backend = "torchscript"
+
+    def __init__(self, script: Any, device: torch.device, precision: torch.dtype) -> None:
+        self.precision = str(precision).removeprefix("torch.")
         self._run: Callable[[list[np.ndarray], list[np.ndarray]], NetworkOutput]
         self._run = _GpuRunner(script, device) if device.type == "cuda" else _CpuRunner(script)
 
@@ -243,7 +245,7 @@ def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
     return torch.frombuffer(content, dtype=dtype).view(array.shape)
 
 
-def _check(manifest: Manifest, output: NetworkOutput) -> None:
+def check_answers(manifest: Manifest, output: NetworkOutput) -> None:
     """Raise `CorruptModel` unless the output for the golden positions matches the exporter's, in the wire types."""
     policy, value, *extra_heads = output
     check_golden(manifest, policy, value, extra_heads)

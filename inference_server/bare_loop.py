@@ -13,7 +13,8 @@ import time
 
 import numpy as np
 
-from inference_server.backend import TorchBackend, TorchNetwork
+from inference_server.chosen_backend import open_backend
+from inference_server.network import Network
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.contracts.model_checks import MODEL_FILE
@@ -35,7 +36,7 @@ def main() -> int:
     game = settings.build_game()
     store, model = settings.open_store(), model_name(game)
     version = store.versions(model)[-1]
-    backend = TorchBackend(settings.device, settings.precision, settings.inference.threads)
+    backend = open_backend(settings.device, settings.precision, settings.inference.threads, choice=settings.backend)
     path = store.directory(model, version) / MODEL_FILE
     network = backend.load(path, store.verify(model, version), max_batch=max(BATCHES))
     states, legal = sample_positions(game, games=_GAMES, seed=0)
@@ -50,7 +51,7 @@ def main() -> int:
 
 
 def _measure(
-    network: TorchNetwork, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, seconds: float
+    network: Network, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, seconds: float
 ) -> dict[int, list[float]]:
     """Return positions evaluated and seconds spent, by batch size. The sizes take turns, so noise affects all alike."""
     found = {rows: [0.0, 0.0] for rows in batches}

@@ -1,15 +1,24 @@
-"""Interface of a loaded network on the device: raw arrays, without versions or tensor names.
+"""Interfaces of a backend and of the networks that it loads: raw arrays, without versions or tensor names.
+
+    backend       device    precision                    networks
+    torchscript   CPU, GPU  float32, bfloat16, float16   all
+    native        CPU       float32                      residual towers (zerofleet.evaluators.native)
+
+`inference_server.chosen_backend` selects one for each version.
 
 Axes: B positions of all requests together, L largest number of legal actions, P players, W width of an extra head.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["Network", "NetworkOutput"]
+from zerofleet.contracts.manifests import Manifest
+
+__all__ = ["Backend", "Network", "NetworkOutput"]
 
 NetworkOutput: TypeAlias = tuple[np.ndarray, ...]
 """In the order of the manifest's heads: policy float16 [B, L], value float32 [B, P], then the extra heads,
@@ -19,6 +28,16 @@ NetworkOutput: TypeAlias = tuple[np.ndarray, ...]
 class Network(Protocol):
     """A loaded network."""
 
+    @property
+    def backend(self) -> str:
+        """Name of the backend that evaluates it, such as `torchscript` or `native_avx2`."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """Number format of its arithmetic, such as `float32`."""
+        ...
+
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         """Return the output for the concatenated requests; runs on the device thread.
 
@@ -26,5 +45,21 @@ class Network(Protocol):
         legal   int16 [B_i, L] of each request, ascending, padded with -1
 
         Output rows are in the order of the requests: B is the sum of all B_i.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """Loader of stored versions onto one device; `load` may run on any thread."""
+
+    def prepare_thread(self) -> None:
+        """Make the calling thread the device thread."""
+        ...
+
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
+        """Return the network of a verified version: loaded, equal to its golden positions, and warmed up.
+
+        `path`: the version's TorchScript, beside its weights. A pause of `pause_s` before each step that holds the GIL lets
+        calls proceed. Raises `CorruptModel`, and `Unavailable` when memory or the disk fails.
         """
         ...

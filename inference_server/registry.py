@@ -11,8 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import structlog
@@ -20,7 +18,7 @@ import structlog
 from games import core
 from games.core import Game
 from inference_server.message_sizes import require_fitting
-from inference_server.network import Network, NetworkOutput
+from inference_server.network import Backend, Network, NetworkOutput
 from inference_server.queueing import BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
@@ -32,28 +30,13 @@ from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable, Version
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.telemetry import metrics, tracing
 
-__all__ = ["Loader", "Registry", "ServedVersion"]
+__all__ = ["Registry", "ServedVersion"]
 
 log = structlog.get_logger()
 
 CHAMPION_EVERY_S = 1.0
 """Time between two looks at the champion pointers: the longest for which the predecessor answers requests without a version."""
 GIVE_WAY_S = 0.02  # p99 of calls under constant swaps: 2.0 times that without swaps, 4.2 times without these pauses
-
-
-class Loader(Protocol):
-    """Loader of stored versions: `inference_server.backend.TorchBackend`, or a fake."""
-
-    def prepare_thread(self) -> None:
-        """Make the calling thread the device thread."""
-        ...
-
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
-        """Return the loaded, checked and warmed-up network of a verified version; raises `CorruptModel`.
-
-        A pause of `pause_s` before each step that holds the GIL lets calls proceed.
-        """
-        ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,6 +52,16 @@ class ServedVersion:
     def version(self) -> int:
         """Number of the version."""
         return self.manifest.version
+
+    @property
+    def backend(self) -> str:
+        """See `Network.backend`."""
+        return self.network.backend
+
+    @property
+    def precision(self) -> str:
+        """See `Network.precision`."""
+        return self.network.precision
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         """See `Network.evaluate`."""
@@ -90,7 +83,7 @@ class Registry:
     def __init__(
         self,
         store: ModelStore,
-        loader: Loader,
+        backend: Backend,
         *,
         max_batch: int,
         max_versions: int,
@@ -99,7 +92,7 @@ class Registry:
         """Create it, without models; `message_bytes` is the largest message that the server accepts."""
         self.store = store
         self._message_bytes = message_bytes
-        self._loader = loader
+        self._backend = backend
         self._max_batch = max_batch
         self._max_versions = max_versions
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
@@ -237,7 +230,8 @@ class Registry:
                 raise Unavailable(f"no memory is left to verify {model} version {version}; free some") from error
             raise
         metrics.MODEL_LOADS.labels(model=model, outcome="loaded").inc()
-        log.info("model.loaded", model=model, version=version)
+        network = served.network
+        log.info("model.loaded", model=model, version=version, backend=network.backend, precision=network.precision)
         return served
 
     def _load_now(self, model: str, version: int) -> ServedVersion:
@@ -248,22 +242,29 @@ class Registry:
         require_fitting(manifest, self._message_bytes)
         path = self.store.directory(model, version) / MODEL_FILE
         pause_s = GIVE_WAY_S if self._served else 0.0  # with no version in service there are no calls to give way to
-        network = self._loader.load(path, manifest, max_batch=self._max_batch, pause_s=pause_s)
+        network = self._backend.load(path, manifest, max_batch=self._max_batch, pause_s=pause_s)
         return ServedVersion(manifest, Contract.of(manifest), network)
 
     async def _route(self, model: str, versions: dict[int, ServedVersion]) -> None:
         """Route new requests to these versions."""
-        retired = set(self._served.get(model, {})) - set(versions)
+        held = self._served.get(model, {})
+        retired = set(held) - set(versions)
         if versions:
             self._served[model] = versions
         else:
             self._served.pop(model, None)
-        for version in versions:
+        for version, served in versions.items():
             metrics.INFERENCE_LOADED.labels(model=model, version=str(version)).set(1)
+            metrics.INFERENCE_BACKEND.labels(*_backend_labels(model, served)).set(1)
         for version in retired:
             metrics.INFERENCE_LOADED.remove(model, str(version))
+            metrics.INFERENCE_BACKEND.remove(*_backend_labels(model, held[version]))
         log.info("model.routed", model=model, versions=sorted(versions), retired=sorted(retired))
         await self.on_change(model, bool(versions))
+
+
+def _backend_labels(model: str, served: ServedVersion) -> tuple[str, str, str, str]:
+    return model, str(served.version), served.network.backend, served.network.precision
 
 
 async def _ignore(model: str, ready: bool) -> None:

@@ -20,12 +20,13 @@ from grpc_reflection.v1alpha import reflection
 from inference_server import evaluation, kserve
 from inference_server.admission import AdmissionInterceptor
 from inference_server.analysis import Analyst
-from inference_server.backend import TorchBackend
 from inference_server.batcher import Batcher
+from inference_server.chosen_backend import open_backend
 from inference_server.data_plane import DataPlane
 from inference_server.message_sizes import largest_request_bytes
+from inference_server.network import Backend
 from inference_server.queueing import RequestQueue
-from inference_server.registry import Loader, Registry
+from inference_server.registry import Registry
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.rpc.call_metrics import CallMetrics
@@ -70,22 +71,22 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def open_server(settings: ServerSettings, loader: Loader | None = None) -> AsyncIterator[RunningServer]:
+async def open_server(settings: ServerSettings, backend: Backend | None = None) -> AsyncIterator[RunningServer]:
     """Listen, without models yet; on exit, evaluate the queue and stop.
 
-    `loader` replaces torch in tests. Raises `ConfigurationError` when the address is in use or the device is missing.
+    `backend` replaces the device in tests. Raises `ConfigurationError` when the address is in use or the device is missing.
     """
     part = settings.inference
-    if loader is None:
-        loader = TorchBackend(settings.device, settings.precision, part.threads)
+    if backend is None:
+        backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend)
     queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
     store = settings.open_store()
     message_bytes = settings.max_message_bytes or await asyncio.to_thread(largest_request_bytes, settings.build_game(), store)
     registry = Registry(
-        store, loader, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
+        store, backend, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
     )
     try:
-        async with Batcher(queue, prepare=loader.prepare_thread) as batcher:
+        async with Batcher(queue, prepare=backend.prepare_thread) as batcher:
             server = await _listen(settings, DataPlane(registry, batcher), message_bytes)
             followed = asyncio.create_task(registry.follow_champions())
             try:

@@ -11,8 +11,9 @@ from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.security.credentials import require_tokens
 from zerofleet.service.settings import StoreSettings
 
-__all__ = ["Precision", "ServerSettings"]
+__all__ = ["BackendChoice", "Precision", "ServerSettings"]
 
+BackendChoice = Literal["auto", "torchscript", "native"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -32,6 +33,10 @@ class ServerSettings(StoreSettings):
     """Number format of the network. auto is float16 on a GPU and float32 on a CPU. bfloat16 is half as fast again on a CPU
     with native bfloat16, and changes results in the second digit: good for self-play, not for comparing servers. A version
     whose golden positions differ too much in reduced precision is served in float32."""
+    backend: BackendChoice = "auto"
+    """Program that evaluates networks. auto is the compiled kernel (native) for residual towers in float32 on a CPU with AVX2
+    or AVX-512, and TorchScript for everything else; the log and a metric name the backend of each version. native rejects
+    a version that the kernel does not support."""
 
     token: SecretStr | None = None
     """Secret required in the metadata `x-zerofleet-token` to load, unload and list models. Without one these calls are

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inference_server.backend import TorchBackend, TorchNetwork
+from inference_server.chosen_backend import open_backend
+from inference_server.network import Network
 from laboratory.clock import ProcessorClock
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.errors import ModelNotFound
@@ -19,11 +20,11 @@ class Networks:
 
     def __init__(self, store: ModelStore, model: str, *, max_batch: int) -> None:
         """`max_batch`: largest batch of self-play, for the warm-up of a version."""
-        self._backend = TorchBackend("cpu")
+        self._backend = open_backend("cpu")
         self._store = store
         self._model = model
         self._max_batch = max_batch
-        self._loaded: dict[int, TorchNetwork] = {}
+        self._loaded: dict[int, Network] = {}
 
     def load(self, version: int) -> None:
         """Verify and load a stored version. Raises `CorruptModel`."""

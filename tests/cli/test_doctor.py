@@ -51,6 +51,14 @@ def test_a_full_disk_fails_the_check(monkeypatch, tmp_path, free, status):
     assert checkup.check_disk(tmp_path / "not" / "yet").status == status
 
 
+def test_a_missing_kernel_is_a_warning_with_the_command_that_builds_it(monkeypatch, tmp_path):
+    absent = checkup.library.find(tmp_path / "absent.so")
+    monkeypatch.setattr(checkup.library, "find", lambda: absent)
+    found = checkup.check_native_kernel()
+    assert (found.status, found.name) == ("warn", "Native kernel")
+    assert "python -m zerofleet.evaluators.native" in found.advice
+
+
 def test_a_failed_import_of_torch_is_reported_with_its_last_line(monkeypatch):
     ended = subprocess.CompletedProcess([], 1, "", "Traceback\nImportError: libc10.so is missing\n")
     monkeypatch.setattr(checkup.subprocess, "run", lambda *_, **__: ended)

@@ -41,6 +41,8 @@ class FakeNetwork:
     gate: threading.Event
     entered: threading.Event
     extra_heads: tuple[str, ...] = ()
+    backend: str = "fake"
+    precision: str = "float32"
     batches: list[list[int]] = field(default_factory=list)
     fault: Callable[[np.ndarray], Exception | None] = lambda states: None
 

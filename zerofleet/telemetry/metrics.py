@@ -111,6 +111,15 @@ INFERENCE_QUEUE_TIME = _histogram(
 )
 INFERENCE_BUSY = _counter("zerofleet_inference_device_busy_seconds_total", "Time the device was busy", by=(SERVER,))
 INFERENCE_LOADED = _gauge("zerofleet_inference_version_loaded", "1 for each version served", "model", "version", by=(SERVER,))
+INFERENCE_BACKEND = _gauge(
+    "zerofleet_inference_backend",
+    "1 for the backend and number format of each version served",
+    "model",
+    "version",
+    "backend",
+    "precision",
+    by=(SERVER,),
+)
 INFERENCE_REFUSED = _counter("zerofleet_inference_refused_total", "Requests refused", "reason", by=(SERVER,))
 MODEL_LOADS = _counter("zerofleet_model_loads_total", "Model loads", "model", "outcome", by=(SERVER,))
 

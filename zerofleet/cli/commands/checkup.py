@@ -25,6 +25,7 @@ import psutil
 from games import core, tic_tac_toe
 from games.errors import GameError
 from zerofleet.errors import ConfigurationError, ZerofleetError
+from zerofleet.evaluators.native import library
 from zerofleet.presets import learners
 from zerofleet.storage.streams import open_stream
 
@@ -58,6 +59,7 @@ def checks(*, run_dir: Path) -> Sequence[Callable[[], Finding]]:
         functools.partial(check_packages, CONSTRAINTS),
         check_kernel_cache,
         check_torch,
+        check_native_kernel,
         check_processors,
         check_memory,
         check_shared_memory,
@@ -132,6 +134,19 @@ def check_torch() -> Finding:
         return Finding("torch", "fail", last, "reinstall it: make clean venv")
     version, _, device = child.stdout.strip().partition(" | ")
     return Finding("torch", "ok", f"{version}, {device}")
+
+
+def check_native_kernel() -> Finding:
+    """Check for the compiled kernel, which evaluates networks on a CPU faster than TorchScript."""
+    found = library.find()
+    if found.library is None:
+        advice = f"networks run in TorchScript; install gcc, then {library.BUILD_COMMAND}"
+        return Finding("Native kernel", "warn", found.reason, advice)
+    names = ", ".join(known.name for known in found.instructions)
+    detail = f"{names}; evaluates residual towers in float32 on a CPU, TorchScript all other networks"
+    if found.instructions[0].lanes < 8:
+        return Finding("Native kernel", "ok", f"{names}; not used by default without AVX2 (backend=native)")
+    return Finding("Native kernel", "ok", detail)
 
 
 def check_processors() -> Finding:

@@ -1,0 +1,50 @@
+"""The compiled kernel on the CPU, in float32 (`zerofleet.evaluators.native`)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from games import core
+from inference_server.backend import check_answers
+from inference_server.warm_up import warm_up
+from zerofleet.contracts.manifests import Manifest
+from zerofleet.contracts.model_checks import WEIGHTS_FILE
+from zerofleet.errors import Unavailable
+from zerofleet.evaluators.native import NativeNetwork, Unsupported, load_native
+from zerofleet.service.allocator import keep_freed_memory
+
+__all__ = ["NativeBackend"]
+
+_WARM_UP_PASSES = 1  # there is nothing to specialise; the pass touches the memory
+
+
+class NativeBackend:
+    """The processor, with `threads` threads a call. A call's threads take blocks of positions in turn."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+        keep_freed_memory()
+
+    def prepare_thread(self) -> None:
+        """See `Backend.prepare_thread`: the kernel has no settings of a thread."""
+
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> NativeNetwork:
+        """See `Backend.load`; reads the weights beside `path` and executes no code of the version.
+
+        Raises `Unsupported` with the reason, too.
+        """
+        if manifest.game not in core.available():
+            raise Unsupported(f"not supported: {manifest.game}, which is not installed")
+        try:
+            spec = core.make(manifest.game, **manifest.parameters).spec()
+            time.sleep(pause_s)
+            network = load_native(path.with_name(WEIGHTS_FILE), manifest, spec, threads=self._threads)
+            states, legal, *_ = manifest.golden.arrays()
+            check_answers(manifest, network.evaluate([states], [legal]))
+            warm_up(network, manifest, max_batch=max_batch, passes=_WARM_UP_PASSES, pause_s=pause_s)
+        except MemoryError as error:
+            raise Unavailable(
+                f"model {manifest.model} version {manifest.version} cannot be loaded now (memory is exhausted); free memory"
+            ) from error
+        return network

@@ -1,0 +1,105 @@
+"""`python zerofleet/evaluators/native/build.py`: compile the kernel of this folder into the shared library beside it.
+
+The build of a wheel and of an editable install call `build`; neither fails without a compiler. Standard library alone, and no
+import of this package, since the build runs before its dependencies are installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+__all__ = ["LIBRARY", "SOURCES", "BuildFailed", "build", "fingerprint"]
+
+FOLDER = Path(__file__).resolve().parent
+SOURCES = ("tower.c", "calls.c", "tower.h")
+LIBRARY = "libzerofleet.so"
+_COMPILERS = ("cc", "gcc", "clang")
+_COMMON = ("-std=gnu11", "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wall", "-Wextra")
+# Name, bytes of a vector, rows of a register tile (two vectors wide; one register is left for the weights), and flags.
+_PORTABLE = ("portable", 16, 6, ())
+_X86 = (
+    ("avx2", 32, 6, ("-mavx2", "-mfma")),
+    ("avx512", 64, 12, ("-mavx512f", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512")),
+)
+_TIMEOUT_S = 300
+
+
+class BuildFailed(Exception):
+    """The library cannot be built here; the text states why."""
+
+
+def fingerprint(folder: Path = FOLDER) -> str:
+    """Return a hash of the sources, which the library carries, so that one of other sources is recognised."""
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build(folder: Path = FOLDER, into: Path | None = None) -> Path:
+    """Compile the sources in `folder` and return the library, which replaces an older one in one step.
+
+    `into`: the library's folder, `folder` by default. Raises `BuildFailed` without a compiler, or with its messages.
+    """
+    compiler = _compiler()
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    target = (into or folder) / LIBRARY
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+        sets = (_PORTABLE, *(_X86 if x86 else ()))
+        objects = [f"{scratch}/{name}.o" for name, *_ in sets]
+        commands = [
+            [compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / "tower.c"), "-o", compiled]
+            for (name, width, rows, flags), compiled in zip(sets, objects, strict=True)
+        ]
+        with ThreadPoolExecutor(len(commands)) as at_once:
+            list(at_once.map(_run, commands))
+        linked = f"{scratch}/{LIBRARY}"
+        defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
+        _run([compiler, *_COMMON, *defined, "-shared", str(folder / "calls.c"), *objects, "-o", linked, "-lm", "-pthread"])
+        Path(linked).replace(target)
+    return target
+
+
+def _defined(name: str, width: int, rows: int) -> list[str]:
+    """Return the macros of tower.c for one instruction set."""
+    return [f"-DZF_SUFFIX={name}", f"-DZF_VECTOR_BYTES={width}", f"-DZF_ROWS={rows}"]
+
+
+def _compiler() -> str:
+    """Return the C compiler: that of the environment variable CC, else the first known one on the path."""
+    named = os.environ.get("CC", "").split()[:1]
+    for name in named or _COMPILERS:
+        if found := shutil.which(name):
+            return found
+    raise BuildFailed(f"no C compiler found ({' or '.join(named or _COMPILERS)}); install gcc and build again")
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildFailed(f"{command[0]} cannot be run: {error}") from error
+    if done.returncode:
+        raise BuildFailed(f"{' '.join(command)} failed:\n{done.stderr.strip()[-4000:]}")
+
+
+def main() -> int:
+    """Build beside the sources; return the exit code."""
+    try:
+        sys.stdout.write(f"{build()}\n")
+    except BuildFailed as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+/* Entry points of the library: choice of the instruction set, and threads that take blocks of positions in turn. */
+#include "tower.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_THREADS = 256, ALIGNMENT = 64 };
+
+zf_block zf_block_portable;
+#ifdef ZF_X86
+zf_block zf_block_avx2, zf_block_avx512;
+#endif
+
+struct instructions {
+    const char *name;
+    int lanes; /* numbers in a vector: the padding of every layer */
+    zf_block *block;
+};
+
+static const struct instructions KNOWN[] = {
+#ifdef ZF_X86
+    {"avx512", 16, zf_block_avx512},
+    {"avx2", 8, zf_block_avx2},
+#endif
+    {"portable", 4, zf_block_portable},
+};
+
+static int runs(const char *name) {
+#ifdef ZF_X86
+    __builtin_cpu_init();
+    if (!strcmp(name, "avx512")) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+    if (!strcmp(name, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return !strcmp(name, "portable");
+}
+
+/* Return the name of the n-th instruction set, best first, and 0 in `lanes` unless this processor has it; null at the end. */
+const char *zf_instructions(int n, int *lanes) {
+    if (n < 0 || n >= (int)(sizeof KNOWN / sizeof *KNOWN)) return 0;
+    *lanes = runs(KNOWN[n].name) ? KNOWN[n].lanes : 0;
+    return KNOWN[n].name;
+}
+
+/* Return the hash of the sources, by which the caller checks that its descriptions are of the same release. */
+const char *zf_sources(void) { return ZF_SOURCES; }
+
+struct call {
+    const struct zf_network *net;
+    zf_block *block;
+    long rows;
+    const unsigned char *states;
+    const short *legal;
+    float *policy;
+    float *const *answers;
+    atomic_long next;
+    atomic_int failed;
+};
+
+static void *work(void *given) {
+    struct call *call = given;
+    const struct zf_network *net = call->net;
+    const size_t bytes = (sizeof(float) * net->scratch_floats + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    float *scratch = aligned_alloc(ALIGNMENT, bytes);
+    if (!scratch) {
+        atomic_store(&call->failed, 1);
+        return 0;
+    }
+    for (;;) {
+        const long row = atomic_fetch_add(&call->next, net->block);
+        if (row >= call->rows) break;
+        const long left = call->rows - row;
+        float *answers[8] = {0};
+        for (int i = 0; i < net->heads; i++)
+            if (call->answers[i]) answers[i] = call->answers[i] + row * net->head[i].answers;
+        call->block(net, left < net->block ? (int)left : net->block, call->states + row * net->packed_bytes,
+                    call->legal + row * net->max_legal, call->policy + row * net->max_legal, answers, scratch);
+    }
+    free(scratch);
+    return 0;
+}
+
+/* Evaluate `rows` positions on up to `threads` threads; return 0, or 1 when memory is exhausted.
+ *
+ * states   [rows][packed_bytes]
+ * legal    [rows][max_legal]
+ * policy   [rows][max_legal]
+ * answers  for each head [rows][answers]; null for the head of the policy
+ */
+int zf_evaluate(const struct zf_network *net, int instructions, int threads, long rows, const unsigned char *states,
+                const short *legal, float *policy, float *const *answers) {
+    struct call call = {net, KNOWN[instructions].block, rows, states, legal, policy, answers, 0, 0};
+    pthread_t others[MOST_THREADS];
+    const long blocks = (rows + net->block - 1) / net->block;
+    int started = 0;
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads > blocks) threads = (int)blocks;
+    while (started + 1 < threads && !pthread_create(others + started, 0, work, &call)) started++;
+    work(&call);
+    for (int i = 0; i < started; i++) pthread_join(others[i], 0);
+    return atomic_load(&call.next) < rows || atomic_load(&call.failed);
+}

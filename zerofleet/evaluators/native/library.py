@@ -1,0 +1,135 @@
+"""Shared library of the kernel: its instruction sets and its one call, through ctypes, which releases the GIL.
+
+The library is built with the package where there is a C compiler (`build`). Without it nothing else fails: `find` states the
+reason, which `zerofleet doctor` and the inference server's log show.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from zerofleet.evaluators.native.build import LIBRARY, fingerprint
+
+__all__ = ["BUILD_COMMAND", "Dense", "Found", "Head", "Instructions", "Layout", "Tile", "find"]
+
+POINTS = 36
+BUILD_COMMAND = "python -m zerofleet.evaluators.native"
+
+
+class Dense(ctypes.Structure):
+    """Linear layer or convolution: `struct zf_dense` in tower.h."""
+
+    _fields_ = (
+        ("inputs", ctypes.c_int),
+        ("outputs", ctypes.c_int),
+        ("relu", ctypes.c_int),
+        ("unused", ctypes.c_int),
+        ("weights", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+    )
+
+
+class Head(ctypes.Structure):
+    """Head of a network: `struct zf_head` in tower.h."""
+
+    _fields_ = (
+        ("plane", Dense),
+        ("hidden", Dense),
+        ("out", Dense),
+        ("answers", ctypes.c_int),
+        ("listed", ctypes.c_int),
+    )
+
+
+class Tile(ctypes.Structure):
+    """Tile of a board: `struct zf_tile` in tower.h."""
+
+    _fields_ = (
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+        ("inputs", ctypes.c_int * 36),
+        ("outputs", ctypes.c_int * 16),
+        ("rank", ctypes.c_int * POINTS),
+    )
+
+
+class Layout(ctypes.Structure):
+    """Description of a network: `struct zf_network` in tower.h."""
+
+    _fields_ = (
+        ("cells", ctypes.c_int),
+        ("planes", ctypes.c_int),
+        ("packed_bytes", ctypes.c_int),
+        ("max_legal", ctypes.c_int),
+        ("tiles", ctypes.c_int),
+        ("layers", ctypes.c_int),
+        ("heads", ctypes.c_int),
+        ("block", ctypes.c_int),
+        ("count", ctypes.c_int * POINTS),
+        ("first", ctypes.c_int * POINTS),
+        ("at_features", ctypes.c_long),
+        ("at_between", ctypes.c_long),
+        ("at_planes", ctypes.c_long),
+        ("at_entered", ctypes.c_long),
+        ("at_products", ctypes.c_long),
+        ("scratch_floats", ctypes.c_long),
+        ("tile", ctypes.POINTER(Tile)),
+        ("layer", ctypes.POINTER(Dense)),
+        ("head", ctypes.POINTER(Head)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """Instruction set of this processor for which the library has code."""
+
+    number: int
+    name: str
+    lanes: int
+    """Numbers of a vector, to whose multiples all layers are padded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Loaded library, or the reason for its absence."""
+
+    library: ctypes.CDLL | None
+    instructions: tuple[Instructions, ...] = ()
+    """Those of this processor, the fastest first."""
+    reason: str = ""
+    """Reason for its absence; empty when it is loaded."""
+
+
+@cache
+def find(path: Path | None = None) -> Found:
+    """Load the library, by default that beside this module, once a process; never raises."""
+    path = path or Path(__file__).with_name(LIBRARY)
+    if not path.is_file():
+        return Found(None, reason=f"{path.name} is not built; with a C compiler: {BUILD_COMMAND}")
+    try:
+        library = ctypes.CDLL(str(path))
+        library.zf_instructions.restype = ctypes.c_char_p
+        library.zf_sources.restype = ctypes.c_char_p
+        library.zf_evaluate.argtypes = [
+            ctypes.POINTER(Layout), ctypes.c_int, ctypes.c_int, ctypes.c_long, *[ctypes.c_void_p] * 3,
+            ctypes.POINTER(ctypes.c_void_p),
+        ]  # fmt: skip
+    except (OSError, AttributeError) as error:
+        return Found(None, reason=f"{path.name} cannot be loaded: {error}")
+    if library.zf_sources().decode() != fingerprint():
+        return Found(None, reason=f"{path.name} was built from other sources; build it again: {BUILD_COMMAND}")
+    return Found(library, _instructions(library))
+
+
+def _instructions(library: ctypes.CDLL) -> tuple[Instructions, ...]:
+    found = []
+    lanes = ctypes.c_int()
+    number = 0
+    while name := library.zf_instructions(number, ctypes.byref(lanes)):
+        if lanes.value:
+            found.append(Instructions(number, name.decode(), lanes.value))
+        number += 1
+    return tuple(found)

@@ -1,0 +1,330 @@
+/* Evaluation of a residual tower on small boards, for one instruction set.
+ *
+ * This file is compiled once per instruction set (build.py): ZF_SUFFIX names the entry point, ZF_VECTOR_BYTES is the
+ * width of a vector, ZF_ROWS the rows of a register tile. Everything else is static, so that no function compiled for
+ * one instruction set can be linked into another.
+ *
+ * A 3x3 convolution is computed by Winograd's minimal filtering (Lavin and Gray 2016) with output tiles of 2, 3 or 4
+ * cells a side. A board of 6 x 7 is cut into rows of 3 + 3 and columns of 4 + 3: 110 products a channel pair in place of
+ * 378. All sizes share the transformed weights, since the points of a smaller tile are among those of a larger one:
+ *
+ *     points   0   1  -1   2  -2   infinity      scaled as for tiles of 4
+ *     4 cells  x   x   x   x   x   x
+ *     3 cells  x   x   x   x       x
+ *     2 cells  x   x   x           x
+ *
+ * Positions are processed in blocks. For each point, the transformed tiles of a block form a matrix, which is multiplied
+ * with the weights of this point. Features are stored by cell, [positions][cells + 1][channels]; the last cell is zero
+ * and stands for every cell outside the board.
+ */
+#include "tower.h"
+
+#include <math.h>
+#include <string.h>
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+typedef float vec __attribute__((vector_size(ZF_VECTOR_BYTES), aligned(4), may_alias));
+
+enum { LANES = ZF_VECTOR_BYTES / 4, ROWS = ZF_ROWS };
+
+#define INLINE static inline __attribute__((always_inline))
+#define LOAD(p) (*(const vec *)(p))
+#define STORE(p, v) (*(vec *)(p) = (v))
+#define UNROLL _Pragma("GCC unroll 16")
+
+#if defined __AVX512F__
+INLINE vec relu(vec x) { return _mm512_max_ps(x, _mm512_setzero_ps()); }
+#elif defined __AVX__
+INLINE vec relu(vec x) { return _mm256_max_ps(x, _mm256_setzero_ps()); }
+#else
+typedef int mask __attribute__((vector_size(ZF_VECTOR_BYTES)));
+INLINE vec relu(vec x) {
+    const vec zero = {0};
+    return (vec)((mask)x & (mask)(x > zero));
+}
+#endif
+
+/* ---- products of matrices --------------------------------------------------------------------------------------- */
+
+/* One register tile: c[rows][vectors] = a[rows][k] b[k][vectors], then bias and relu if asked. */
+INLINE void tile(int rows, int vectors, int k, const float *a, long a_stride, const float *b, float *c, long c_stride,
+                 const float *bias, int positive) {
+    vec sum[ROWS][2];
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++) {
+            const vec zero = {0};
+            sum[i][j] = bias ? LOAD(bias + j * LANES) : zero;
+        }
+    for (int n = 0; n < k; n++) {
+        vec right[2];
+        UNROLL for (int j = 0; j < vectors; j++) right[j] = LOAD(b + j * LANES);
+        b += vectors * LANES;
+        UNROLL for (int i = 0; i < rows; i++) {
+            const float left = a[i * a_stride + n];
+            UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += left * right[j];
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            STORE(c + i * c_stride + j * LANES, positive ? relu(sum[i][j]) : sum[i][j]);
+}
+
+#define TILE_CASE(n) \
+    case n: \
+        if (n <= ROWS) tile(n <= ROWS ? n : 1, vectors, k, a, a_stride, b, c, c_stride, bias, positive); \
+        break;
+
+INLINE void rows_of_tiles(int vectors, long rows, int k, const float *a, long a_stride, const float *b, float *c,
+                          long c_stride, const float *bias, int positive) {
+    for (; rows >= ROWS; rows -= ROWS, a += ROWS * a_stride, c += ROWS * c_stride)
+        tile(ROWS, vectors, k, a, a_stride, b, c, c_stride, bias, positive);
+    switch (rows) {
+        TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
+        TILE_CASE(7) TILE_CASE(8) TILE_CASE(9) TILE_CASE(10) TILE_CASE(11)
+        default: break;
+    }
+}
+
+/* c[rows][columns] = a[rows][k] b[k][columns]. `b` is packed in panels of two vectors, [k][2 * LANES] each, the last of
+ * one vector where the number of vectors is odd. */
+static void product(long rows, int columns, int k, const float *a, long a_stride, const float *b, float *c, long c_stride) {
+    int j = 0;
+    for (; j + 2 * LANES <= columns; j += 2 * LANES)
+        rows_of_tiles(2, rows, k, a, a_stride, b + (long)j * k, c + j, c_stride, 0, 0);
+    if (j < columns) rows_of_tiles(1, rows, k, a, a_stride, b + (long)j * k, c + j, c_stride, 0, 0);
+}
+
+/* The same with a bias for each column; `positive`: negative sums become 0. */
+static void dense(const struct zf_dense *layer, long rows, const float *a, long a_stride, float *c, long c_stride) {
+    const int k = layer->inputs, columns = layer->outputs;
+    for (int j = 0; j < columns; j += 2 * LANES) {
+        const float *b = layer->weights + (long)j * k, *bias = layer->bias + j;
+        if (j + 2 * LANES <= columns) {
+            if (layer->relu) rows_of_tiles(2, rows, k, a, a_stride, b, c + j, c_stride, bias, 1);
+            else rows_of_tiles(2, rows, k, a, a_stride, b, c + j, c_stride, bias, 0);
+        } else {
+            if (layer->relu) rows_of_tiles(1, rows, k, a, a_stride, b, c + j, c_stride, bias, 1);
+            else rows_of_tiles(1, rows, k, a, a_stride, b, c + j, c_stride, bias, 0);
+        }
+    }
+}
+
+/* ---- transforms ------------------------------------------------------------------------------------------------- */
+
+/* Transform of `n` inputs in one direction; `n` is the tile's size + 2. */
+INLINE void enter(int n, const vec *d, vec *v) {
+    if (n == 6) {
+        const vec even = d[4] - 4.0f * d[2], odd = d[3] - 4.0f * d[1];
+        const vec even2 = d[4] - d[2], odd2 = 2.0f * (d[3] - d[1]);
+        v[0] = 4.0f * d[0] - 5.0f * d[2] + d[4];
+        v[1] = even + odd;
+        v[2] = even - odd;
+        v[3] = even2 + odd2;
+        v[4] = even2 - odd2;
+        v[5] = 4.0f * d[1] - 5.0f * d[3] + d[5];
+    } else if (n == 5) {
+        v[0] = 4.0f * (d[0] - d[2]) + 2.0f * (d[3] - d[1]);
+        v[1] = 3.0f * (d[3] - d[2]) - 6.0f * d[1];
+        v[2] = 2.0f * d[1] - 3.0f * d[2] + d[3];
+        v[3] = 4.0f * (d[3] - d[1]);
+        v[4] = 2.0f * (d[1] - d[3]) - d[2] + d[4];
+    } else {
+        v[0] = 4.0f * (d[0] - d[2]);
+        v[1] = -3.0f * (d[1] + d[2]);
+        v[2] = 3.0f * (d[1] - d[2]);
+        v[3] = d[3] - d[1];
+    }
+}
+
+/* Inverse transform of `n` products into n - 2 outputs. */
+INLINE void leave(int n, const vec *m, vec *y) {
+    const vec sum = m[1] + m[2], difference = m[1] - m[2];
+    if (n == 6) {
+        const vec sum2 = m[3] + m[4], difference2 = m[3] - m[4];
+        y[0] = m[0] + sum + sum2;
+        y[1] = difference + 2.0f * difference2;
+        y[2] = sum + 4.0f * sum2;
+        y[3] = difference + 8.0f * difference2 + m[5];
+    } else if (n == 5) {
+        y[0] = m[0] + sum + m[3];
+        y[1] = difference + 2.0f * m[3];
+        y[2] = sum + 4.0f * m[3] + m[4];
+    } else {
+        y[0] = m[0] + sum;
+        y[1] = difference + m[3];
+    }
+}
+
+/* Points of a tile in one direction, by its size + 2. */
+static const unsigned char POINTS[7][6] = {[4] = {0, 1, 2, 5}, [5] = {0, 1, 2, 3, 5}, [6] = {0, 1, 2, 3, 4, 5}};
+
+INLINE void tile_in(int ny, int nx, int channels, const float *x, const struct zf_tile *t, float *const *to) {
+    for (int c = 0; c < channels; c += LANES) {
+        vec half[6][6];
+        UNROLL for (int i = 0; i < nx; i++) {
+            vec column[6], transformed[6];
+            UNROLL for (int j = 0; j < ny; j++) column[j] = LOAD(x + (long)t->inputs[j * 6 + i] * channels + c);
+            enter(ny, column, transformed);
+            UNROLL for (int j = 0; j < ny; j++) half[j][i] = transformed[j];
+        }
+        UNROLL for (int j = 0; j < ny; j++) {
+            vec whole[6];
+            enter(nx, half[j], whole);
+            UNROLL for (int i = 0; i < nx; i++) STORE(to[j * nx + i] + c, whole[i]);
+        }
+    }
+}
+
+INLINE void tile_out(int ny, int nx, int channels, float *const *from, const struct zf_tile *t, const float *bias,
+                     const float *residual, float *y) {
+    for (int c = 0; c < channels; c += LANES) {
+        vec half[6][6];
+        const vec shift = LOAD(bias + c);
+        UNROLL for (int j = 0; j < ny; j++) {
+            vec row[6], turned[4];
+            UNROLL for (int i = 0; i < nx; i++) row[i] = LOAD(from[j * nx + i] + c);
+            leave(nx, row, turned);
+            UNROLL for (int i = 0; i < nx - 2; i++) half[i][j] = turned[i];
+        }
+        UNROLL for (int i = 0; i < nx - 2; i++) {
+            vec column[4];
+            leave(ny, half[i], column);
+            UNROLL for (int j = 0; j < ny - 2; j++) {
+                const int cell = t->outputs[j * 4 + i];
+                if (cell < 0) continue;
+                const long at = (long)cell * channels + c;
+                vec sum = column[j] + shift;
+                if (residual) sum += LOAD(residual + at);
+                STORE(y + at, relu(sum));
+            }
+        }
+    }
+}
+
+#define SIZES(call) \
+    switch (t->rows * 8 + t->columns) { \
+        case 4 * 8 + 4: call(4, 4); break; \
+        case 4 * 8 + 5: call(4, 5); break; \
+        case 4 * 8 + 6: call(4, 6); break; \
+        case 5 * 8 + 4: call(5, 4); break; \
+        case 5 * 8 + 5: call(5, 5); break; \
+        case 5 * 8 + 6: call(5, 6); break; \
+        case 6 * 8 + 4: call(6, 4); break; \
+        case 6 * 8 + 5: call(6, 5); break; \
+        case 6 * 8 + 6: call(6, 6); break; \
+        default: break; \
+    }
+
+/* Addresses of the points of one tile of one position in a buffer of [points][positions * tiles][channels]. */
+static void places(const struct zf_network *net, const struct zf_tile *t, int positions, int position, int channels,
+                   float *buffer, float **to) {
+    for (int j = 0; j < t->rows; j++)
+        for (int i = 0; i < t->columns; i++) {
+            const int point = POINTS[t->rows][j] * 6 + POINTS[t->columns][i];
+            const long row = (long)positions * net->first[point] + (long)position * net->count[point] + t->rank[point];
+            to[j * t->columns + i] = buffer + row * channels;
+        }
+}
+
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
+
+/* y = relu(convolution of x + bias + residual), 3x3 with padding; `residual` may be null or y itself. */
+static void convolve(const struct zf_network *net, const struct zf_dense *layer, int positions, const float *x,
+                     float *entered, float *products, const float *residual, float *y) {
+    const int inputs = layer->inputs, outputs = layer->outputs;
+    float *to[36];
+    for (int n = 0; n < positions; n++)
+        for (int i = 0; i < net->tiles; i++) {
+            const struct zf_tile *t = net->tile + i;
+            const float *from = x + (long)n * (net->cells + 1) * inputs;
+            places(net, t, positions, n, inputs, entered, to);
+#define IN(ny, nx) tile_in(ny, nx, inputs, from, t, to)
+            SIZES(IN)
+        }
+    for (int point = 0; point < 36; point++) {
+        const long rows = (long)positions * net->count[point], before = (long)positions * net->first[point];
+        if (rows)
+            product(rows, outputs, inputs, entered + before * inputs, inputs, layer->weights + (long)point * inputs * outputs,
+                    products + before * outputs, outputs);
+    }
+    for (int n = 0; n < positions; n++)
+        for (int i = 0; i < net->tiles; i++) {
+            const struct zf_tile *t = net->tile + i;
+            const long at = (long)n * (net->cells + 1) * outputs;
+            float *into = y + at;
+            const float *added = residual ? residual + at : 0;
+            places(net, t, positions, n, outputs, products, to);
+#define OUT(ny, nx) tile_out(ny, nx, outputs, to, t, layer->bias, added, into)
+            SIZES(OUT)
+        }
+}
+
+/* Planes as numbers: bit c * cells + cell, least significant first, becomes x[cell][c]. */
+static void unpack(const struct zf_network *net, int positions, const unsigned char *states, float *x) {
+    const int inputs = net->layer[0].inputs;
+    memset(x, 0, sizeof(float) * positions * (net->cells + 1) * inputs);
+    for (int n = 0; n < positions; n++, states += net->packed_bytes) {
+        float *to = x + (long)n * (net->cells + 1) * inputs;
+        for (int c = 0, bit = 0; c < net->planes; c++)
+            for (int cell = 0; cell < net->cells; cell++, bit++)
+                to[(long)cell * inputs + c] = (float)((states[bit >> 3] >> (bit & 7)) & 1);
+    }
+}
+
+/* Outputs of one head: a 1x1 convolution, a hidden layer if there is one, and a linear layer. */
+static void head(const struct zf_network *net, const struct zf_head *h, int positions, const float *x, float *planes,
+                 float *hidden, float *padded, float *answers) {
+    const long rows = (long)positions * (net->cells + 1), flat = (long)(net->cells + 1) * h->plane.outputs;
+    dense(&h->plane, rows, x, h->plane.inputs, planes, h->plane.outputs);
+    const float *features = planes;
+    long stride = flat;
+    if (h->hidden.outputs) {
+        dense(&h->hidden, positions, planes, flat, hidden, h->hidden.outputs);
+        features = hidden;
+        stride = h->hidden.outputs;
+    }
+    dense(&h->out, positions, features, stride, padded, h->out.outputs);
+    for (int n = 0; n < positions; n++)
+        memcpy(answers + (long)n * h->answers, padded + (long)n * h->out.outputs, sizeof(float) * h->answers);
+}
+
+/* Replace logits of all actions by probabilities of the listed ones: softmax over them, 0 at padding. */
+static void listed(int positions, int actions, int width, const float *logits, const short *legal, float *policy) {
+    for (int n = 0; n < positions; n++, logits += actions, legal += width, policy += width) {
+        float most = -INFINITY, sum = 0.0f;
+        for (int i = 0; i < width; i++)
+            if (legal[i] >= 0 && logits[legal[i]] > most) most = logits[legal[i]];
+        for (int i = 0; i < width; i++) sum += policy[i] = legal[i] >= 0 ? expf(logits[legal[i]] - most) : 0.0f;
+        for (int i = 0; i < width; i++) policy[i] = sum > 0.0f ? policy[i] / sum : policy[i];
+    }
+}
+
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
+
+/* Evaluate `positions` rows, at most net->block; `scratch` has net->scratch_floats numbers. */
+void NAMED(zf_block_, ZF_SUFFIX)(const struct zf_network *net, int positions, const unsigned char *states,
+                                 const short *legal, float *policy, float *const *answers, float *scratch) {
+    const struct zf_scratch *s = &net->at;
+    float *x = scratch + s->features, *y = scratch + s->between, *planes = scratch + s->planes;
+    float *entered = scratch + s->entered, *products = scratch + s->products;
+    const int channels = net->layer[0].outputs;
+    for (int n = 0; n < positions; n++) {
+        memset(x + ((long)n * (net->cells + 1) + net->cells) * channels, 0, sizeof(float) * channels);
+        memset(y + ((long)n * (net->cells + 1) + net->cells) * channels, 0, sizeof(float) * channels);
+    }
+    unpack(net, positions, states, planes);
+    convolve(net, net->layer, positions, planes, entered, products, 0, x);
+    for (int i = 1; i + 1 < net->layers; i += 2) {
+        convolve(net, net->layer + i, positions, x, entered, products, 0, y);
+        convolve(net, net->layer + i + 1, positions, y, entered, products, x, x);
+    }
+    for (int i = 0; i < net->heads; i++) {
+        const struct zf_head *h = net->head + i;
+        float *padded = products, *hidden = y;
+        head(net, h, positions, x, entered, hidden, padded, h->listed ? planes : answers[i]);
+        if (h->listed) listed(positions, h->answers, net->max_legal, planes, legal, policy);
+    }
+}
