@@ -18,8 +18,9 @@ from inference_server import kserve
 from inference_server import registry as registry_module
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
-from zerofleet.errors import ConfigurationError
+from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.service.logs import placed
 from zerofleet.telemetry import metrics
 

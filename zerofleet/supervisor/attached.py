@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.overview import ServiceFile, live_services

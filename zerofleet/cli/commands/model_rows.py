@@ -130,8 +130,8 @@ def _known(
         if candidate is not None and candidate.status in _MEASURED:
             status = f"{status}, {candidate.status.value}"
     note = _verdict(candidate) or (past.reason if past is not None else "")
-    numbers = (rung.elo, rung.elo_low, rung.elo_high) if rung is not None and rung.anchored else (None, None, None)
-    return KnownModel(version, status, *numbers, rung.games if rung is not None else 0, note)
+    elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if rung is not None and rung.anchored else (None, None, None)
+    return KnownModel(version, status, elo, low, high, rung.games if rung is not None else 0, note)
 
 
 def _verdict(candidate: Candidate | None) -> str:
