@@ -1,8 +1,8 @@
 """Every game trains: the whole loop in its smallest form, from nothing to a network that plays after training.
 
-As processes: a game of each kind (a duel, one of three players, one of hidden information). The other games: the same lane,
-intake, trainer and network file in this process, and a match of the last version. What a gate and a wire do is
-the same for all games, and is tested with tic-tac-toe.
+As processes: a game of three players and one of hidden information; all other tests of processes play tic-tac-toe, a duel. The
+other games: the same lane, intake, trainer and network file in this process, and a match of the last version. What a gate and a
+wire do is the same for all games, and is tested with tic-tac-toe.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def settings_for(game: Game) -> list[str]:
     return [word for item in items for word in ("--set", item)]
 
 
-AS_PROCESSES = ("chinese_checkers_star37", "connect_four", "take_six")
+AS_PROCESSES = ("chinese_checkers_star37", "take_six")
 
 
 @pytest.mark.parametrize("name", AS_PROCESSES)
