@@ -98,8 +98,8 @@ def test_an_agent_with_a_model_is_graded_like_any_other_agent(zerofleet, run_wit
     [
         (("bob", "--game", "tic_tac_toe"), "no agent is called 'bob'"),
         (("champion", "--game", "tic_tac_toe"), "there is no run of tic_tac_toe"),
-        (("random", "--game", "tic_tac_toe", "--positions", "0"), "greater than or equal to 1"),
-        (("random", "--game", "tic_tac_toe", "--seed", "-1"), "greater than or equal to 0"),
+        (("random", "--game", "tic_tac_toe", "--positions", "0"), "want 1 or more"),
+        (("random", "--game", "tic_tac_toe", "--seed", "-1"), "want 0 or more"),
         (("random", "--game", "take_six"), "two players"),
     ],
 )

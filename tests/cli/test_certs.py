@@ -81,7 +81,7 @@ def test_a_single_identity_can_be_issued_or_renewed(zerofleet, tmp_path):
         (("--identity", "../evil"), "'../evil' is not a valid identity name"),
         (("--identity", "authority"), "'authority' is not a valid identity name"),
         (("--renew",), "has no certificates to renew"),
-        (("--days", "0"), "greater than or equal to 1"),
+        (("--days", "0"), "want 1 or more"),
     ],
 )
 def test_an_invalid_certificate_request_is_rejected_with_one_error_line(zerofleet, tmp_path, words, said):

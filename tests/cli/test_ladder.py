@@ -94,7 +94,7 @@ def test_the_ladder_of_a_run_without_a_champion_is_rejected(zerofleet, tmp_path)
         (("--rungs", "random,model:1"), "is not a rung"),
         (("--rungs", ","), "is not a list of rungs"),
         (("--plot", "curve.pdf"), ".svg or .png"),
-        (("--every", "0"), "greater than or equal to 1"),
+        (("--every", "0"), "want 1 or more"),
     ],
 )
 def test_an_invalid_ladder_request_is_rejected_before_any_game(zerofleet, run, lent, words, said):

@@ -46,7 +46,7 @@ def test_the_match_table_shows_seats_points_interval_and_elo(zerofleet, tmp_path
         (("random", "bob"), "no agent is called 'bob'"),
         (("champion", "random"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
-        (("random", "perfect", "--games", "0"), "greater than or equal to 1"),
+        (("random", "perfect", "--games", "0"), "want 1 or more"),
     ],
 )
 def test_an_invalid_match_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):
