@@ -77,7 +77,7 @@ def test_a_narrow_list_of_games_shortens_uids_to_valid_prefixes():
         ending="played out",
         versions=(1, 2),
         searched=9,
-        opening="a1",
+        moves=("a1",),
         worker="worker-0",
         finished_at="2026-01-01",
     )
