@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zerofleet.contracts.promotions import Candidate, CandidateStatus
+from zerofleet.contracts.gate_events import StatusChanged, Submitted
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
 from zerofleet.rpc.gatekeeper_client import PAGE_SIZE
 
@@ -12,9 +13,16 @@ MODEL = "tic_tac_toe"
 MANY = 30_000
 
 
+def note(gate, version: int, status: CandidateStatus, reason: str = "") -> None:
+    """Change a candidate without writing it to the disk."""
+    if gate.ledger.candidate(version) is None:
+        gate.ledger._fold(Submitted(version=version, manifest_sha256=""))
+    gate.ledger._fold(StatusChanged(version=version, status=status, reason=reason))
+
+
 def fill(gate, count: int, reason: str = "rejected: 12 won, 4 drawn, 24 lost (35.0%)") -> None:
     for version in range(1, count + 1):
-        gate.ledger._note_change(Candidate(MODEL, version, CandidateStatus.REJECTED, None, reason))
+        note(gate, version, CandidateStatus.REJECTED, reason)
 
 
 async def test_thirty_thousand_candidates_are_listed(open_gate):
@@ -39,7 +47,7 @@ async def test_only_candidates_that_changed_are_sent_again(open_gate):
         assert (len(first.candidates), first.has_more) == (20, False)
         assert (await gate.client.changes(MODEL, first.cursor)).candidates == ()
         for version, status in ((3, CandidateStatus.BROKEN), (21, CandidateStatus.QUEUED), (3, CandidateStatus.PROMOTED)):
-            gate.ledger._note_change(Candidate(MODEL, version, status))
+            note(gate, version, status)
         second = await gate.client.changes(MODEL, first.cursor)
         assert [(one.version, one.status) for one in second.candidates] == [
             (21, CandidateStatus.QUEUED),
@@ -58,7 +66,7 @@ async def test_a_cursor_of_another_process_begins_again(open_gate, cursor):
 async def test_a_client_without_pages_gets_every_candidate_by_version(open_gate):
     async with open_gate(mode="off") as gate:
         fill(gate, 1_200)
-        gate.ledger._note_change(Candidate(MODEL, 5, CandidateStatus.BROKEN))
+        note(gate, 5, CandidateStatus.BROKEN)
         reply = await gate.client._stub.ListModels(wire.ListModelsRequest(game=MODEL))
         assert [one.version for one in reply.models] == list(range(1, 1_201))
 
