@@ -102,10 +102,9 @@ def test_games_without_samples_also_end_the_warm_start(tmp_path):
     training.replay.close()
 
 
-def test_an_unfit_first_version_ends_the_process(tmp_path, monkeypatch):
-    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+def test_an_unfit_first_version_ends_the_process(tmp_path):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"), export=_refuse)
     take(training, range(GAMES), taught=False)
-    monkeypatch.setattr("trainer.training.export_served", _refuse)
     with pytest.raises(CorruptModel):
         training.publish_candidate()
     training.replay.close()
