@@ -61,7 +61,7 @@ function cells() {
 function outcome() {
   if (now.resigned) return "You resigned.";
   const best = Math.max(...now.scores);
-  const winners = now.scores.flatMap((score, seat) => (score === best ? [seat] : []));
+  const winners = now.scores.flatMap((score, seat) => (score === best ? [seat + 1] : []));
   const points = now.players > 2 ? ` Scores: ${now.scores.map((score, seat) => `player ${seat + 1} ${signed(score)}`).join(", ")}.` : "";
   if (winners.length === now.players) return "A draw.";
   if (winners.length > 1) return `The first place is shared by players ${winners.join(" and ")}.${points}`;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,8 +83,9 @@ class RunList(_Value):
 
 
 def runs_in(folder: Path) -> dict[str, RunPaths]:
-    """Return the run directories of a folder by name, sorted: those with a run.json."""
-    return {path.parent.name: RunPaths(path.parent) for path in sorted(folder.glob("*/run.json"))}
+    """Return the run directories of a folder by name, sorted: those with a run.json. Bytes that are no text are escaped."""
+    found = sorted(folder.glob("*/run.json"))
+    return {os.fsencode(path.parent.name).decode(errors="backslashreplace"): RunPaths(path.parent) for path in found}
 
 
 def list_runs(found: Mapping[str, RunPaths]) -> RunList:

@@ -37,7 +37,7 @@ from zerofleet.service.settings import open_run_store
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
 
-__all__ = ["OwnServer", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
+__all__ = ["OwnServer", "as_reached", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -69,12 +69,12 @@ def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
         says = from_json(_paths(run).announce(service).read_bytes())
         process = psutil.Process(int(says["pid"]))
         alive = process.status() != psutil.STATUS_ZOMBIE
-        return _as_reached(str(says["address"])) if alive else None
+        return as_reached(str(says["address"])) if alive else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
 
 
-def _as_reached(address: str) -> str:
+def as_reached(address: str) -> str:
     """Return the client address of a server on this machine: `localhost` if it listens on all interfaces."""
     host, _, port = address.rpartition(":")
     return f"localhost:{port}" if host in EVERYWHERE else address
