@@ -89,18 +89,17 @@ class _Poller:
     async def _looked(self) -> Overview:
         await asyncio.sleep(self._looked_at_s + self._every_s - time.monotonic())
         self._looked_at_s = time.monotonic()
-        recorded = await asyncio.to_thread(overview_from_files, self._run)
         found = await asyncio.to_thread(live_services, self._run.paths)
         if not found:
             await self._forget()
-            return recorded
+            return await asyncio.to_thread(overview_from_files, self._run)
         observer = await self._observing(found)
         try:
             readings = await observer.look(None)
         except ZerofleetError:  # the services went away between two looks
-            return recorded
-        now = datetime.now(UTC)
-        return describe(readings, at=now, is_live=True, events=(*recorded.events, *self._events))
+            return await asyncio.to_thread(overview_from_files, self._run)
+        promotions = await asyncio.to_thread(_promotions, self._run)
+        return describe(readings, at=datetime.now(UTC), is_live=True, events=(*promotions, *self._events))
 
     async def _observing(self, found: Sequence[ServiceFile]) -> Observer:
         """Return the observer of the services; a new one where a service, or an address of the gatekeeper, is new."""

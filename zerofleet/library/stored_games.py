@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict
 
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.library.worker_time import time_of
 from zerofleet.storage.game_log import GameLog, LoggedGame
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "replay_of",
     "seat_names",
     "summarise",
-    "time_of",
     "view_moves",
     "when",
 ]
@@ -205,14 +204,6 @@ def when(milliseconds: int) -> str | None:
     """Return a worker's timestamp in ISO 8601 with zone; None if it is no time."""
     time = time_of(milliseconds)
     return None if time is None else time.isoformat(timespec="seconds")
-
-
-def time_of(milliseconds: int) -> datetime | None:
-    """Return a worker's timestamp; it is not validated, and None if it is no time."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _newest(log: GameLog, limit: int, before: int | None) -> Iterator[LoggedGame]:
