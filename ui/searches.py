@@ -34,7 +34,7 @@ class Searches:
 
         def finish(value: Any, error: Exception | None) -> None:
             self._places.release()
-            if found.done():  # nobody waits any more
+            if found.done():  # the caller was cancelled
                 return
             if error is None:
                 found.set_result(value)

@@ -82,7 +82,7 @@ class RunList(_Value):
 
 
 def runs_in(folder: Path) -> dict[str, RunPaths]:
-    """Return the run directories of a folder by name, sorted: those with a run.json. Bytes that are no text are escaped."""
+    """Return the run directories of a folder by name, sorted: those with a run.json. Invalid UTF-8 in a name is escaped."""
     found = sorted(folder.glob("*/run.json"))
     return {os.fsencode(path.parent.name).decode(errors="backslashreplace"): RunPaths(path.parent) for path in found}
 

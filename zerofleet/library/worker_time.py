@@ -1,4 +1,4 @@
-"""Times of workers' clocks, which nobody validates."""
+"""Times of workers' clocks, which are not validated."""
 
 from __future__ import annotations
 

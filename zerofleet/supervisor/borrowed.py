@@ -17,6 +17,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -126,6 +127,17 @@ class OwnServer:
     _token: str = field(repr=False)
     _model: str = field(repr=False)
     _store: ModelStore = field(repr=False)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the server accepts connections; not after its process was killed."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(PROBE_TIMEOUT_S)
+            try:
+                probe.connect(self.address.removeprefix("unix:"))
+            except OSError:
+                return False
+        return True
 
     async def serve(self, versions: Sequence[int]) -> None:
         """Make exactly these versions served; raises as `ModelControl.serve`. Cancellation: call again."""
