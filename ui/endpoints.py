@@ -92,11 +92,10 @@ def status_of(error: Exception) -> int:
 
 def openapi(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the endpoints."""
-    answers = [one.answer for one in endpoints if not isinstance(one.answer, str)]
+    answers: list[type[BaseModel]] = [one.answer for one in endpoints if not isinstance(one.answer, str)]
+    answers.append(Fault)
     bodies = [one.body for one in endpoints if one.body is not None]
-    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
-        (model, "serialization") for model in dict.fromkeys((*answers, Fault))
-    ]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "serialization") for model in dict.fromkeys(answers)]
     models += [(model, "validation") for model in dict.fromkeys(bodies)]  # where a field with a default may be left out
     _, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")
     paths: dict[str, dict[str, Any]] = {}

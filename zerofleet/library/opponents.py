@@ -65,7 +65,8 @@ class AgentOpponent:
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the agent's move. Cancellation: the agent's search finishes in the background."""
-        return await self.in_thread(self._choose, tuple(moves), seed)
+        action: int = await self.in_thread(self._choose, tuple(moves), seed)
+        return action
 
     def _choose(self, moves: Sequence[int], seed: int) -> int:
         state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)

@@ -31,7 +31,7 @@ class KeptServer:
         """
         async with self._lock:
             if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
-                versions = versions | self._versions  # of the caller, which stays as it is
+                versions = versions | self._versions  # a new set: the other is the caller's
                 await self._end()
             if self._own is not None and versions <= self._versions:
                 return self._own.address
