@@ -138,7 +138,7 @@ async def test_the_gatekeeper_knows_champion_candidates_open_match_and_ladder(ru
     report = candidates[1].match
     assert (report.wins, report.draws, report.losses, report.pentanomial) == (3, 4, 3, (0, 0, 5, 0, 0))
     assert (champion.version, champion.epoch) == (2, 2)
-    assert [(rung.name, rung.games) for rung in rungs] == [("model:1", 10), ("model:2", 10), ("random", 0)]
+    assert [(rung.name, rung.games) for rung in rungs] == [("random", 0), ("model:1", 10), ("model:2", 10)]
     assert (board.terms.match_id, board.terms.seed, len(board.results())) == ("gate/3/2/2", 1109667112679109903, 2)
     assert (promoted.version, promoted.epoch) == (3, 3)
 
