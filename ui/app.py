@@ -6,6 +6,7 @@ app = create_app(Catalogue(runs, None), host_names=["127.0.0.1", "localhost"])
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Sequence
 from importlib.metadata import version
 
@@ -50,10 +51,10 @@ def create_app(
     tables = Tables(max_tables)
     reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
     endpoints = [*reading.endpoints(), *playing.endpoints()]
-    document = openapi(endpoints, version("zerofleet"))
+    document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:
-        return JSONResponse(document)
+        return JSONResponse(document())
 
     async def not_found(request: Request, error: Exception) -> Response:
         text = f"there is nothing at {request.url.path}"

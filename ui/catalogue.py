@@ -156,7 +156,8 @@ class Catalogue:
         """Return a row for each run; those of an unchanged stopped run are kept from the last call."""
         found, rows, fresh = self.found(), [], {}
         for name, paths in found.items():
-            signature = _signature(paths.header, paths.metrics / "trainer.jsonl", paths.metrics / "run.jsonl", paths.services)
+            metrics = (paths.metrics / "trainer.jsonl", paths.metrics / "run.jsonl")
+            signature = _signature(paths.header, *metrics, paths.services, paths.gatekeeper / JOURNAL_FILE)
             known = self._rows.get(name)
             if known is not None and known[0] == signature and not known[1].is_live:
                 rows.append(known[1])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -92,12 +92,12 @@ def status_of(error: Exception) -> int:
 
 def openapi(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the endpoints."""
-    models: list[type[BaseModel]] = [one.answer for one in endpoints if not isinstance(one.answer, str)]
-    models += [one.body for one in endpoints if one.body is not None]
-    models.append(Fault)
-    _, schemas = models_json_schema(
-        [(model, "serialization") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
-    )
+    answers: list[type[BaseModel]] = [one.answer for one in endpoints if not isinstance(one.answer, str)]
+    answers.append(Fault)
+    bodies = [one.body for one in endpoints if one.body is not None]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "serialization") for model in dict.fromkeys(answers)]
+    models += [(model, "validation") for model in dict.fromkeys(bodies)]  # where a field with a default may be left out
+    _, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
         paths.setdefault(API + one.path, {})[one.method.lower()] = _operation(one)
@@ -126,7 +126,7 @@ def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             found = await handler(request)
-        except (ZerofleetError, GameError) as error:
+        except (ZerofleetError, GameError, OSError) as error:
             return JSONResponse({"error": str(error)}, status_of(error))
         if isinstance(found, Response):
             return found
@@ -136,9 +136,8 @@ def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _operation(one: Endpoint) -> dict[str, Any]:
-    named = [part[1:-1].partition(":")[0] for part in one.path.split("/") if part.startswith("{")]
-    named += [part.partition("}")[0].partition(":")[0] for part in one.path.split("{")[1:] if not part.endswith("}")]
-    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in dict.fromkeys(named)]
+    named = [part.partition("}")[0] for part in one.path.split("{")[1:]]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named]
     parameters += [
         {"name": asked.name, "in": "query", "description": asked.about, "schema": {"type": asked.kind}} for asked in one.query
     ]

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 
 from ui.catalogue import OpenRun
@@ -15,9 +14,10 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
-from zerofleet.supervisor.attached import AttachedService, attach
-from zerofleet.supervisor.borrowed import live_address
+from zerofleet.supervisor.attached import AttachedService
+from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.observer import Observer
+from zerofleet.supervisor.overview import ServiceFile, live_services
 
 __all__ = ["LiveRuns", "overview_from_files"]
 
@@ -39,7 +39,7 @@ class LiveRuns:
         self._every_s = every_s
         self._pollers: dict[str, _Poller] = {}
 
-    async def follow(self, run: OpenRun) -> AsyncIterator[Overview]:
+    async def follow(self, run: OpenRun) -> AsyncGenerator[Overview]:
         """Yield an overview at once and then every second, from the services or else from the files.
 
         Raises nothing but what the files raise. Cancellation: the last browser that leaves ends the poll.
@@ -70,6 +70,7 @@ class _Poller:
         self._looked_at_s = 0.0
         self._services: list[AttachedService] = []
         self._observer: Observer | None = None
+        self._address = ""
         self._gatekeeper = contextlib.AsyncExitStack()
 
     async def next(self) -> Overview:
@@ -88,38 +89,46 @@ class _Poller:
     async def _looked(self) -> Overview:
         await asyncio.sleep(self._looked_at_s + self._every_s - time.monotonic())
         self._looked_at_s = time.monotonic()
-        recorded = await asyncio.to_thread(overview_from_files, self._run)
-        if not await asyncio.to_thread(self._is_up):
+        found = await asyncio.to_thread(live_services, self._run.paths)
+        if not found:
             await self._forget()
-            return recorded
-        observer = self._observer or await self._begin()
+            return await asyncio.to_thread(overview_from_files, self._run)
+        observer = await self._observing(found)
         try:
             readings = await observer.look(None)
         except ZerofleetError:  # the services went away between two looks
-            return recorded
-        now = datetime.now(UTC)
-        since_s = (now - recorded.at).total_seconds() if recorded.at is not None else 0.0
-        readings = replace(readings, elapsed_s=recorded.elapsed_s + since_s)
-        return describe(readings, at=now, is_live=True, events=(*recorded.events, *self._events))
+            return await asyncio.to_thread(overview_from_files, self._run)
+        promotions = await asyncio.to_thread(_promotions, self._run)
+        return describe(readings, at=datetime.now(UTC), is_live=True, events=(*promotions, *self._events))
 
-    def _is_up(self) -> bool:
+    async def _observing(self, found: Sequence[ServiceFile]) -> Observer:
+        """Return the observer of the services; a new one where a service, or an address of the gatekeeper, is new."""
         known = {service.name for service in self._services}
-        if new := [service for service in attach(self._run.paths) if service.name not in known]:
-            self._services, self._observer = [*self._services, *new], None
-        for service in self._services:
-            service.look()
-        return any(service.pid is not None for service in self._services)
-
-    async def _begin(self) -> Observer:
+        gatekeeper = next((one.address for one in found if one.name == "gatekeeper"), self._address)
+        if self._observer is not None and gatekeeper == self._address and all(one.name in known for one in found):
+            return self._observer
+        self._services += [AttachedService(self._run.paths, one) for one in found if one.name not in known]
+        self._address = gatekeeper
         await self._gatekeeper.aclose()
-        address = live_address(self._run.paths, "gatekeeper") or self._run.paths.gatekeeper_address
-        client = GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=ASK_TIMEOUT_S)
-        gatekeeper = await self._gatekeeper.enter_async_context(client)
-        self._observer = Observer(self._services, gatekeeper, self._run.model, self._note, directory=self._run.paths.root)
+        client = GatekeeperClient(
+            as_reached(gatekeeper or self._run.paths.gatekeeper_address),
+            token=client_token(),
+            tls=client_tls(),
+            timeout_s=ASK_TIMEOUT_S,
+        )
+        self._observer = Observer(
+            self._services,
+            await self._gatekeeper.enter_async_context(client),
+            self._run.model,
+            self._note,
+            directory=self._run.paths.root,
+            began_at_s=min(one.started_at_s for one in found),
+        )
         return self._observer
 
     async def _forget(self) -> None:
-        self._observer = None
+        """Forget the services of a session that has ended."""
+        self._observer, self._services, self._address = None, [], ""
         await self._gatekeeper.aclose()
 
     def _note(self, text: str) -> None:

@@ -15,9 +15,9 @@ import games
 from games.core import play as play_move
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter, read_body
-from ui.tables import Seats, Table, Tables
+from ui.tables import Seats, Snapshot, Table, Tables
 from zerofleet.library.game_list import GameFactsList, available_games
-from zerofleet.library.opponents import ModelOpponent
+from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
 
 __all__ = ["PlayEndpoints"]
@@ -83,7 +83,7 @@ class TableView(_Value):
     id: str
     game: str
     seat: int
-    """Seat of the person, from 0."""
+    """Seat of the person, from 1."""
     players: int
     opponent: str
     has_model: bool
@@ -163,81 +163,84 @@ class PlayEndpoints:
         """Begin a game."""
         wish = await read_body(request, NewTable)
         run = None if wish.run is None else await asyncio.to_thread(self._catalogue.get, wish.run)
-        game = run.game if run is not None else games.make(wish.game, **wish.parameters)
+        game = run.game if run is not None else await asyncio.to_thread(games.make, wish.game, **wish.parameters)
         seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, wish.seed)
-        return await asyncio.to_thread(_view, await self._tables.open(game, seats, run))
+        return await _seen(await self._tables.open(game, seats, run))
 
     async def table(self, request: Request) -> BaseModel:
         """Return a game in progress."""
         table = self._table(request)
         if "wait" in request.query_params:
             await table.wait()
-        return await asyncio.to_thread(_view, table)
+        return await _seen(table)
 
     async def move(self, request: Request) -> BaseModel:
         """Play a move."""
         table, wish = self._table(request), await read_body(request, MoveWish)
-        table.change(lambda: table.played.play(wish.move))
-        return await asyncio.to_thread(_view, table)
+        await table.play(wish.move)
+        return await _seen(table)
 
     async def undo(self, request: Request) -> BaseModel:
         """Take back the last move."""
         table = self._table(request)
-        table.change(table.played.undo)
-        return await asyncio.to_thread(_view, table)
+        await table.undo()
+        return await _seen(table)
 
     async def resign(self, request: Request) -> BaseModel:
         """Resign."""
         table = self._table(request)
-        table.resign()
-        return await asyncio.to_thread(_view, table)
+        await table.resign()
+        return await _seen(table)
 
     async def hint(self, request: Request) -> BaseModel:
         """Return the opinion on the position."""
         table = self._table(request)
-        analysis = await table.analyse()
-        if analysis is None:
-            outlook = await table.outlook()
-            return Hint(source="search of the next plies", value=None, moves=(), line=(), outlook=outlook)
-        return await asyncio.to_thread(_hint, table, analysis)
+        played, found = await table.advise()
+        if isinstance(found, dict):
+            return Hint(source="search of the next plies", value=None, moves=(), line=(), outlook=found)
+        return await asyncio.to_thread(_hint, played, found, table.title)
 
     async def seen_board(self, request: Request) -> Response:
         """Draw the position in the view of the seat."""
-        picture = await asyncio.to_thread(self._table(request).played.picture)
+        picture = await asyncio.to_thread(self._table(request).played.copy().picture)
         return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
     def _table(self, request: Request) -> Table:
         return self._tables.get(request.path_params["table"])
 
 
-def _view(table: Table) -> TableView:
-    played, game = table.played, table.played.game
+async def _seen(table: Table) -> TableView:
+    """Return the table as it is now; the snapshot keeps moves that are played meanwhile out of it."""
+    return await asyncio.to_thread(_view, table.snapshot())
+
+
+def _view(now: Snapshot) -> TableView:
+    played, game = now.played, now.played.game
     state, legal = played.state(), played.legal()
     cells: Any = getattr(game, "cells", lambda state: ())
     path: Any = getattr(game, "action_path", lambda state, action: ())
     return TableView(
-        id=table.id,
+        id=now.id,
         game=game.spec().name,
-        seat=played.seat,
+        seat=played.seat + 1,
         players=game.spec().num_players,
-        opponent=table.opponent.name,
-        has_model=isinstance(table.opponent, ModelOpponent),
-        number=table.number,
+        opponent=now.opponent,
+        has_model=now.has_model,
+        number=now.number,
         is_over=played.is_over,
         is_turn=played.is_turn,
-        is_thinking=table.is_thinking,
+        is_thinking=now.is_thinking and not played.resigned,
         resigned=played.resigned,
         text=played.text(),
         moves=tuple(played.seen_moves()),
         legal=tuple(LegalMove(move=name, path=tuple(path(state, action))) for name, action in legal.items()),
         cells=tuple(CellView(**cell._asdict()) for cell in cells(state)),
         scores=played.scores(),
-        fault=table.fault,
+        fault=now.fault,
     )
 
 
-def _hint(table: Table, analysis: RootAnalysis) -> Hint:
-    played, opponent = table.played, table.opponent
+def _hint(played: SeatedGame, analysis: RootAnalysis, title: str) -> Hint:
     game, state, line = played.game, played.state(), []
     moves = [
         AnalysedMove(
@@ -252,6 +255,5 @@ def _hint(table: Table, analysis: RootAnalysis) -> Hint:
     for action in analysis.principal_variation[: 1 if hidden else None]:
         line.append(game.action_name(state, action))
         play_move(game, state, action)
-    title = opponent.title if isinstance(opponent, ModelOpponent) else opponent.name
     value = float(analysis.value[played.seat])
     return Hint(source=title, value=value, moves=tuple(moves), line=tuple(line), outlook={})

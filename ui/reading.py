@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Literal, get_args
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from games.errors import GameError
 from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
-from ui.endpoints import Endpoint, Parameter
+from ui.endpoints import Endpoint, Fault, Parameter
 from ui.live import LiveRuns, overview_from_files
 from zerofleet.contracts.naming import is_version
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import InvalidRequest, ZerofleetError
 from zerofleet.library.model_list import ModelDetail, ModelList, model_detail
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunRow
@@ -119,8 +121,8 @@ class ReadingEndpoints:
         """Draw a position of a stored game; `ply` 0 is the start. A stored game is over, so nothing is hidden."""
         run, uid, ply = await self._run(request), request.path_params["uid"], request.path_params["ply"]
         _, stored = await asyncio.to_thread(run.stored, uid)
-        if not (ply.isascii() and ply.isdecimal() and int(ply) < len(stored.states)):
-            raise InvalidRequest(f"there is no position {ply!r}; the game has positions 0 to {len(stored.states) - 1}")
+        if not (ply.isascii() and ply.isdecimal() and len(ply) < 20 and int(ply) < len(stored.states)):
+            raise InvalidRequest(f"there is no position {ply[:20]!r}; the game has positions 0 to {len(stored.states) - 1}")
         picture = await asyncio.to_thread(svg.picture, stored.game, stored.states[int(ply)])
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
         return Response(picture, media_type="image/svg+xml", headers=headers)
@@ -138,9 +140,14 @@ def _model(run: OpenRun, version: int) -> ModelDetail:
     return model_detail(run.paths, run.model, version, gate.candidates, gate.ladder)
 
 
-async def _as_events(overviews: AsyncIterator[Overview]) -> AsyncIterator[str]:
-    async for overview in overviews:
-        yield f"event: overview\ndata: {overview.model_dump_json()}\n\n"
+async def _as_events(overviews: AsyncGenerator[Overview]) -> AsyncIterator[str]:
+    """Yield events; one that cannot be read ends them with its reason, and a browser asks again."""
+    async with contextlib.aclosing(overviews):  # a browser that leaves ends the poll at once
+        try:
+            async for overview in overviews:
+                yield f"event: overview\ndata: {overview.model_dump_json()}\n\n"
+        except (ZerofleetError, GameError, OSError) as error:
+            yield f"event: fault\ndata: {Fault(error=str(error)).model_dump_json()}\n\n"
 
 
 def _number(request: Request, name: str, default: int, least: int, most: int) -> int:

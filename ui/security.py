@@ -5,6 +5,7 @@ The middleware refuses a request before a route sees it:
     foreign Host header        400   DNS rebinding: a foreign page may not reach the application through a name of its own
     no token where one is set  401   programs send `Authorization: Bearer`, browsers a cookie from the form of /login
     POST of another origin     403   `Sec-Fetch-Site` or `Origin` of another site
+    API read from another site 403   `Sec-Fetch-Site`: a foreign page cannot start work here by an image or a frame
     POST without JSON          415   forms of foreign pages cannot send JSON
 """
 
@@ -25,6 +26,7 @@ __all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of"]
 CONTENT_SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 COOKIE = "zerofleet_ui"
 OPEN_PATHS = ("/login", "/static/")
+OWN_PATH = "/api/"
 _HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -33,6 +35,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _SAFE = ("GET", "HEAD")
+_OWN_SITES = ("same-origin", "none")
 
 
 class Guard:
@@ -59,7 +62,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        host = _host_of(f"//{headers.get('host', '')}")
         if "*" not in self._host_names and host not in self._host_names:
             return _refused(400, f"host {host!r} is not served here; add it to the setting page_host_names")
         if not path.startswith(OPEN_PATHS) and not self._is_known(headers):
@@ -68,6 +71,8 @@ class Guard:
             return _refused(401, "a token is required: send it as Authorization: Bearer")
         if method not in _SAFE:
             return self._foreign_change(headers, path)
+        if path.startswith(OWN_PATH) and headers.get("sec-fetch-site", "none") not in _OWN_SITES:
+            return _refused(403, "values are given to the pages of this application and to programs alone")
         return None
 
     def _is_known(self, headers: Headers) -> bool:
@@ -81,8 +86,8 @@ class Guard:
 
     @staticmethod
     def _foreign_change(headers: Headers, path: str) -> Response | None:
-        site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
-        if site not in ("same-origin", "none") or (origin is not None and urlsplit(origin).netloc != headers.get("host")):
+        site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
+        if site not in _OWN_SITES or (origin is not None and origin.partition("://")[2] != headers.get("host")):
             return _refused(403, "changes are accepted from the pages of this application alone")
         if path != "/login" and headers.get("content-type", "").partition(";")[0] != "application/json":
             return _refused(415, "send the body as application/json")
@@ -92,6 +97,14 @@ class Guard:
 def cookie_of(token: str) -> str:
     """Return the value of the cookie of a browser that knows the token; the token cannot be derived from it."""
     return hmac.new(token.encode(), b"zerofleet ui cookie", hashlib.sha256).hexdigest()
+
+
+def _host_of(address: str) -> str:
+    """Return the host of an address; empty for a malformed one."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _refused(status: int, text: str) -> JSONResponse:

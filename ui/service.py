@@ -60,8 +60,13 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise Unavailable(f"cannot listen on {host}: {error}; choose another address") from error
+    try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen()  # a browser may connect as soon as the address is printed
     except OSError as error:
+        listener.close()
         raise Unavailable(f"cannot listen on {host} port {port}: {error}; choose another port") from error
     return listener

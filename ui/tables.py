@@ -1,7 +1,8 @@
 """Tables: games that people play in a browser, against a model or an agent, in memory.
 
 A table belongs to the browser that holds its id. The opponent replies in a task, so that a request returns at once; `wait`
-returns after the reply. Models are asked through an inference server, the run's own or one started for the table.
+returns after the reply. The rules run in threads, where their first use compiles them; a reader takes a snapshot, which no
+move changes. Models are asked through an inference server, the run's own or one that the tables of the run share.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import asyncio
 import contextlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import structlog
 
-from games.core import Game, to_move
+from games.core import Game
 from games.errors import GameError
 from ui.catalogue import OpenRun
+from ui.model_servers import ModelServers
+from ui.searches import Searches
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.hints import outlook_kinds
@@ -26,10 +29,9 @@ from zerofleet.library.opponents import AgentOpponent, ModelOpponent
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
 from zerofleet.search.settings import default_simulations
-from zerofleet.supervisor.borrowed import served
 from zerofleet.supervisor.entrants import Entrants, entrants, is_model, serving_agent, version_of
 
-__all__ = ["Seats", "Table", "Tables", "UnknownTable"]
+__all__ = ["Seats", "Snapshot", "Table", "Tables", "UnknownTable"]
 
 _SEEDS = 1 << 32
 
@@ -54,21 +56,48 @@ class Seats:
     """Seed of the deal and of the opponent's choices; None draws one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """State of a table at one time."""
+
+    id: str
+    played: SeatedGame
+    """Copy, that no move changes."""
+    opponent: str
+    """Name of the opponent."""
+    has_model: bool
+    """Whether hints are a model's."""
+    number: int
+    """Number of the last change of the position."""
+    is_thinking: bool
+    """Whether the opponent is choosing a move."""
+    fault: str
+    """Error of the opponent's last move; empty for none."""
+
+
 class Table:
     """Game between a person and an opponent."""
 
     def __init__(
-        self, played: SeatedGame, opponent: ModelOpponent | AgentOpponent, resources: contextlib.AsyncExitStack
+        self,
+        played: SeatedGame,
+        opponent: ModelOpponent | AgentOpponent,
+        searches: Searches,
+        resources: contextlib.AsyncExitStack,
     ) -> None:
-        """Create it; `resources` are what the opponent needs, closed with the table."""
+        """Create it; `searches` run hints without a model, `resources` are what the opponent needs, closed with the table."""
         self.id = secrets.token_urlsafe(16)
         self.played = played
         self.opponent = opponent
         self.fault = ""
         """Error of the opponent's last move; empty for none."""
+        self._searches = searches
         self._resources = resources
         self._reply: asyncio.Task[None] | None = None
         self._changed = 0
+        self._is_changing = False
+        self._is_advising = False
+        self._is_closed = False
 
     @property
     def is_thinking(self) -> bool:
@@ -80,24 +109,52 @@ class Table:
         """Number of the last change of the position, for addresses of its picture."""
         return self._changed
 
-    def change(self, act: Callable[[], None]) -> None:
-        """Carry out a change by the person, then let the opponent reply. Raises `IllegalMove`, `InvalidRequest`."""
-        if self.is_thinking:
-            raise InvalidRequest("the opponent is choosing its move; wait for it")
-        act()
-        self.let_reply()
+    @property
+    def has_model(self) -> bool:
+        """Whether hints are a model's."""
+        return isinstance(self.opponent, ModelOpponent)
 
-    def let_reply(self) -> None:
-        """Start the opponent's moves, if it is to move."""
-        self._changed += 1
-        self.fault = ""
-        if not self.played.is_over and not self.played.is_turn:
-            self._reply = asyncio.create_task(self._play_others())
+    @property
+    def title(self) -> str:
+        """Source of hints, such as `champion 7, 100 simulations`."""
+        return self.opponent.title if isinstance(self.opponent, ModelOpponent) else self.opponent.name
 
-    def resign(self) -> None:
-        """End the game by a resignation of the person. Raises `InvalidRequest` when it is over."""
-        if self.played.is_over:
-            raise InvalidRequest("the game is over")
+    def snapshot(self) -> Snapshot:
+        """Return the present state, which later moves do not change."""
+        return Snapshot(
+            id=self.id,
+            played=self.played.copy(),
+            opponent=self.opponent.name,
+            has_model=self.has_model,
+            number=self.number,
+            is_thinking=self.is_thinking,
+            fault=self.fault,
+        )
+
+    async def begin(self) -> None:
+        """Let the opponent move first, if that is its turn. Cancellation: the opponent has not begun."""
+        await self._change(lambda played: None)
+
+    async def play(self, text: str) -> None:
+        """Play a move of the person, then let the opponent reply. Raises `IllegalMove`, `InvalidRequest`.
+
+        Cancellation: the move was not played.
+        """
+        await self._change(lambda played: played.play(text))
+
+    async def undo(self) -> None:
+        """Take back the person's last move and its replies. Raises `IllegalMove`, `InvalidRequest`.
+
+        Cancellation: nothing was taken back.
+        """
+        await self._change(SeatedGame.undo)
+
+    async def resign(self) -> None:
+        """End the game by a resignation of the person. Raises `InvalidRequest` when it is over. Cancellation: it goes on."""
+        with self._changing():
+            played = self.played.copy()
+            if await asyncio.to_thread(lambda: played.is_over):
+                raise InvalidRequest("the game is over")
         if self._reply is not None:
             self._reply.cancel()
         self.played.resigned = True
@@ -108,29 +165,61 @@ class Table:
         if self._reply is not None:
             await asyncio.wait({self._reply})
 
-    async def analyse(self) -> RootAnalysis | None:
-        """Return the opponent's search of the person's position; None for an agent. Cancellation: nothing is kept."""
-        if not self.played.is_turn:
-            raise InvalidRequest("there is a hint only when it is your turn")
-        if not isinstance(self.opponent, ModelOpponent):
-            return None
-        return await self.opponent.analyse(self.played.moves, seed=self.played.seed)
+    async def advise(self) -> tuple[SeatedGame, RootAnalysis | dict[str, list[str]]]:
+        """Return the person's position with the opponent's search of it, or its `outlook_kinds` against an agent.
 
-    async def outlook(self) -> dict[str, list[str]]:
-        """Return the moves that win or lose soon; see `outlook_kinds`. Cancellation: the search ends by itself."""
-        return await asyncio.to_thread(outlook_kinds, self.played.game, self.played.state())
+        Raises `InvalidRequest` when it is not the person's turn, or while another hint is searched. Cancellation: nothing is
+        kept.
+        """
+        if self._is_advising:
+            raise InvalidRequest("a hint for this game is being searched; wait for it")
+        self._is_advising = True
+        try:
+            played = self.played.copy()
+            if not await asyncio.to_thread(lambda: played.is_turn):
+                raise InvalidRequest("there is a hint only when it is your turn")
+            if isinstance(self.opponent, ModelOpponent):
+                return played, await self.opponent.analyse(played.moves, seed=played.seed)
+            return played, await self._searches.run(lambda: outlook_kinds(played.game, played.state()))
+        finally:
+            self._is_advising = False
 
     async def aclose(self) -> None:
-        """End the opponent's move, and the server that was started for it."""
+        """End the opponent's move, and give back what it needs."""
+        self._is_closed = True
         if self._reply is not None:
             self._reply.cancel()
             await asyncio.gather(self._reply, return_exceptions=True)
         await self._resources.aclose()
 
+    async def _change(self, act: Callable[[SeatedGame], None]) -> None:
+        """Carry out a change on a copy in a thread, then let the opponent reply, if it is to move."""
+        if self.is_thinking:
+            raise InvalidRequest("the opponent is choosing its move; wait for it")
+        with self._changing():
+            after = self.played.copy()
+            is_reply_due = await asyncio.to_thread(_changed, act, after)
+            self.played = after
+        self._changed += 1
+        self.fault = ""
+        if is_reply_due and not self._is_closed:
+            self._reply = asyncio.create_task(self._play_others())
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Refuse every other change meanwhile."""
+        if self._is_changing:
+            raise InvalidRequest("your last request for this game is being carried out; wait for it")
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
+
     async def _play_others(self) -> None:
         played = self.played
         try:
-            while not played.is_over and to_move(played.game, played.state()) != played.seat:
+            while await asyncio.to_thread(lambda: played.awaits_others):
                 played.moves.append(await self.opponent.choose(played.moves, seed=played.seed))
                 self._changed += 1
         except (ZerofleetError, GameError) as error:
@@ -145,6 +234,8 @@ class Tables:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._searches = Searches()
+        self._servers = ModelServers()
         self._tables: OrderedDict[str, Table] = OrderedDict()
 
     def get(self, table_id: str) -> Table:
@@ -165,35 +256,41 @@ class Tables:
             raise InvalidRequest(f"{game.spec().name} has seats 1 to {players}, got {seats.seat + 1}")
         seed = secrets.randbelow(_SEEDS) if seats.seed is None else seats.seed
         async with contextlib.AsyncExitStack() as stack:
-            opponent = await _opponent(stack, game, seats, run, seed)
-            table = Table(SeatedGame(game, seat=seats.seat, seed=seed), opponent, stack.pop_all())
+            opponent = await self._opponent(stack, game, seats, run, seed)
+            table = Table(SeatedGame(game, seat=seats.seat, seed=seed), opponent, self._searches, stack.pop_all())
         self._tables[table.id] = table
+        await table.begin()
         while len(self._tables) > self._most:
             _, oldest = self._tables.popitem(last=False)
             await oldest.aclose()
-        table.let_reply()
         return table
 
     async def aclose(self) -> None:
         """Close every table."""
-        while self._tables:
-            _, table = self._tables.popitem()
-            await table.aclose()
+        tables = list(self._tables.values())
+        self._tables.clear()
+        await asyncio.gather(*(table.aclose() for table in tables))
+
+    async def _opponent(
+        self, stack: contextlib.AsyncExitStack, game: Game, seats: Seats, run: OpenRun | None, seed: int
+    ) -> ModelOpponent | AgentOpponent:
+        if not is_model(seats.opponent):
+            found = await asyncio.to_thread(_entrants, seats.opponent, game, run)
+            agent = await stack.enter_async_context(serving_agent(found, game))
+            return AgentOpponent(game, agent, np.random.default_rng(seed), in_thread=self._searches.run)
+        if run is None:
+            raise InvalidRequest(f"{seats.opponent} is a model: choose the run that it belongs to, or an agent such as random")
+        version = await asyncio.to_thread(version_of, seats.opponent, run.paths, game)
+        address = await stack.enter_async_context(self._servers.serving(run, version))
+        evaluator = await stack.enter_async_context(evaluating(address, game))
+        simulations = default_simulations(game.spec()) if seats.simulations is None else seats.simulations
+        return ModelOpponent(game, evaluator, name=seats.opponent, version=version, simulations=simulations)
 
 
-async def _opponent(
-    stack: contextlib.AsyncExitStack, game: Game, seats: Seats, run: OpenRun | None, seed: int
-) -> ModelOpponent | AgentOpponent:
-    if not is_model(seats.opponent):
-        found = await asyncio.to_thread(_entrants, seats.opponent, game, run)
-        return AgentOpponent(game, await stack.enter_async_context(serving_agent(found, game)), np.random.default_rng(seed))
-    if run is None:
-        raise InvalidRequest(f"{seats.opponent} is a model: choose the run that it belongs to, or an agent such as random")
-    version = version_of(seats.opponent, run.paths, game)
-    address = await stack.enter_async_context(served(run.paths, game, versions=[version]))
-    evaluator = await stack.enter_async_context(evaluating(address, game))
-    simulations = default_simulations(game.spec()) if seats.simulations is None else seats.simulations
-    return ModelOpponent(game, evaluator, name=seats.opponent, version=version, simulations=simulations)
+def _changed(act: Callable[[SeatedGame], None], played: SeatedGame) -> bool:
+    """Carry out a change; return whether the opponent is to move after it."""
+    act(played)
+    return played.awaits_others
 
 
 def _entrants(name: str, game: Game, run: OpenRun | None) -> Entrants:

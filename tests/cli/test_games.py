@@ -143,6 +143,26 @@ def test_moves_without_a_search_and_resignations_are_drawn():
     assert "player 2 resigned after 3 moves" in captured.get()
 
 
+def test_games_of_another_release_are_left_out_of_the_list_until_none_can_be_read(zerofleet, tmp_path):
+    foreign = decode_record(payload(1))
+    foreign.rules_version += 1
+    with open_run(tmp_path / "run") as opened, GameLog.open(opened.paths.replay, writer=True) as log:
+        log.append([(uid(0), payload(0)), (uid(1), foreign.SerializeToString())])
+    words = ("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json")
+    assert [row["index"] for row in zerofleet(*words).json()["games"]] == [0]
+    assert "rules version" in zerofleet(*words, "--limit", "1").err
+
+
+def test_a_game_whose_file_was_deleted_is_named_as_such(zerofleet, tmp_path):
+    with open_run(tmp_path / "run") as opened:
+        with GameLog.open(opened.paths.replay, writer=True, segment_bytes=1) as log:
+            for number in range(3):
+                log.append([(uid(number), payload(number))])
+            log.drop_before(1)
+        refused = zerofleet("games", "show", "tic_tac_toe", uid(0), "--run-dir", str(tmp_path / "run"))
+    assert (refused.code, "was deleted" in refused.err) == (2, True)
+
+
 def test_a_worker_timestamp_out_of_range_is_shown_as_unknown(zerofleet, tmp_path):
     record = decode_record(payload(0))
     record.finished_at_ms = 2**62

@@ -39,13 +39,15 @@ def announce(run, name, pid):
 def test_runs_are_listed_with_champion_rating_and_state(zerofleet, folder):
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{")
+    foreign = shutil.copytree(folder / "one", folder / "foreign")
+    (foreign / "run.json").write_text((foreign / "run.json").read_text().replace(MODEL, "no_such_game"))
     listed = zerofleet("runs", "--runs", str(folder), "--json").json()
     (run,) = listed["runs"]
     assert (run["game"], run["champion"], run["rated_version"], run["games_stored"]) == (MODEL, 1, 1, 1234)
     assert run["elo_low"] < run["elo"] < run["elo_high"]
     assert not run["is_alive"]
     assert datetime.fromisoformat(run["created_at"]).tzinfo is not None
-    assert [one["run"] for one in listed["unreadable"]] == [str(folder / "broken")]
+    assert [one["run"] for one in listed["unreadable"]] == [str(folder / "broken"), str(foreign)]
     shown = zerofleet("runs", "--runs", str(folder))
     assert "stopped" in shown.out
     assert "1,234" in shown.out

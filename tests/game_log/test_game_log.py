@@ -52,6 +52,18 @@ def test_appended_games_are_read_back_in_order(tmp_path: Path) -> None:
         assert len(log) == log.end_index == 20
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.binary(min_size=16, max_size=16), max_size=40), st.integers(0, 40), st.integers(1, 8))
+def test_the_games_of_a_prefix_are_those_that_begin_with_it(uids: set[bytes], sealed: int, digits: int) -> None:
+    index, stored = UidIndex(), [*sorted(uids), b"\0" * 16, b"\xff" * 16]
+    for number, uid in enumerate(stored):
+        index.add(uid, number)
+        if number == sealed:
+            index.seal()
+    for prefix in {uid.hex()[:digits] for uid in stored}:
+        assert index.starting_with(prefix) == [n for n, uid in enumerate(stored) if uid.hex().startswith(prefix)]
+
+
 def test_a_game_already_stored_is_skipped(tmp_path: Path) -> None:
     with GameLog.open(tmp_path, writer=True) as log:
         log.append([game(1), game(2)])

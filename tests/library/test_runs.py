@@ -51,6 +51,11 @@ def test_a_stored_game_names_agents_models_and_moves() -> None:
     assert stored.scores == (1.0, -1.0)
 
 
+def test_a_stored_game_of_an_impossible_time_has_none() -> None:
+    record = GameRecord(uid="ab", game="tic_tac_toe", seat_versions=[1, 2], finished_at_ms=2**62)
+    assert _stored_game(record).finished_at is None
+
+
 def test_an_opinion_reads_as_a_table() -> None:
     moves = (MoveOpinion("b1", 1, 0.23, 355, 0.035), MoveOpinion("a1", 0, 0.068, 0, None))
     said = zf.Opinion(4, 1, (0.012, -0.012), moves, ("b1", "d3"), is_over=False)

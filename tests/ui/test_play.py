@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -10,6 +12,11 @@ import pytest
 import games
 from games.kit.cells import Cell
 from games.positions import legal, new_state
+from ui.catalogue import Catalogue
+from ui.model_servers import ModelServers
+from ui.playing import _view
+from ui.searches import Searches
+from ui.tables import Seats, Tables
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.testing import built_in_games
 
@@ -64,7 +71,7 @@ async def test_undo_takes_back_the_move_and_the_reply(client):
 
 async def test_a_person_on_the_second_seat_waits_for_the_first_move(client):
     table = await begin(client, seat=2)
-    assert (len(table["moves"]), table["is_turn"]) == (1, True)
+    assert (len(table["moves"]), table["is_turn"], table["seat"]) == (1, True, 2)
 
 
 async def test_a_hint_without_a_model_lists_moves_that_win(client):
@@ -74,6 +81,77 @@ async def test_a_hint_without_a_model_lists_moves_that_win(client):
     assert sorted(move for moves in hint["outlook"].values() for move in moves) == sorted(
         move["move"] for move in table["legal"]
     )
+
+
+async def test_a_second_hint_waits_for_the_first(client, monkeypatch):
+    table, began, may_end = await begin(client), threading.Event(), threading.Event()
+
+    def slow(game, state):
+        began.set()
+        may_end.wait()
+        return {}
+
+    monkeypatch.setattr("ui.tables.outlook_kinds", slow)
+    first = asyncio.create_task(client.get(f"/api/v1/tables/{table['id']}/hint"))
+    await asyncio.to_thread(began.wait)
+    second = await client.get(f"/api/v1/tables/{table['id']}/hint")
+    may_end.set()
+    assert (second.status_code, (await first).status_code) == (400, 200)
+    assert "is being searched" in second.json()["error"]
+
+
+async def test_a_view_is_of_one_position_though_the_reply_comes_meanwhile():
+    table = await Tables(1).open(games.make("tic_tac_toe"), Seats("random", 0, None), None)
+    await table.play("b2")
+    before = table.snapshot()
+    await table.wait()
+    view = _view(before)
+    assert (view.moves, view.legal, view.is_turn, view.is_thinking) == (("b2",), (), False, True)
+    assert _view(table.snapshot()).is_turn
+
+
+async def test_a_search_keeps_its_place_when_nobody_waits_for_it_any_more():
+    searches, began, may_end = Searches(1), threading.Event(), threading.Event()
+
+    def slow():
+        began.set()
+        may_end.wait()
+
+    left = asyncio.create_task(searches.run(slow))
+    await asyncio.to_thread(began.wait)
+    left.cancel()
+    waiting = asyncio.create_task(searches.run(lambda: "found"))
+    await asyncio.gather(left, return_exceptions=True)
+    assert not waiting.done()
+    may_end.set()
+    assert await waiting == "found"
+
+
+async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeypatch, runs):
+    closed = []
+
+    class Server:
+        def __init__(self, paths, game):
+            self.asked = []
+
+        async def address(self, versions):
+            self.asked.append(versions)
+            return self
+
+        async def aclose(self):
+            closed.append(self)
+
+    monkeypatch.setattr("ui.model_servers.KeptServer", Server)
+    catalogue = Catalogue(runs, None)
+    servers, run = ModelServers(), catalogue.get("golden")
+    async with servers.serving(run, 1) as first:
+        async with servers.serving(run, 2) as second:
+            assert second is first
+        assert (first.asked, closed) == ([{1}, {2}], [])
+    assert closed == [first]
+    async with servers.serving(run, 1) as later:
+        assert later is not first
+    catalogue.close()
 
 
 async def test_a_resignation_ends_the_game(client):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import httpx
+import jsonschema
 import pytest
 from pydantic import ValidationError
 
@@ -60,13 +61,21 @@ async def test_an_unknown_run_is_named_as_text(client):
 
 async def test_a_foreign_host_name_is_refused(client):
     assert (await client.get("/api/v1/runs", headers={"Host": "evil.example"})).status_code == 400
+    assert (await client.get("/api/v1/runs", headers={"Host": "[evil"})).status_code == 400
     assert (await client.get("/api/v1/runs", headers={"Host": "localhost:8765"})).status_code == 200
+
+
+async def test_another_site_reads_no_values_and_starts_no_work(client):
+    for path, status in (("/api/v1/runs", 403), ("/api/v1/runs/golden/games/0008/boards/0", 403), ("/", 200)):
+        assert (await client.get(path, headers={"Sec-Fetch-Site": "cross-site"})).status_code == status
+    assert (await client.get("/api/v1/runs", headers={"Sec-Fetch-Site": "same-origin"})).status_code == 200
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({"Origin": "http://evil.example", "Content-Type": "application/json"}, 403),
+        ({"Origin": "http://[evil", "Content-Type": "application/json"}, 403),
         ({"Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}, 403),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Content-Type": "text/plain"}, 415),
@@ -111,5 +120,18 @@ async def test_the_openapi_document_describes_every_route_of_the_api(client):
     app = client._transport.app
     served = {route.path for route in app.routes if route.path.startswith("/api/v1/") and not route.path.endswith(".json")}
     assert set(document["paths"]) == served
-    listed = document["paths"]["/api/v1/runs"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-    assert listed.rpartition("/")[2] in document["components"]["schemas"]
+    assert document["components"]["schemas"]["NewTable"]["required"] == ["game"]  # the others have defaults
+
+
+async def test_answers_are_those_of_the_openapi_document(client, uid_of):
+    document = (await client.get("/api/v1/openapi.json")).json()
+    begun = (await client.post("/api/v1/tables", json={"game": "tic_tac_toe"})).json()
+    values = {"run": "golden", "uid": uid_of, "version": "2", "table": begun["id"]}
+    answers = {}
+    for path, methods in document["paths"].items():
+        content = methods.get("get", {"responses": {"200": {"content": {}}}})["responses"]["200"]["content"]
+        if "application/json" in content:
+            answers[path] = (await client.get(path.format(**values))).json(), content["application/json"]["schema"]
+    assert len(answers) == 11
+    for answer, schema in answers.values():
+        jsonschema.validate(answer, {**schema, "components": document["components"]})

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 
+from ui.app import create_app
 from ui.catalogue import Catalogue
 from ui.live import LiveRuns
 from zerofleet.cli import main
+from zerofleet.contracts.gate_events import Tallied
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.supervisor.overview import live_services
 
 
 async def test_the_list_of_runs_has_game_champion_and_trends(client):
@@ -22,9 +30,22 @@ async def test_the_list_of_runs_has_game_champion_and_trends(client):
     assert (row["name"], row["game"], row["preset"]) == ("golden", "tic_tac_toe", "tiny")
     assert (row["champion"], row["is_live"]) == (2, False)
     assert (row["step"], row["games_stored"]) == (110, 11)
-    assert row["champion_elo"] is None  # no rating was recorded
+    assert (row["elo"], row["rated_version"]) == (None, None)  # no rating was recorded
     assert len(row["loss_trend"]) == 12
     assert (await client.get("/api/v1/runs/golden")).json() == row
+
+
+async def test_a_rating_is_that_of_zerofleet_runs_and_names_its_version(runs, tmp_path, capsys):
+    rated = shutil.copytree(runs / "golden", tmp_path / "rated")
+    journal = EventJournal(rated / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe")
+    journal.append(Tallied(first="model:1", second="random", points=15, games=20))  # the champion is version 2
+    with pytest.raises(SystemExit):
+        main(["runs", "--runs", str(tmp_path), "--json"])
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    (row,) = Catalogue(tmp_path, None).runs().runs
+    shared = ("champion", "rated_version", "elo", "elo_low", "elo_high", "games_stored")
+    assert {name: getattr(row, name) for name in shared} == {name: told[name] for name in shared}
+    assert (row.champion, row.rated_version) == (2, 1)
 
 
 async def test_a_directory_that_is_no_run_is_listed_with_its_fault(runs, tmp_path):
@@ -35,6 +56,16 @@ async def test_a_directory_that_is_no_run_is_listed_with_its_fault(runs, tmp_pat
     assert [row.name for row in listed.runs] == ["sound"]
     assert [fault.name for fault in listed.faults] == ["broken"]
     assert "schema 99" in listed.faults[0].fault
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of other systems are text")
+def test_a_directory_whose_name_is_no_text_is_listed_with_its_fault(tmp_path):
+    directory = tmp_path / os.fsdecode(b"r\xff")
+    directory.mkdir()
+    (directory / "run.json").write_text("{}")
+    listed = Catalogue(tmp_path, None).runs()
+    assert [fault.name for fault in listed.faults] == ["r\\xff"]
+    assert "is not text" in json.loads(listed.model_dump_json())["faults"][0]["fault"]
 
 
 async def test_the_overview_of_a_stopped_run_is_that_of_its_files(client):
@@ -56,6 +87,39 @@ async def test_followers_of_one_run_share_its_polls(runs):
     await first.aclose()
     await second.aclose()
     assert not live._pollers
+    catalogue.close()
+
+
+async def test_a_stream_of_a_run_that_cannot_be_read_ends_with_the_reason(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "damaged")
+    journal = tmp_path / "damaged" / "gatekeeper" / JOURNAL_FILE
+    journal.write_bytes(b"{}\n" + journal.read_bytes())
+    live = LiveRuns(every_s=0.0)
+    app = create_app(Catalogue(tmp_path, None), live=live)
+    transport = httpx.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        streamed = await client.get("/api/v1/runs/damaged/events")
+        refused = await client.get("/api/v1/runs/damaged/overview")
+    assert refused.status_code == 409
+    assert streamed.text == f"event: fault\ndata: {refused.text}\n\n"
+    assert not live._pollers
+
+
+async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "live")
+    catalogue, live = Catalogue(tmp_path, None), LiveRuns(every_s=0.0)
+    run = catalogue.get("live")
+    said = {"service": "trainer", "pid": os.getpid(), "address": "127.0.0.1:1", "metrics_port": 0}
+    run.paths.announce("trainer").write_text(json.dumps(said))
+    (service,) = live_services(run.paths)
+    async with contextlib.aclosing(live.follow(run)) as followed:
+        now = await anext(followed)
+        assert (now.is_live, [(one.name, one.state) for one in now.services]) == (True, [("trainer", "ready")])
+        assert now.elapsed_s == pytest.approx(time.time() - service.started_at_s, abs=5.0)  # not that of the last session
+        run.paths.announce("trainer").unlink()
+        assert not (await anext(followed)).is_live
+        run.paths.announce("worker-0").write_text(json.dumps(said))
+        assert [one.name for one in (await anext(followed)).services] == ["worker-0"]  # of the new session alone
     catalogue.close()
 
 
@@ -126,6 +190,7 @@ async def test_every_position_of_a_game_is_drawn(client, uid_of):
         ("runs/golden/games?before=-1", 400),
         ("runs/golden/curves.csv?group=other", 400),
         ("runs/golden/models/01", 400),
+        ("runs/golden/games/0008/boards/" + "9" * 5000, 400),
         ("nothing", 404),
     ],
 )

@@ -64,8 +64,12 @@ function show(now) {
 
 const source = new EventSource(path("runs", run, "events"));
 source.addEventListener("overview", (event) => show(JSON.parse(event.data)));
+let fault = "";
+source.addEventListener("overview", () => { fault = ""; });
+source.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
 source.addEventListener("error", () => {
-  byId("state").textContent = "reconnecting…";
+  const isOver = source.readyState === EventSource.CLOSED; // refused: the run is gone, or the token is no longer valid
+  byId("state").textContent = isOver ? "not shown" : "reconnecting…";
   byId("state").classList.remove("good");
-  notice("zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
+  notice(isOver ? "The run cannot be shown any more. Reload the page for the reason." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
 });

@@ -58,10 +58,13 @@ function cells() {
   byId("frame").append(layer);
 }
 
+/** Return the number of the person's seat in the picture, where the drawing of the game counts players from 0. */
+const pictured = () => (/\bplayer \d/.test(now.text) ? ` (${now.seat - 1} in the picture)` : "");
+
 function outcome() {
   if (now.resigned) return "You resigned.";
   const best = Math.max(...now.scores);
-  const winners = now.scores.flatMap((score, seat) => (score === best ? [seat] : []));
+  const winners = now.scores.flatMap((score, seat) => (score === best ? [seat + 1] : []));
   const points = now.players > 2 ? ` Scores: ${now.scores.map((score, seat) => `player ${seat + 1} ${signed(score)}`).join(", ")}.` : "";
   if (winners.length === now.players) return "A draw.";
   if (winners.length > 1) return `The first place is shared by players ${winners.join(" and ")}.${points}`;
@@ -78,7 +81,7 @@ function show(view) {
   byId("board").src = `${path("tables", now.id)}/board?number=${now.number}`;
   byId("board").alt = `Board after ${now.moves.length} moves${now.moves.length ? `, the last one ${now.moves.at(-1)}` : ""}`;
   byId("state").textContent = now.is_over ? "over" : now.is_thinking ? `${now.opponent} thinks…` : "your move";
-  byId("turn").textContent = now.fault || (now.is_over ? outcome() : `You are player ${now.seat} against ${now.opponent}.`);
+  byId("turn").textContent = now.fault || (now.is_over ? outcome() : `You are player ${now.seat}${pictured()} against ${now.opponent}.`);
   byId("text").textContent = now.text;
   byId("undo").disabled = now.is_thinking || !now.moves.length;
   byId("hint").disabled = !now.is_turn;

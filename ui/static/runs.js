@@ -11,7 +11,7 @@ function card(row) {
     ["Game", [row.game, parameters].filter(Boolean).join(" ")],
     ["Preset", row.preset],
     ["Begun", el("time", { datetime: row.created_at }, `${moment(row.created_at)} (${duration((Date.now() - new Date(row.created_at)) / 1000)} ago)`)],
-    ["Champion", row.champion === null ? "none yet" : `version ${row.champion}, ${rating(row.champion_elo, row.champion_elo_low, row.champion_elo_high)}`],
+    ["Champion", row.champion === null ? "none yet" : `version ${row.champion}${row.rated_version === row.champion || row.elo === null ? "" : `, not anchored; version ${row.rated_version}`}, ${rating(row.elo, row.elo_low, row.elo_high)}`],
     ["Games", count(row.games_stored)],
     ["Steps", count(row.step)],
   ];

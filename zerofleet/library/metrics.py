@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, str] = {
     "run.adoptions": "new champions adopted since then, counted for each worker",
     "run.adoption_total_s": "sum of the seconds from their export to their adoption",
     "run.champion": "version of the champion; nan before the first",
-    "run.champion_elo": "its Elo rating on the run's ladder, random being 0",
+    "run.champion_elo": "Elo rating of the champion or, before it is anchored, of the newest anchored version; random is 0",
     "run.champion_elo_low": "lower end of the 95 % interval of the rating",
     "run.champion_elo_high": "upper end of the 95 % interval of the rating",
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from zerofleet.search import RootAnalysis, SearchSettings, search_position
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
 
-__all__ = ["AgentOpponent", "ModelOpponent"]
+__all__ = ["AgentOpponent", "InThread", "ModelOpponent"]
+
+InThread = Callable[..., Awaitable[Any]]
 
 
 class ModelOpponent:
@@ -52,6 +55,8 @@ class AgentOpponent:
     game: Game
     agent: Agent
     luck: np.random.Generator
+    in_thread: InThread = asyncio.to_thread
+    """Runs a function outside the event loop, `asyncio.to_thread` or one that limits the threads."""
 
     @property
     def name(self) -> str:
@@ -60,5 +65,9 @@ class AgentOpponent:
 
     async def choose(self, moves: Sequence[int], *, seed: int) -> int:
         """Return the agent's move. Cancellation: the agent's search finishes in the background."""
+        action: int = await self.in_thread(self._choose, tuple(moves), seed)
+        return action
+
+    def _choose(self, moves: Sequence[int], seed: int) -> int:
         state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
-        return (await asyncio.to_thread(self.agent.choose, self.game, state, self.luck)).action
+        return self.agent.choose(self.game, state, self.luck).action

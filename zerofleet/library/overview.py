@@ -158,7 +158,7 @@ def describe(now: Readings, *, at: datetime | None, is_live: bool, events: Seque
 def recorded_readings(
     metrics: Mapping[str, np.ndarray], champion: Champion | None, candidates: tuple[Candidate, ...], ladder: tuple[Rung, ...]
 ) -> tuple[Readings, datetime | None]:
-    """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without rows."""
+    """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without one."""
     if not len(metrics["run.time_s"]):
         return Readings(champion=champion, candidates=candidates, ladder=ladder), None
     last = {name.removeprefix("run."): float(column[-1]) for name, column in metrics.items() if name.startswith("run.")}
@@ -166,7 +166,7 @@ def recorded_readings(
     numbers = {name: last.get(name, math.nan) for name in _RATES}
     counts = {name: _whole(last.get(name, 0.0)) for name in _COUNTS}
     readings = Readings(
-        elapsed_s=last["elapsed_s"],
+        elapsed_s=last["elapsed_s"] if math.isfinite(last["elapsed_s"]) else 0.0,
         losses={name.removeprefix("loss_"): value for name, value in last.items() if name.startswith("loss_")},
         loss_trend=tuple(trend[np.isfinite(trend)][-TREND_POINTS:].tolist()),
         lag=_whole(last.get("stream_lag", 0.0)),
@@ -176,7 +176,7 @@ def recorded_readings(
         **numbers,  # type: ignore[arg-type]
         **counts,  # type: ignore[arg-type]
     )
-    return readings, datetime.fromtimestamp(last["time_s"], UTC)
+    return readings, datetime.fromtimestamp(last["time_s"], UTC) if math.isfinite(last["time_s"]) else None
 
 
 _RATES = (

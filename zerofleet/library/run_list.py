@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,13 +11,10 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from games.core import make
-from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.metrics import read_metrics
-from zerofleet.service.settings import open_run_store
-from zerofleet.storage.runs import RunPaths, read_header
-from zerofleet.supervisor.overview import live_services
+from zerofleet.storage.runs import RunPaths
+from zerofleet.supervisor.overview import overview
 
 __all__ = [
     "ANCHORED_MARGIN_ELO",
@@ -53,18 +51,20 @@ class RunRow(_Value):
     updated_at: datetime | None
     """Time of the newest row of its metrics."""
     champion: int | None
-    champion_elo: float | None
-    """Rating with `random` at 0; None while it is not anchored by games against the rungs."""
-    champion_elo_low: float | None
+    rated_version: int | None
+    """Version of the rating: the champion or, while that has no game against the rungs, the newest version that has."""
+    elo: float | None
+    """Rating with `random` at 0; None while no version is anchored by games against the rungs."""
+    elo_low: float | None
     """Lower end of the 95 % interval."""
-    champion_elo_high: float | None
+    elo_high: float | None
     """Upper end of the 95 % interval."""
     games_stored: int
     step: int
     loss_trend: tuple[float, ...]
     """Mean loss over the run, oldest first."""
     elo_trend: tuple[float, ...]
-    """Rating of the champions over the run, oldest first, anchored ratings alone."""
+    """Rating over the run, oldest first, anchored ratings alone."""
 
 
 class RunFault(_Value):
@@ -82,8 +82,9 @@ class RunList(_Value):
 
 
 def runs_in(folder: Path) -> dict[str, RunPaths]:
-    """Return the run directories of a folder by name, sorted: those with a run.json."""
-    return {path.parent.name: RunPaths(path.parent) for path in sorted(folder.glob("*/run.json"))}
+    """Return the run directories of a folder by name, sorted: those with a run.json. Invalid UTF-8 in a name is escaped."""
+    found = sorted(folder.glob("*/run.json"))
+    return {os.fsencode(path.parent.name).decode(errors="backslashreplace"): RunPaths(path.parent) for path in found}
 
 
 def list_runs(found: Mapping[str, RunPaths]) -> RunList:
@@ -99,13 +100,8 @@ def list_runs(found: Mapping[str, RunPaths]) -> RunList:
 
 def run_row(name: str, paths: RunPaths) -> RunRow:
     """Return the row of a run. Raises `RunDirectoryError`, `GameError`, `CorruptModel`, `OSError`, `ValueError`."""
-    header = read_header(paths.root)
-    game = make(header.game, **header.parameters)
-    champion = open_run_store(paths).champion(model_name(game))
-    metrics = read_metrics(paths.metrics)
-    elo, low, high = (metrics[f"run.champion_elo{end}"] for end in ("", "_low", "_high"))
-    is_anchored = anchored_rows(metrics)
-    rating = (elo[-1], low[-1], high[-1]) if len(elo) and is_anchored[-1] else (math.nan,) * 3
+    found, metrics = overview(paths.root), read_metrics(paths.metrics)
+    header, rung = found.header, found.rung
     newest_s = max([*metrics["trainer.time_s"][-1:], *metrics["run.time_s"][-1:]], default=math.nan)
     return RunRow(
         name=name,
@@ -113,16 +109,17 @@ def run_row(name: str, paths: RunPaths) -> RunRow:
         parameters=header.parameters,
         preset=header.preset,
         created_at=header.created_at,
-        is_live=bool(live_services(paths)),
+        is_live=found.is_alive,
         updated_at=None if math.isnan(newest_s) else datetime.fromtimestamp(newest_s, UTC),
-        champion=None if champion is None else champion.version,
-        champion_elo=_number(rating[0]),
-        champion_elo_low=_number(rating[1]),
-        champion_elo_high=_number(rating[2]),
-        games_stored=_last(metrics["trainer.games_ever"]),
+        champion=None if found.champion is None else found.champion.version,
+        rated_version=None if rung is None else int(rung.name.removeprefix("model:")),
+        elo=None if rung is None else rung.elo,
+        elo_low=None if rung is None else rung.elo_low,
+        elo_high=None if rung is None else rung.elo_high,
+        games_stored=max(_last(metrics["trainer.games_ever"]), _last(metrics["run.games_stored"])),
         step=_last(metrics["trainer.step"]),
         loss_trend=_trend(metrics["trainer.loss_total"]),
-        elo_trend=_trend(np.where(is_anchored, elo, np.nan)),
+        elo_trend=_trend(np.where(anchored_rows(metrics), metrics["run.champion_elo"], np.nan)),
     )
 
 
@@ -143,7 +140,3 @@ def _trend(column: np.ndarray) -> tuple[float, ...]:
     known = column[np.isfinite(column)]
     parts = np.array_split(known, min(TREND_POINTS, len(known))) if len(known) else []
     return tuple(float(part.mean()) for part in parts)
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

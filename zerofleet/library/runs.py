@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from zerofleet.contracts.records import GameRecord, decode_record
 from zerofleet.library import background
 from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.servers import KeptServer
+from zerofleet.library.worker_time import time_of
 from zerofleet.rpc.evaluation_client import EvaluationClient, Opinion
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.search.settings import default_simulations
@@ -169,8 +170,8 @@ class StoredGame:
     """By seat, in [-1, 1]."""
     players: tuple[str, ...]
     """By seat: `model:7` or the name of an agent."""
-    finished_at: datetime
-    """Wall-clock time of the worker."""
+    finished_at: datetime | None
+    """Wall-clock time of the worker; None for an impossible one."""
 
 
 def _stored_game(record: GameRecord) -> StoredGame:
@@ -182,7 +183,7 @@ def _stored_game(record: GameRecord) -> StoredGame:
         moves=tuple(move_names(game, record.moves[:], record.seed)),
         scores=tuple(record.scores[:]),
         players=tuple(agent or f"model:{version}" for agent, version in zip(agents, record.seat_versions, strict=True)),
-        finished_at=datetime.fromtimestamp(record.finished_at_ms / 1000, UTC),
+        finished_at=time_of(record.finished_at_ms),
     )
 
 

@@ -48,6 +48,12 @@ class SeatedGame:
         self.moves: list[int] = []
         self.resigned = False
 
+    def copy(self) -> SeatedGame:
+        """Return an independent copy, for readers in another thread."""
+        copied = SeatedGame(self.game, seat=self.seat, seed=self.seed)
+        copied.moves, copied.resigned = list(self.moves), self.resigned
+        return copied
+
     def state(self, plies: int | None = None) -> State:
         """Return the position after the first `plies` moves, by default after all of them."""
         return replay(self.game, self.moves[:plies], self.seed)
@@ -61,6 +67,11 @@ class SeatedGame:
     def is_turn(self) -> bool:
         """Whether the seat is to move."""
         return not self.is_over and int(core.to_move(self.game, self.state())) == self.seat
+
+    @property
+    def awaits_others(self) -> bool:
+        """Whether another seat is to move."""
+        return not self.is_over and not self.is_turn
 
     def legal(self) -> dict[str, int]:
         """Return the legal actions of the seat by notation; empty when it is not its turn."""

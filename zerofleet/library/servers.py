@@ -25,11 +25,14 @@ class KeptServer:
         self._versions: set[int] = set()
 
     async def address(self, versions: set[int]) -> str:
-        """Return the address of a server of those versions; one that was started keeps those it had.
+        """Return the address of a server of those versions; one that was started keeps those it had, one that died is replaced.
 
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
         """
         async with self._lock:
+            if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
+                versions = versions | self._versions  # a new set: the other is the caller's
+                await self._end()
             if self._own is not None and versions <= self._versions:
                 return self._own.address
             if live := await live_server(self._paths, self._game, sorted(versions)):
@@ -44,7 +47,10 @@ class KeptServer:
     async def aclose(self) -> None:
         """End the server that was started, if there is one. Cancellation: it ends with the process."""
         async with self._lock:
-            background.not_at_exit(self)
-            self._own, self._versions = None, set()
-            await self._stack.aclose()
-            self._stack = AsyncExitStack()
+            await self._end()
+
+    async def _end(self) -> None:
+        background.not_at_exit(self)
+        self._own, self._versions = None, set()
+        await self._stack.aclose()
+        self._stack = AsyncExitStack()

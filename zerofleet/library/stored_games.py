@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict
 
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.errors import InvalidRequest, RecordRejected
+from zerofleet.library.worker_time import time_of
 from zerofleet.storage.game_log import GameLog, LoggedGame
 
 __all__ = [
@@ -41,7 +41,7 @@ class _Value(BaseModel):
 
 
 class _StoredGame(_Value):
-    """Facts of a stored game that its row and its replay share."""
+    """Facts of a stored game in a list and in its replay."""
 
     index: int
     uid: str
@@ -106,26 +106,39 @@ class GameReplay(_StoredGame):
 
 
 def list_games(log: GameLog, *, limit: int, before: int | None = None) -> GameList:
-    """Return at most `limit` games with numbers below `before`, newest first; damaged ones are skipped."""
-    rows = tuple(summarise(logged.index, read_game(logged)) for logged in _newest(log, limit, before))
-    return GameList(total=len(log), games=rows)
+    """Return at most `limit` games with numbers below `before`, newest first.
+
+    Damaged games and those of another release are skipped. Raises `RecordRejected` when none of the newest `limit` can be read.
+    """
+    rows: list[GameRow] = []
+    refused: RecordRejected | None = None
+    for logged in _newest(log, limit, before):
+        try:
+            rows.append(summarise(logged.index, read_game(logged)))
+        except RecordRejected as error:
+            refused = error
+    if refused is not None and not rows:
+        raise refused
+    return GameList(total=len(log), games=tuple(rows))
 
 
 def find_game(log: GameLog, text: str) -> LoggedGame:
-    """Return the game whose uid begins with `text`; raises `InvalidRequest` unless there is exactly one."""
+    """Return the game whose uid begins with `text`.
+
+    Raises `InvalidRequest` unless exactly one is stored, `RecordRejected` when it is damaged.
+    """
     prefix = text.strip().lower()
     if not FEWEST_DIGITS <= len(prefix) <= UID_DIGITS or not set(prefix) <= HEX_DIGITS:
         raise InvalidRequest(f"{text!r} is not a uid: want {FEWEST_DIGITS} to {UID_DIGITS} hex digits, as `games list` shows")
-    if len(prefix) == UID_DIGITS:
-        found = [logged for logged in [log.find(prefix)] if logged is not None]
-    else:
-        found = [logged for logged in log.scan() if logged.uid.startswith(prefix)]
+    known = log.starting_with(prefix)
+    found = [index for index in known if index >= log.start_index]
     if not found:
-        raise InvalidRequest(f"no stored game has a uid beginning with {prefix}; `zerofleet games list` shows the newest")
+        gone = f"; game {known[0]} was deleted, the oldest one kept is {log.start_index}" if known else ""
+        raise InvalidRequest(f"no stored game has a uid beginning with {prefix}{gone}; `zerofleet games list` shows the newest")
     if len(found) > 1:
-        several = ", ".join(logged.uid for logged in found[:3])
+        several = ", ".join(log.get(index).uid for index in found[:3])
         raise InvalidRequest(f"{len(found)} games have uids beginning with {prefix}: {several}; give more digits")
-    return found[0]
+    return log.get(found[0])
 
 
 def read_game(logged: LoggedGame) -> ValidatedGame:
@@ -188,11 +201,9 @@ def seat_names(stored: ValidatedGame) -> list[str]:
 
 
 def when(milliseconds: int) -> str | None:
-    """Return a worker's timestamp in ISO 8601 with zone; it is not validated, and None if it is no time."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):
-        return None
+    """Return a worker's timestamp in ISO 8601 with zone; None if it is no time."""
+    time = time_of(milliseconds)
+    return None if time is None else time.isoformat(timespec="seconds")
 
 
 def _newest(log: GameLog, limit: int, before: int | None) -> Iterator[LoggedGame]:

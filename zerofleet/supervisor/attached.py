@@ -6,7 +6,7 @@ import time
 
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
-from zerofleet.supervisor.overview import ServiceFile, live_services
+from zerofleet.supervisor.overview import ServiceFile, live_service, live_services
 
 __all__ = ["AttachedService", "attach"]
 
@@ -25,7 +25,7 @@ class AttachedService:
 
     def look(self) -> None:
         """Read the announce file again: the service may have ended, or have been restarted."""
-        self._found = next((one for one in live_services(self._paths) if one.name == self.name), None)
+        self._found = live_service(self._paths.announce(self.name))
         if self._found is not None and self._found.pid != self._pid:
             self._pid = self._found.pid
             self.restarts += 1

@@ -17,6 +17,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -37,7 +38,7 @@ from zerofleet.service.settings import open_run_store
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
 
-__all__ = ["OwnServer", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
+__all__ = ["OwnServer", "as_reached", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -69,12 +70,12 @@ def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
         says = from_json(_paths(run).announce(service).read_bytes())
         process = psutil.Process(int(says["pid"]))
         alive = process.status() != psutil.STATUS_ZOMBIE
-        return _as_reached(str(says["address"])) if alive else None
+        return as_reached(str(says["address"])) if alive else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
 
 
-def _as_reached(address: str) -> str:
+def as_reached(address: str) -> str:
     """Return the client address of a server on this machine: `localhost` if it listens on all interfaces."""
     host, _, port = address.rpartition(":")
     return f"localhost:{port}" if host in EVERYWHERE else address
@@ -126,6 +127,17 @@ class OwnServer:
     _token: str = field(repr=False)
     _model: str = field(repr=False)
     _store: ModelStore = field(repr=False)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the server accepts connections; not after its process was killed."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(PROBE_TIMEOUT_S)
+            try:
+                probe.connect(self.address.removeprefix("unix:"))
+            except OSError:
+                return False
+        return True
 
     async def serve(self, versions: Sequence[int]) -> None:
         """Make exactly these versions served; raises as `ModelControl.serve`. Cancellation: call again."""

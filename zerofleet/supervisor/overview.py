@@ -20,7 +20,7 @@ from zerofleet.storage.runs import RunHeader, read_header
 from zerofleet.strength.gate_record import read_record
 from zerofleet.strength.ladders.standings import standings
 
-__all__ = ["Overview", "ServiceFile", "live_services", "overview"]
+__all__ = ["Overview", "ServiceFile", "live_service", "live_services", "overview"]
 
 HISTORY_FILE = "run.jsonl"
 _TAIL_BYTES = 64 << 10  # many lines of history
@@ -71,11 +71,12 @@ def overview(root: Path) -> Overview:
 
 def live_services(paths: RunPaths) -> tuple[ServiceFile, ...]:
     """Return the services of a run that are alive on this machine, by name; those of another machine are not seen."""
-    found = (_alive(path) for path in sorted(paths.services.glob("*.json")))
+    found = (live_service(path) for path in sorted(paths.services.glob("*.json")))
     return tuple(service for service in found if service is not None)
 
 
-def _alive(path: Path) -> ServiceFile | None:
+def live_service(path: Path) -> ServiceFile | None:
+    """Return the service of an announce file; None unless it is alive on this machine."""
     try:
         said, written_at_s = from_json(path.read_bytes()), path.stat().st_mtime
         process = psutil.Process(int(said["pid"]))

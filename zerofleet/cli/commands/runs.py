@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from games.core import make
+from games.errors import GameError
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import RunDirectoryError
+from zerofleet.errors import RunDirectoryError, ZerofleetError
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.storage.run_lookup import RUNS
@@ -44,7 +45,7 @@ def runs(*, folder: Folder = RUNS, json: Json = False) -> None:
     for header in sorted(folder.glob("*/run.json")):
         try:
             found.append(overview(header.parent))
-        except RunDirectoryError as error:
+        except (ZerofleetError, GameError, OSError) as error:
             faults[header.parent] = str(error)
     found.sort(key=lambda run: run.header.created_at)
     if json:

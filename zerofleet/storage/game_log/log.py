@@ -224,6 +224,10 @@ class GameLog:
         index = self.find_index(uid)
         return None if index is None else self.get(index)
 
+    def starting_with(self, prefix: str) -> list[int]:
+        """Return the numbers of the games whose uid begins with these hex digits, ascending, dropped ones included."""
+        return self._uids.starting_with(prefix)
+
     def get(self, index: int) -> LoggedGame:
         """Return a game by number.
 

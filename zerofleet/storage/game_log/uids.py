@@ -47,6 +47,15 @@ class UidIndex:
                 return int(numbers[at])
         return None
 
+    def starting_with(self, prefix: str) -> list[int]:
+        """Return the numbers of the games whose uid begins with these hex digits, ascending."""
+        low, high = (bytes.fromhex(prefix.ljust(32, digit)) for digit in "0f")
+        found = {number for uid, number in list(self._recent.items()) if low <= uid <= high}
+        for keys, numbers in self._runs:
+            first, end = np.searchsorted(keys, np.bytes_(low), "left"), np.searchsorted(keys, np.bytes_(high), "right")
+            found.update(numbers[first:end].tolist())
+        return sorted(found)
+
     def seal(self, uids: np.ndarray | None = None, numbers: np.ndarray | None = None) -> None:
         """Move recent games to sorted arrays, together with `uids` S16 [n] and `numbers` int64 [n]."""
         keys = np.array(list(self._recent), dtype=UID_DTYPE)

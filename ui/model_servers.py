@@ -1,0 +1,35 @@
+"""Inference servers for tables: the run's own, or one for each run, shared by its tables and stopped with the last of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from ui.catalogue import OpenRun
+from zerofleet.library.servers import KeptServer
+
+__all__ = ["ModelServers"]
+
+
+class ModelServers:
+    """Servers by run. Used in one event loop."""
+
+    def __init__(self) -> None:
+        self._servers: dict[OpenRun, KeptServer] = {}
+        self._users: dict[OpenRun, int] = {}
+
+    @contextlib.asynccontextmanager
+    async def serving(self, run: OpenRun, version: int) -> AsyncIterator[str]:
+        """Yield the address of an inference server that serves a version of a run.
+
+        Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server without another user is stopped.
+        """
+        server = self._servers.setdefault(run, KeptServer(run.paths, run.game))
+        self._users[run] = self._users.get(run, 0) + 1
+        try:
+            yield await server.address({version})
+        finally:
+            self._users[run] -= 1
+            if not self._users[run]:
+                del self._users[run], self._servers[run]
+                await server.aclose()

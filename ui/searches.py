@@ -1,0 +1,53 @@
+"""Searches of agents and hints in threads of their own, a few at a time.
+
+Neither the readers of files nor the end of the process waits for them: a search of `alpha_beta:40` cannot be interrupted, so it
+runs in a daemon thread, and its place is taken until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["MOST_SEARCHES", "Searches"]
+
+MOST_SEARCHES = 8
+
+
+class Searches:
+    """Threads for at most `most` searches at a time; further ones wait. Used in one event loop."""
+
+    def __init__(self, most: int = MOST_SEARCHES) -> None:
+        self._places = asyncio.Semaphore(most)
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return `work(*arguments)` from a thread; its exceptions propagate.
+
+        Cancellation: a search that has begun keeps its place until it ends.
+        """
+        await self._places.acquire()
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Any] = loop.create_future()
+
+        def finish(value: Any, error: Exception | None) -> None:
+            self._places.release()
+            if found.done():  # the caller was cancelled
+                return
+            if error is None:
+                found.set_result(value)
+            else:
+                found.set_exception(error)
+
+        def search() -> None:
+            try:
+                value, error = work(*arguments), None
+            except Exception as failure:
+                value, error = None, failure
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+                loop.call_soon_threadsafe(finish, value, error)
+
+        threading.Thread(target=search, name="search", daemon=True).start()
+        return await found
