@@ -28,7 +28,7 @@ def adviser():
     return ModelOpponent(make("tic_tac_toe"), UniformEvaluator(2), name="uniform", version=1, simulations=32)
 
 
-def sit(lines, *, seat=0, adviser=None, game=None, moves=()):
+def sit(lines, *, seat=0, adviser=None, moves=()):
     """Hold a sitting in which the person types `lines`; returns what was shown and the session."""
     typed = iter(lines)
     console = Console(file=io.StringIO(), width=200)
@@ -41,8 +41,8 @@ def sit(lines, *, seat=0, adviser=None, game=None, moves=()):
             raise EOFError from None
 
     with asyncio.Runner() as runner:
-        game = game or make("tic_tac_toe")
-        session = Session(game, FirstLegal(), adviser, seat=seat, seed=0, runner=runner, console=console, moves=moves)
+        options = {"seat": seat, "seed": 0, "runner": runner, "console": console, "moves": moves}
+        session = Session(make("tic_tac_toe"), FirstLegal(), adviser, **options)
         session.play(ask)
     return console.file.getvalue(), session
 
@@ -149,9 +149,9 @@ def test_a_game_is_saved_with_its_moves_by_name_and_never_over_another_file(tmp_
     assert "name a file: save FILE" in shown
 
 
-def test_the_command_that_continues_a_saved_game_names_its_parameters_seat_and_seed(tmp_path):
-    shown, _ = sit([f"save {tmp_path / 'othello.json'}"], game=make("othello", size=6))
-    assert shown.count("zerofleet play othello --set size=6 --seat 1 --seed 0\n") == 1
+def test_the_command_that_continues_a_saved_game_names_its_parameters_seat_and_seed():
+    session = Session(make("othello", size=6), FirstLegal(), None, seat=1, seed=7, runner=None, console=Console())
+    assert session._command() == "zerofleet play othello --set size=6 --seat 2 --seed 7"
 
 
 def test_a_sitting_may_begin_after_the_last_move_of_a_game():

@@ -117,7 +117,7 @@ async def test_matches_that_another_champion_interrupted_for_a_while_are_played_
 async def test_reserved_games_against_a_rung_that_was_removed_are_not_owed(open_gate):
     async with open_gate(ladder_games=60) as gate:
         await gate.offer()
-        await gate.until(begun(gate, 1))
+        await gate.until(lambda: "ladder/model:1/alpha_beta:1" in gate.ledger.gate.boards)
     async with open_gate(ladder_games=60, rungs=("random",)) as gate:
         boards = {board.terms.match_id: board for board in gate.ledger.boards("ladder")}
         assert boards["ladder/model:1/alpha_beta:1"].groups < RESERVED_GROUPS

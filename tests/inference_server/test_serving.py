@@ -237,16 +237,16 @@ async def test_the_known_champion_answers_while_the_store_is_away_which_is_logge
         registry = wire.server.plane.registry
         registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
         await registry.serve(MODEL, [1, 2])
-        champion = registry.store.champion
+        champion = type(registry.store).champion
 
-        def look(model):
+        def look(store, model):
             looks.append(model)
             if is_away:
                 raise failure
-            return champion(model)
+            return champion(store, model)
 
         with capture_logs() as lines:
-            monkeypatch.setattr(registry.store, "champion", look)
+            monkeypatch.setattr(type(registry.store), "champion", look)
             await until(lambda: len(looks) > 3)
             assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
             is_away = False
@@ -262,7 +262,7 @@ async def test_served_versions_change_without_the_store_while_the_champion_is_am
     registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
     await registry.serve(MODEL, [1, 2])
     asked = []
-    monkeypatch.setattr(registry.store, "champion", asked.append)
+    monkeypatch.setattr(type(registry.store), "champion", lambda store, model: asked.append(model))
     monkeypatch.setattr(registry, "models", list)  # the looks at intervals
     await registry.serve(MODEL, [1])
     assert not asked
