@@ -83,6 +83,8 @@ class Ladder:
         self._resumed_at_s = 0.0
         self._version: int | None = None
         """Version that is being rated."""
+        self._boards: Sequence[Scoreboard] = ()
+        """Its matches, and those among the rungs, that are being played."""
 
     def rungs(self) -> list[Rung]:
         """Return the ladder, strongest first."""
@@ -100,14 +102,15 @@ class Ladder:
                 await self._close_matches_of_other_champions(version)
                 self._show()
                 async with self._serving.including(*([] if version is None else [version])):
-                    await self._play(evaluator, version)
+                    is_complete = await self._play(evaluator, version)
             except Exception as failure:  # no failure of the ladder may stop the gatekeeper
                 error = first_error(failure)
                 foreseen = isinstance(error, Unavailable | Overloaded | ModelNotFound | CorruptModel)
                 log.info("ladder.delayed", error=str(error), exc_info=None if foreseen else failure)
                 await asyncio.sleep(PAUSE_S)
                 continue
-            await self._until_another_is_confirmed(version)
+            if is_complete:
+                await self._until_another_is_confirmed(version)
 
     def _confirmed(self) -> int | None:
         """Return the version to rate."""
@@ -128,10 +131,10 @@ class Ladder:
             for one in waits:
                 one.cancel()
 
-    async def _play(self, evaluator: Evaluator, version: int | None) -> None:
-        """Play until no match is missing; once another champion is confirmed, only the reserved games."""
+    async def _play(self, evaluator: Evaluator, version: int | None) -> bool:
+        """Play until no match is missing and return True; once another champion is confirmed, only the reserved games."""
         self._version = version
-        boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
+        self._boards = boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
         settings = MatchSettings(
             simulations=self._settings.gate.simulations,
             leaves_per_game=self._settings.gate.leaves_per_game,
@@ -142,16 +145,22 @@ class Ladder:
             agent_threads=1,  # `ladder_time_share` refers to one core
         )
         self._resumed_at_s = asyncio.get_running_loop().time()
-        pairings = takewhile(lambda pairing: self._confirmed() == version or _reserved(pairing), _reserved_first(boards))
+        pairings = takewhile(self._may_begin, _reserved_first(boards))
         games = play_games(self._game, pairings, evaluator, settings=settings, make_agent=self._make_agent)
         async with aclosing(games) as results:
             async for result in results:
                 await self._ledger.record(result)
                 self._show()
                 if self._confirmed() != version and not self._owes():
-                    return
+                    return False
         for board in boards:
-            await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
+            if board.exhausted:  # not so if another champion was confirmed for a while
+                await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
+        return all(board.closed for board in boards)
+
+    def _may_begin(self, pairing: Pairing) -> bool:
+        """Return whether a game may begin: any, or only a reserved one once another champion is confirmed."""
+        return self._confirmed() == self._version or _reserved(pairing)
 
     def _missing(self) -> list[MatchTerms]:
         """Return the matches that are not complete."""
@@ -190,9 +199,7 @@ class Ladder:
     def _owes(self) -> bool:
         """Return whether reserved games of the version that is being rated are missing."""
         return any(
-            _is_of_a_model(board.terms) and board.groups < RESERVED_GROUPS and not board.exhausted
-            for board in self._ledger.boards("ladder")
-            if board.terms.players[0].version == self._version
+            _is_of_a_model(board.terms) and board.groups < RESERVED_GROUPS and not board.exhausted for board in self._boards
         )
 
     async def _close_matches_of_other_champions(self, version: int | None) -> None:

@@ -8,6 +8,7 @@ the champion pointer first draws the next epoch, which only the named holder can
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -18,7 +19,7 @@ from typing import Self
 
 from pydantic_core import from_json
 
-from zerofleet.contracts.plain_files import open_plain, read_plain
+from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
 from zerofleet.errors import StaleEpoch, Unavailable
 from zerofleet.storage.files import atomic_publish, try_lock
 
@@ -59,7 +60,7 @@ class Lease:
     def next_epoch(self, *, above: int = 0) -> int:
         """Return an epoch greater than `above` and than every earlier one, after storing it.
 
-        Raises `StaleEpoch` when another process has taken the lease; `Unavailable` when the write fails.
+        Raises `StaleEpoch` when another process has taken the lease; `Unavailable` when a read or the write fails.
         """
         epoch = self.require_held()
         following = max(epoch, above) + 1
@@ -67,8 +68,16 @@ class Lease:
         return following
 
     def require_held(self) -> int:
-        """Return the last epoch. Raises `StaleEpoch` when another process has taken the lease."""
-        holder, epoch = _read(self._path)
+        """Return the last epoch.
+
+        Raises `StaleEpoch` when another process has taken the lease; `Unavailable` when the file cannot be read now.
+        """
+        try:
+            holder, epoch = _parse(read_plain(self._path, max_bytes=_MAX_BYTES))
+        except OSError as error:
+            if error.errno != errno.ENOENT and error.errno not in NOT_A_STORED_FILE:
+                raise Unavailable(f"cannot read {self._path}: {error}") from error
+            holder, epoch = "", 0
         if holder != self.holder:
             raise StaleEpoch(f"the lease of {self._path.parent} is held by {holder or 'no process'}, not by {self.holder}")
         return epoch
@@ -95,7 +104,15 @@ class Lease:
 def _read(path: Path) -> tuple[str, int]:
     """Return holder and epoch; an empty name and 0 when the file is absent or unreadable."""
     try:
-        says = from_json(read_plain(path, max_bytes=_MAX_BYTES))
+        return _parse(read_plain(path, max_bytes=_MAX_BYTES))
+    except OSError:
+        return "", 0
+
+
+def _parse(text: bytes) -> tuple[str, int]:
+    """Return holder and epoch; an empty name and 0 for anything else."""
+    try:
+        says = from_json(text)
         return str(says["holder"]), int(says["epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return "", 0

@@ -97,6 +97,7 @@ class Registry:
         self._max_versions = max_versions
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
         self._champions: dict[str, int] = {}  # of the served models, as the store named them last
+        self._unseen: set[str] = set()  # models whose pointer could not be read at the last look
         self._change = asyncio.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self.on_change: Callable[[str, bool], Awaitable[None]] = _ignore
@@ -147,7 +148,8 @@ class Registry:
             fresh = {}
             for version in wanted:
                 fresh[version] = held.get(version) or await self._load(model, version)
-            await self._look_for_champion(model)
+            if self._champions.get(model) not in fresh:  # else no change waits for a store that is away
+                await self._look_for_champion(model)
             await self._route(model, fresh)
 
     async def unload(self, model: str) -> None:
@@ -176,7 +178,7 @@ class Registry:
     async def follow_champions(self) -> None:
         """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
 
-        Cancellation: the champions stay those that were found last.
+        A failure leaves the known champions; it is logged once. Cancellation: the champions stay those that were found last.
         """
         while True:
             await asyncio.sleep(CHAMPION_EVERY_S)
@@ -187,9 +189,17 @@ class Registry:
         """Note the champion that the store names now; keep the known one when the store cannot be read."""
         try:
             champion = await asyncio.to_thread(self.store.champion, model)
-        except (ZerofleetError, OSError) as error:
-            log.warning("model.champion_unknown", model=model, error=str(error))
+        except Exception as error:  # whatever it is, the known champion goes on answering, and the next look may succeed
+            if model not in self._unseen:
+                self._unseen.add(model)
+                known, foreseen = self._champions.get(model), isinstance(error, ZerofleetError | OSError)
+                log.warning(
+                    "model.champion_unknown", model=model, known=known, error=str(error), exc_info=None if foreseen else error
+                )
             return
+        if model in self._unseen:
+            self._unseen.discard(model)
+            log.info("model.champion_known", model=model, version=None if champion is None else champion.version)
         if champion is not None:
             self._champions[model] = champion.version
 

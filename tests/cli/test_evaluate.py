@@ -44,8 +44,10 @@ def test_a_search_finds_the_win_and_prints_it_as_json(zerofleet, address):
 
 @pytest.mark.slow
 def test_a_finished_game_is_evaluated_by_its_scores(zerofleet, address):
-    outcome = zerofleet("evaluate", "tic_tac_toe", "--moves", "a1,a3,b1,b3,c1", "--address", address)
-    assert "the game is over: X +1   O -1" in outcome.out
+    words = ("evaluate", "tic_tac_toe", "--moves", "a1,a3,b1,b3,c1", "--address", address)
+    assert "the game is over: X +1   O -1" in zerofleet(*words).out
+    answer = zerofleet(*words, "--json").json()
+    assert (answer["is_over"], answer["player"], answer["value"]) == (True, None, [1.0, -1.0])
 
 
 @pytest.mark.slow

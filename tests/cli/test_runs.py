@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.overview import live_services, overview
+from zerofleet.supervisor.readings import Readings, ServiceReading
 
 MODEL = "tic_tac_toe"
 
@@ -52,6 +55,55 @@ def test_runs_are_listed_with_champion_rating_and_state(zerofleet, folder):
     assert "stopped" in shown.out
     assert "1,234" in shown.out
     assert "broken cannot be read" in shown.err
+
+
+def test_a_run_of_a_game_that_is_not_installed_or_with_an_unreadable_pointer_hides_no_other_run(zerofleet, folder):
+    for name in ("foreign", "damaged"):
+        shutil.copytree(folder / "one", folder / name)
+    header = folder / "foreign" / "run.json"
+    header.write_text(json.dumps({**json.loads(header.read_text()), "game": "hex"}))
+    (folder / "damaged" / "models" / MODEL / "champion.json").write_text("{")
+    listed = zerofleet("runs", "--runs", str(folder), "--json").json()
+    assert [run["run"] for run in listed["runs"]] == [str(folder / "one")]
+    assert [Path(one["run"]).name for one in listed["unreadable"]] == ["damaged", "foreign"]
+
+
+class FakePage:
+    """Page that remembers its events."""
+
+    def __init__(self):
+        self.told, self.shown = [], 0
+
+    def show(self, now):
+        self.shown += 1
+
+    def tell(self, at_s, text):
+        assert at_s >= 0.0
+        self.told.append(text)
+
+
+class FakeObserver:
+    """Observer of a run in which one verdict is reached before its only service ends."""
+
+    def __init__(self, services, gatekeeper, model, say, **options):
+        self._say, self._alive = say, [1, 0]
+
+    async def look(self, left_s):
+        memory_bytes = self._alive.pop(0)
+        if not memory_bytes:
+            self._say("candidate 2 was promoted")
+        return Readings(services=(ServiceReading("trainer", ChildState.READY, 1.0, 0, memory_bytes),))
+
+
+def test_a_verdict_is_an_event_of_the_page_and_is_not_written_over_it(folder, monkeypatch, capsys):
+    announce(folder / "one", "trainer", os.getpid())
+    page = FakePage()
+    monkeypatch.setattr(command, "presenter", lambda *_: contextlib.nullcontext(page))
+    monkeypatch.setattr(command, "Observer", FakeObserver)
+    monkeypatch.setattr(command, "LOOK_EVERY_S", 0.0)
+    asyncio.run(command._follow(overview(folder / "one")))
+    assert (page.told, page.shown) == (["candidate 2 was promoted"], 1)
+    assert "promoted" not in capsys.readouterr().err
 
 
 def test_a_folder_without_runs_says_how_to_start_one(zerofleet, tmp_path):

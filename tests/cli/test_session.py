@@ -28,7 +28,7 @@ def adviser():
     return ModelOpponent(make("tic_tac_toe"), UniformEvaluator(2), name="uniform", version=1, simulations=32)
 
 
-def sit(lines, *, seat=0, adviser=None):
+def sit(lines, *, seat=0, adviser=None, moves=()):
     """Hold a sitting in which the person types `lines`; returns what was shown and the session."""
     typed = iter(lines)
     console = Console(file=io.StringIO(), width=200)
@@ -41,7 +41,8 @@ def sit(lines, *, seat=0, adviser=None):
             raise EOFError from None
 
     with asyncio.Runner() as runner:
-        session = Session(make("tic_tac_toe"), FirstLegal(), adviser, seat=seat, seed=0, runner=runner, console=console)
+        options = {"seat": seat, "seed": 0, "runner": runner, "console": console, "moves": moves}
+        session = Session(make("tic_tac_toe"), FirstLegal(), adviser, **options)
         session.play(ask)
     return console.file.getvalue(), session
 
@@ -143,6 +144,22 @@ def test_a_game_is_saved_with_its_moves_by_name_and_never_over_another_file(tmp_
     shown, _ = sit(["b2", f"save {file}", f"save {file}", "save"])
     saved = json.loads(file.read_text())
     assert (saved["game"], saved["seat"], saved["moves"], saved["scores"]) == ("tic_tac_toe", 1, ["b2", "a3"], None)
-    assert "zerofleet play tic_tac_toe --moves b2,a3" in shown
+    assert "zerofleet play tic_tac_toe --seat 1 --seed 0 --moves b2,a3" in shown
     assert f"{file} cannot be written: File exists" in shown
     assert "name a file: save FILE" in shown
+
+
+def test_the_command_that_continues_a_saved_game_names_its_parameters_seat_and_seed():
+    session = Session(make("othello", size=6), FirstLegal(), None, seat=1, seed=7, runner=None, console=Console())
+    assert session._command() == "zerofleet play othello --set size=6 --seat 2 --seed 7"
+
+
+def test_a_sitting_may_begin_after_the_last_move_of_a_game():
+    shown, _ = sit(["quit"], moves=(0, 3, 1, 4, 2))
+    assert "You win." in shown
+    assert "undo, again or quit>" in shown
+
+
+def test_a_file_in_the_home_of_nobody_is_refused():
+    shown, _ = sit(["save ~nobody-of-that-name/game.json"])
+    assert "cannot be written" in shown

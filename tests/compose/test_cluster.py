@@ -50,7 +50,7 @@ def test_the_command_line_of_the_host_reaches_the_cluster(cluster):
     assert len(opinion["moves"]) == 7
 
     listed = zerofleet("models", "list", GAME, "--address", cluster.address("gatekeeper", 8002))
-    assert [row["status"] for row in listed].count("champion") == 1
+    assert [row["status"] for row in listed["versions"]].count("champion") == 1
 
 
 def test_prometheus_finds_every_service_and_evaluates_every_alert(cluster):

@@ -55,7 +55,7 @@ class ScriptedServicer(stubs.GatekeeperServicer):
         return champion_to_wire(Champion(request.game, 3, 11, "ef", 79, "why"))
 
     async def GetLadder(self, request, context):
-        return wire.Ladder(game=request.game, rungs=[Rung("random", 0.0, -1.0, 1.0, 5).to_wire()])
+        return wire.Ladder(game=request.game, rungs=[Rung("random", 0.0, -1.0, 1.0, 5, anchored=True).to_wire()])
 
 
 async def serve(servicer, port=0):
@@ -83,7 +83,7 @@ async def test_every_value_survives_the_wire(gate):
     assert await client.models("tic_tac_toe") == ([Candidate("tic_tac_toe", 1, CandidateStatus.PROMOTED)], None)
     assert (await client.promote("tic_tac_toe", 5, reason="because")).version == 5
     assert (await client.rollback("tic_tac_toe", reason="because")).version == 3
-    assert await client.ladder("tic_tac_toe") == [Rung("random", 0.0, -1.0, 1.0, 5)]
+    assert await client.ladder("tic_tac_toe") == [Rung("random", 0.0, -1.0, 1.0, 5, anchored=True)]
 
 
 @pytest.mark.parametrize("error", [InvalidRequest("a"), ModelNotFound("b"), CorruptModel("c"), StaleEpoch("d")])

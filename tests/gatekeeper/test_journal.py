@@ -1,9 +1,13 @@
 import pytest
 
-from zerofleet.contracts.gate_events import MatchClosed, StatusChanged, Submitted
+from games.core import make
+from gatekeeper.disk import Disk
+from gatekeeper.ledger import Ledger
+from zerofleet.contracts.gate_events import MatchClosed, MatchOpened, StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.storage.gate_journal import EventJournal
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.strength.gate_record import read_record
 
 EVENTS = [
     Submitted(version=1, manifest_sha256="ab"),
@@ -96,3 +100,17 @@ def test_a_directory_that_cannot_be_written_is_unavailable(tmp_path):
 
 def _refuse(descriptor):
     raise OSError(28, "No space left on device")
+
+
+def test_a_match_that_is_closed_twice_hinders_neither_a_start_nor_a_reader(tmp_path):
+    about = {"first": "alpha_beta:1", "second": "random"}
+    closed = MatchClosed(match_id="ladder/a", rated_groups=0)
+    journal = EventJournal(tmp_path / JOURNAL_FILE, model="tic_tac_toe")
+    opened = MatchOpened(match_id="ladder/a", purpose="ladder", seed=1, opening_plies=2, max_groups=1, **about)
+    journal.rewrite([opened, closed, closed, Tallied(points=3, games=4, **about)])
+    game = make("tic_tac_toe")
+    assert read_record(tmp_path, "tic_tac_toe", game).games_between("alpha_beta:1", "random") == 4
+    with Disk() as disk:
+        ledger = Ledger(journal, model="tic_tac_toe", game=game, disk=disk)
+        ledger.load()
+    assert ledger.games_between("alpha_beta:1", "random") == 4

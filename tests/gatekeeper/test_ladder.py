@@ -95,6 +95,36 @@ async def test_a_champion_plays_its_reserved_games_while_a_candidate_waits_and_i
         assert all(board.groups <= RESERVED_GROUPS + 1 for board in gate.ledger.boards("ladder"))
 
 
+async def test_matches_that_another_champion_interrupted_for_a_while_are_played_to_their_end(open_gate):
+    async with open_gate(ladder_games=8) as gate:
+        ladder, refused = gate.gatekeeper.ladder, []
+        may_begin = ladder._may_begin
+
+        def refuse_once(pairing):
+            if pairing.group >= RESERVED_GROUPS and not refused:
+                refused.append(pairing)  # as when the next champion is promoted, and rolled back before a game has ended
+                return False
+            return may_begin(pairing)
+
+        ladder._may_begin = refuse_once
+        await gate.offer()
+        pairs = [("model:1", "random"), ("model:1", "alpha_beta:1"), RUNGS]
+        await gate.until(lambda: all(gate.ledger.games_between(*pair) for pair in pairs))
+        assert refused
+        assert [gate.ledger.games_between(*pair) for pair in pairs] == [8, 8, 8]
+
+
+async def test_reserved_games_against_a_rung_that_was_removed_are_not_owed(open_gate):
+    async with open_gate(ladder_games=60) as gate:
+        await gate.offer()
+        await gate.until(lambda: "ladder/model:1/alpha_beta:1" in gate.ledger.gate.boards)
+    async with open_gate(ladder_games=60, rungs=("random",)) as gate:
+        boards = {board.terms.match_id: board for board in gate.ledger.boards("ladder")}
+        assert boards["ladder/model:1/alpha_beta:1"].groups < RESERVED_GROUPS
+        await gate.until(lambda: boards["ladder/model:1/random"].groups >= RESERVED_GROUPS)
+        assert not gate.gatekeeper.ladder._owes()
+
+
 async def test_a_rating_by_gate_games_alone_is_not_anchored(open_gate, inference):
     inference.stubborn = {1}
     async with open_gate(ladder_games=0) as gate:

@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from gatekeeper.lease import Lease
@@ -47,6 +49,22 @@ def test_an_unreadable_lease_file_has_no_holder(tmp_path, content):
         (tmp_path / "gatekeeper_lease.json").write_text(content)
         with pytest.raises(StaleEpoch, match=r"by (no process|x), not by"):
             lease.next_epoch()
+
+
+def test_a_lease_file_that_cannot_be_read_for_a_while_is_not_lost(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with Lease.acquire(tmp_path) as lease:
+        with monkeypatch.context() as patch:
+            patch.setattr("gatekeeper.lease.read_plain", fail)
+            for call in (lease.require_held, lease.next_epoch):
+                with pytest.raises(Unavailable, match="Input/output error"):
+                    call()
+        assert lease.next_epoch() == 1
+        (tmp_path / "gatekeeper_lease.json").unlink()
+        with pytest.raises(StaleEpoch, match="by no process"):
+            lease.require_held()
 
 
 def test_a_failing_disk_is_unavailable_and_yields_no_epoch(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from inference_server import kserve
 from inference_server import registry as registry_module
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
-from zerofleet.errors import ConfigurationError, ModelNotFound
+from zerofleet.errors import ConfigurationError, ModelNotFound, Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.service.logs import placed
@@ -224,3 +224,45 @@ async def test_without_a_champion_among_the_served_versions_a_request_must_name_
     await registry.serve(MODEL, [2])
     with pytest.raises(ModelNotFound, match=r"the champion, version 1, of tic_tac_toe is not served; served versions: 2"):
         registry.resolve(MODEL, None)
+
+
+@pytest.mark.parametrize("failure", [Unavailable("the store is away"), RuntimeError("unforeseen")])
+async def test_the_known_champion_answers_while_the_store_is_away_which_is_logged_once(
+    open_wire, publish, positions, monkeypatch, failure
+):
+    monkeypatch.setattr(registry_module, "CHAMPION_EVERY_S", 0.001)
+    looks, is_away = [], True
+    async with open_wire() as wire:
+        publish(), publish()
+        registry = wire.server.plane.registry
+        registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
+        await registry.serve(MODEL, [1, 2])
+        champion = type(registry.store).champion
+
+        def look(store, model):
+            looks.append(model)
+            if is_away:
+                raise failure
+            return champion(store, model)
+
+        with capture_logs() as lines:
+            monkeypatch.setattr(type(registry.store), "champion", look)
+            await until(lambda: len(looks) > 3)
+            assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+            is_away = False
+            registry.store.write_champion(MODEL, 2, epoch=2, reason="test")
+            await until(lambda: registry.resolve(MODEL, None).version == 2)
+    told = [line["event"] for line in lines if line["event"].startswith("model.champion")]
+    assert told == ["model.champion_unknown", "model.champion_known"]
+
+
+async def test_served_versions_change_without_the_store_while_the_champion_is_among_them(wire, publish, monkeypatch):
+    publish()
+    registry = wire.server.plane.registry
+    registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
+    await registry.serve(MODEL, [1, 2])
+    asked = []
+    monkeypatch.setattr(type(registry.store), "champion", lambda store, model: asked.append(model))
+    monkeypatch.setattr(registry, "models", list)  # the looks at intervals
+    await registry.serve(MODEL, [1])
+    assert not asked

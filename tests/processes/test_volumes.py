@@ -95,7 +95,7 @@ async def test_a_fleet_starts_on_empty_volumes_lists_its_models_and_refuses_anot
             *("--run-dir", str(cluster.volume("gatekeeper"))),
             stdout=asyncio.subprocess.PIPE,
         )
-        (model,) = json.loads((await listing.communicate())[0])
+        (model,) = json.loads((await listing.communicate())[0])["versions"]
         assert (model["version"], model["status"]) == (1, "champion")
 
         await cluster.end()

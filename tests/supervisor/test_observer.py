@@ -36,7 +36,11 @@ class Gatekeeper:
         return ModelChanges(page, champion, str(seen + len(page)), has_more=seen + 2 < len(self.candidates))
 
     async def ladder(self, model: str) -> list[Rung]:
-        return [Rung("model:3", 900.0, 850.0, 950.0, 40), Rung("model:2", 950.0, 850.0, 980.0, 40), Rung("random", 0, 0, 0, 40)]
+        return [
+            Rung("model:3", 900.0, 850.0, 950.0, 40, anchored=True),
+            Rung("model:2", 950.0, 850.0, 980.0, 40, anchored=True),
+            Rung("random", 0, 0, 0, 40, anchored=True),
+        ]
 
 
 @pytest.fixture

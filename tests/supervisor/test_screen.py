@@ -65,7 +65,11 @@ BUSY = Readings(
         Candidate("connect_four", 8, CandidateStatus.QUEUED),
     ),
     match=Match(7, 12, 3, 5, 1.2, -2.94, 2.94),
-    ladder=(Rung("model:5", 812, 770, 850, 120), Rung("alpha_beta:5", 640, 600, 690, 60), Rung("random", 0, 0, 0, 200)),
+    ladder=(
+        Rung("model:5", 812, 770, 850, 120, anchored=True),
+        Rung("alpha_beta:5", 640, 600, 690, 60, anchored=True),
+        Rung("random", 0, 0, 0, 200, anchored=True),
+    ),
     services=SERVICES,
 )
 EVENTS = [Event(12.0, "trainer was killed by SIGKILL; restarting in 0.5 s"), Event(600.0, "candidate 5 " + "x" * 200)]
@@ -238,12 +242,14 @@ def test_a_champion_without_games_against_rungs_has_no_number_anywhere() -> None
 
 
 def test_an_older_anchored_version_is_shown_until_the_champion_is_anchored() -> None:
-    ladder = (Rung("model:4", 700, 600, 800, 90), Rung("model:5", 489, -1600, 2600, 4, anchored=False))
+    ladder = (Rung("model:4", 700, 600, 800, 90, anchored=True), Rung("model:5", 489, -1600, 2600, 4, anchored=False))
     now = dataclasses.replace(BUSY, ladder=ladder)
     assert "champion 5 (version 4: 700 Elo, 600 to 800)" in progress_line(now)
     assert row(now)["champion_elo"] == 700
 
 
 def test_the_margin_of_a_rating_is_shown_however_wide() -> None:
-    now = dataclasses.replace(BUSY, ladder=(Rung("model:5", 73, -2039, 2186, 4), Rung("random", 0, 0, 0, 4)))
+    now = dataclasses.replace(
+        BUSY, ladder=(Rung("model:5", 73, -2039, 2186, 4, anchored=True), Rung("random", 0, 0, 0, 4, anchored=True))
+    )
     assert any("73" in line and "2112" in line for line in drawn(now, 110, 38))

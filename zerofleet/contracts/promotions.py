@@ -179,7 +179,7 @@ class Rung:
     elo_low: float
     elo_high: float
     games: int
-    anchored: bool = True
+    anchored: bool
     """Whether games link it to `random`, for a model its own against rungs; otherwise its numbers are not to be shown."""
 
     def to_wire(self) -> wire.Rung:

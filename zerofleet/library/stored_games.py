@@ -41,7 +41,7 @@ class _Value(BaseModel):
 
 
 class _StoredGame(_Value):
-    """Facts of a stored game in a list and in its replay."""
+    """Facts of a stored game, the same in a list and in its replay."""
 
     index: int
     uid: str

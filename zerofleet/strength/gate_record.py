@@ -108,7 +108,8 @@ class GateRecord:
         return None if known else self._change(Candidate(self.model, event.version, CandidateStatus.QUEUED))
 
     def _close(self, event: events.MatchClosed) -> None:
-        _, board = self.boards.pop(event.match_id)
+        board = self.board(event.match_id)
+        del self.boards[event.match_id]
         board.close()
         first, second = board.terms.players
         for one in evidence(board, event.rated_groups):

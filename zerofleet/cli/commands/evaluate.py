@@ -57,7 +57,8 @@ def evaluate(
         opinion = asyncio.run(_ask_run(find_run(game, run_dir), game, names, question))
     if json:
         said = asdict(opinion)
-        said["player"] = said.pop("to_move") + 1  # counted as the boards and tables count
+        mover = said.pop("to_move") + 1  # counted as the boards and tables count
+        said["player"] = None if opinion.is_over else mover
         screen.emit_json({"game": game_name, "parameters": parameters_text(game), "after": names, **said})
         return
     state = replay(game, actions, seed)

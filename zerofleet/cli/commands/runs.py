@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +46,7 @@ def runs(*, folder: Folder = RUNS, json: Json = False) -> None:
     for header in sorted(folder.glob("*/run.json")):
         try:
             found.append(overview(header.parent))
-        except (ZerofleetError, GameError, OSError) as error:
+        except (ZerofleetError, GameError, OSError) as error:  # a game that is not installed, a store that is away
             faults[header.parent] = str(error)
     found.sort(key=lambda run: run.header.created_at)
     if json:
@@ -102,14 +103,21 @@ def _directory(run: str | None) -> Path:
     return headers[-1].parent
 
 
-def _observer(found: Overview) -> tuple[GatekeeperClient, Observer]:
-    """Return an observer of a live run, and the client that it uses; called inside the event loop."""
+def _observer(found: Overview, say: Callable[[str], None] = screen.note) -> tuple[GatekeeperClient, Observer]:
+    """Return an observer of a live run, and the client that it uses; called inside the event loop.
+
+    `say` reports each verdict.
+    """
     model = model_name(make(found.header.game, **found.header.parameters))
     address = next((one.address for one in found.services if one.name == "gatekeeper"), found.paths.gatekeeper_address)
     gatekeeper = GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=10.0)
-    began_at_s = min(service.started_at_s for service in found.services)
-    observer = Observer(attach(found.paths), gatekeeper, model, screen.note, directory=found.paths.root, began_at_s=began_at_s)
-    return gatekeeper, observer
+    services, root = attach(found.paths), found.paths.root
+    return gatekeeper, Observer(services, gatekeeper, model, say, directory=root, began_at_s=_began_at_s(found))
+
+
+def _began_at_s(found: Overview) -> float:
+    """Return the start of a live run, seconds since 1970."""
+    return min(service.started_at_s for service in found.services)
 
 
 async def _look_twice(found: Overview) -> Readings:
@@ -123,10 +131,11 @@ async def _look_twice(found: Overview) -> Readings:
 
 async def _follow(found: Overview) -> None:
     """Show the page until Ctrl-C, or until every service has ended."""
-    gatekeeper, observer = _observer(found)
-    title = Title(found.header.game, found.header.preset, str(found.paths.root), None)
-    async with gatekeeper:
-        with presenter(screen.out(), title, terminal_keyboard()) as page:
+    title, began_at_s = Title(found.header.game, found.header.preset, str(found.paths.root), None), _began_at_s(found)
+    with presenter(screen.out(), title, terminal_keyboard()) as page:
+        # A note on standard error would be written over the page.
+        gatekeeper, observer = _observer(found, lambda text: page.tell(time.time() - began_at_s, text))
+        async with gatekeeper:
             now = await observer.look(None)
             while any(service.memory_bytes for service in now.services):
                 page.show(now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -20,7 +21,7 @@ from games import core
 from games.core import Game, State
 from games.errors import GameError, IllegalMove
 from games.notation import legal_names
-from games.positions import final_scores, move_names, parameters_text, read_moves, replay
+from games.positions import changed_parameters, final_scores, move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
 from zerofleet.errors import InvalidRequest
@@ -99,7 +100,8 @@ class Session:
 
     def play(self, ask: Callable[[str], str]) -> None:
         """Run the dialogue; `ask` shows a prompt and returns the typed line, and its EOFError ends the session."""
-        self._say("type a move such as " + next(iter(legal_names(self._game, self._state()))) + ", or help")
+        example = next(iter(legal_names(self._game, self._state())), None)
+        self._say("type help for the commands" if example is None else f"type a move such as {example}, or help")
         self._continue()
         while True:
             over = self._is_over(self._state())
@@ -246,10 +248,20 @@ class Session:
         try:
             with Path(name).expanduser().open("x", encoding="utf-8") as file:  # never over another file
                 file.write(json.dumps(saved, indent=2) + "\n")
-        except OSError as error:
-            self._say(f"{name} cannot be written: {error.strerror}", style="red")
+        except (OSError, RuntimeError) as error:  # the latter for ~user without a home
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._say(f"{name} cannot be written: {reason}", style="red")
             return
-        self._say(f"wrote {name}; continue with: zerofleet play {saved['game']} --moves {','.join(self._names())}")
+        said = f"wrote {name}; continue against the same --opponent with: {self._command()}"
+        self._console.print(said, style="dim", markup=False, highlight=False, soft_wrap=True)  # one line, to be copied
+
+    def _command(self) -> str:
+        """Return the command line that begins with this position, for a shell."""
+        words = ["zerofleet", "play", self._game.spec().name]
+        for key, value in changed_parameters(self._game).items():
+            words += ["--set", f"{key}={value}"]
+        words += ["--seat", str(self._seat + 1), "--seed", str(self._seed)]
+        return shlex.join([*words, "--moves", ",".join(self._names())] if self.moves else words)
 
     def _undo(self) -> None:
         if self._resigned:
