@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import os
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ from trainer.network import new_network
 from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.native import Unsupported, library, load_native
-from zerofleet.evaluators.native.build import BuildFailed, build, fingerprint
+from zerofleet.evaluators.native.build import LIBRARY, BuildFailed, build, fingerprint
 from zerofleet.evaluators.native.tiles import tiling
 from zerofleet.presets import NetworkSettings
 
@@ -33,9 +36,21 @@ def built() -> None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the native kernel is missing: {found.reason}")
 
 
-def stored(folder: Path, game_name: str, *, game_parameters: dict[str, str] | None = None, **network: object):
-    """Return spec, manifest and weights' file of a random network, and its exported module in float64."""
+def stored(
+    folder: Path,
+    game_name: str,
+    *,
+    game_parameters: dict[str, str] | None = None,
+    board: tuple[int, int] | None = None,
+    **network: object,
+):
+    """Return spec, manifest and weights' file of a random network, and its exported module in float64.
+
+    `board`: a size that the game does not have.
+    """
     spec = make(game_name, **(game_parameters or {})).spec()
+    if board is not None:
+        spec = dataclasses.replace(spec, planes=(spec.planes[0], *board))
     settings = NetworkSettings(**{**SMALL, **network})
     trained = new_network(spec, settings, seed=3)
     draw = torch.Generator().manual_seed(1)
@@ -115,6 +130,15 @@ def test_every_instruction_set_of_this_processor_answers_as_the_exported_module(
     assert_equal_answers(network.evaluate([states], [legal]), module, states, legal)
 
 
+@pytest.mark.parametrize("instructions", instruction_sets())
+@pytest.mark.parametrize("board", [(1, 1), (1, 9), (7, 1), (2, 2), (2, 6), (3, 50)], ids=str)
+def test_boards_narrower_than_a_kernel_and_cut_into_unequal_tiles_are_evaluated(tmp_path, board, instructions):
+    spec, manifest, path, module = stored(tmp_path, "tic_tac_toe", board=board)
+    states, legal = positions(spec)
+    network = load_native(path, manifest, spec, instructions=instructions)
+    assert_equal_answers(network.evaluate([states], [legal]), module, states, legal)
+
+
 @pytest.mark.parametrize(
     "network",
     [
@@ -145,7 +169,36 @@ def test_batches_of_any_size_on_any_number_of_threads_give_each_row_its_own_answ
     for row in {0, rows // 2, rows - 1}:
         alone = network.evaluate([states[row : row + 1]], [legal[row : row + 1]])
         for one, every in zip(alone, together, strict=True):
-            np.testing.assert_allclose(one[0], every[row], atol=1e-6)
+            np.testing.assert_array_equal(one[0], every[row])
+
+
+def test_calls_at_once_on_one_network_give_each_its_own_answers(tmp_path):
+    spec, manifest, path, _ = stored(tmp_path, "connect_four")
+    states, legal = positions(spec, 96)
+    network = load_native(path, manifest, spec)
+    wanted = network.evaluate([states], [legal])
+
+    def parts(start: int) -> list[tuple[np.ndarray, ...]]:
+        return [network.evaluate([states[start:]], [legal[start:]]) for _ in range(20)]
+
+    with ThreadPoolExecutor(3) as at_once:
+        for start, found in zip((0, 31, 60), at_once.map(parts, (0, 31, 60)), strict=True):
+            for answers in found:
+                for got, all_of_them in zip(answers, wanted, strict=True):
+                    np.testing.assert_array_equal(got, all_of_them[start:])
+
+
+def test_the_memory_of_a_network_is_released_with_its_last_reference(tmp_path):
+    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
+    network = load_native(path, manifest, spec)
+    network.evaluate(*([each] for each in positions(spec)))
+    weights = weakref.ref(network._plan.arrays[0])
+    gc.disable()
+    try:
+        del network
+        assert weights() is None
+    finally:
+        gc.enable()
 
 
 def test_a_hexagonal_network_ignores_stored_corners_of_its_kernels(tmp_path):
@@ -186,6 +239,28 @@ def test_a_network_with_another_part_is_named_as_not_supported(tmp_path, network
         load_native(path, manifest, spec)
 
 
+@pytest.mark.parametrize(
+    ("network", "part"),
+    [
+        ({"positions": 19683}, "a network without blocks, channels, policy_channels, value_channels, value_hidden"),
+        ({"blocks": 1, "channels": 24}, "a network without policy_channels, value_channels, value_hidden"),
+        ({**SMALL, "channels": (8, 16)}, "a network without channels"),
+    ],
+    ids=str,
+)
+def test_a_network_of_another_description_is_not_supported(tmp_path, network, part):
+    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
+    with pytest.raises(Unsupported, match=f"not supported: {part} in its manifest"):
+        load_native(path, dataclasses.replace(manifest, network=network), spec)
+
+
+def test_weights_of_another_architecture_are_not_supported(tmp_path):
+    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
+    save_file({"table": torch.zeros(9)}, path)
+    with pytest.raises(Unsupported, match=r"not supported: weights without a tower \(trunk.stem\)"):
+        load_native(path, manifest, spec)
+
+
 def test_weights_that_do_not_fit_the_manifest_are_corrupt(tmp_path):
     spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
     wider = dataclasses.replace(manifest, network={**manifest.network, "channels": 32})
@@ -196,8 +271,13 @@ def test_weights_that_do_not_fit_the_manifest_are_corrupt(tmp_path):
 def test_rows_of_another_game_are_refused_before_the_kernel_reads_them(tmp_path):
     spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
     states, legal = positions(spec)
+    network = load_native(path, manifest, spec)
     with pytest.raises(ValueError, match="want 3 numbers each"):
-        load_native(path, manifest, spec).evaluate([states[:, :2]], [legal])
+        network.evaluate([states[:, :2]], [legal])
+    with pytest.raises(ValueError, match=f"got {ROWS} rows of states and {ROWS - 1} of legal actions"):
+        network.evaluate([states], [legal[1:]])
+    with pytest.raises(ValueError, match="got action 9, want 0 to 8"):
+        network.evaluate([states], [np.where(legal == 8, 9, legal)])
 
 
 @pytest.mark.parametrize(("height", "width", "products"), [(6, 7, 110), (3, 3, 25), (1, 1, 16), (8, 8, 144), (19, 5, 261)])
@@ -215,6 +295,30 @@ def test_without_a_compiler_the_build_states_the_reason(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def stand_in(folder: Path) -> Path:
+    """Return a compiler that writes its arguments into the file that it was to make."""
+    compiler = folder / "compiler"
+    compiler.write_text('#!/bin/sh\nall="$*"\nwhile [ "$1" != -o ]; do shift; done\necho "$all" > "$2"\n')
+    compiler.chmod(0o755)
+    return compiler
+
+
+def test_the_compiler_of_the_environment_may_have_options_and_two_builds_at_once_leave_one_library(monkeypatch, tmp_path):
+    monkeypatch.setenv("CC", f"{stand_in(tmp_path)} --own '-option of two words'")
+    folder = tmp_path / "built"
+    folder.mkdir()
+    with ThreadPoolExecutor(2) as at_once:
+        assert set(at_once.map(lambda _: build(into=folder), range(6))) == {folder / LIBRARY}
+    assert (folder / LIBRARY).read_text().startswith("--own -option of two words -std=gnu11")
+    assert list(folder.iterdir()) == [folder / LIBRARY]
+
+
+def test_a_folder_that_cannot_be_written_fails_the_build_with_the_reason(monkeypatch, tmp_path):
+    monkeypatch.setenv("CC", str(stand_in(tmp_path)))
+    with pytest.raises(BuildFailed, match=f"absent/{LIBRARY} cannot be written: .*No such file"):
+        build(into=tmp_path / "absent")
+
+
 def test_a_missing_or_foreign_library_is_found_with_the_reason(tmp_path):
     absent = library.find(tmp_path / "absent.so")
     assert absent.library is None
@@ -227,3 +331,11 @@ def test_a_library_of_other_sources_is_not_used(monkeypatch):
     monkeypatch.setattr(library, "fingerprint", lambda: "another")
     assert "built from other sources" in library.find.__wrapped__().reason
     assert len(fingerprint()) == 16
+
+
+def test_a_library_without_its_sources_is_not_used(monkeypatch):
+    def gone() -> str:
+        raise FileNotFoundError("tower.c is gone")
+
+    monkeypatch.setattr(library, "fingerprint", gone)
+    assert "cannot be loaded: tower.c is gone" in library.find.__wrapped__().reason

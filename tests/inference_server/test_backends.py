@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 
 import numpy as np
 import pytest
 import structlog
 from fake_network import FakeLoader
+from safetensors.numpy import load_file, save_file
 
 from inference_server import chosen_backend
 from inference_server.backend import TorchBackend
@@ -111,6 +113,22 @@ def test_weights_of_another_network_than_the_golden_one_are_not_evaluated_by_the
         NativeBackend().load(path, other, max_batch=1)
     with pytest.raises(CorruptModel, match="golden positions"):
         ChosenBackend(NativeBackend(), TorchBackend("cpu")).load(path, other, max_batch=1)
+
+
+def test_a_version_that_the_kernel_alone_answers_wrongly_runs_in_torchscript(exported, tmp_path):
+    require_kernel()
+    path, manifest = exported[0]
+    shutil.copytree(path.parent, tmp_path / "1")
+    weights = tmp_path / "1" / "weights.safetensors"
+    tensors = load_file(weights)
+    tensors["value.out.bias"] = tensors["value.out.bias"] + np.float32(1.0)
+    save_file(tensors, weights)
+    with structlog.testing.capture_logs() as logged:
+        network = open_backend("cpu", "float32").load(tmp_path / "1" / path.name, manifest, max_batch=1)
+    assert network.backend == "torchscript"
+    (refused,) = [line for line in logged if line["event"] == "model.backend_refused"]
+    assert refused["log_level"] == "warning"
+    assert "golden positions with value off by" in refused["reason"]
 
 
 def test_the_setting_forces_a_backend(exported):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,25 +48,32 @@ def fingerprint(folder: Path = FOLDER) -> str:
 def build(folder: Path = FOLDER, into: Path | None = None) -> Path:
     """Compile the sources in `folder` and return the library, which replaces an older one in one step.
 
-    `into`: the library's folder, `folder` by default. Raises `BuildFailed` without a compiler, or with its messages.
+    `into`: the library's folder, `folder` by default. Raises `BuildFailed` without a compiler, with its messages, or when
+    the folder cannot be written.
     """
-    compiler = _compiler()
+    compiler, target = _compiler(), (into or folder) / LIBRARY
+    try:
+        _build(compiler, folder, target)
+    except OSError as error:
+        raise BuildFailed(f"{target} cannot be written: {error}") from error
+    return target
+
+
+def _build(compiler: list[str], folder: Path, target: Path) -> None:
     x86 = platform.machine().lower() in ("x86_64", "amd64")
-    target = (into or folder) / LIBRARY
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
         sets = (_PORTABLE, *(_X86 if x86 else ()))
         objects = [f"{scratch}/{name}.o" for name, *_ in sets]
         commands = [
-            [compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / "tower.c"), "-o", compiled]
+            [*compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / "tower.c"), "-o", compiled]
             for (name, width, rows, flags), compiled in zip(sets, objects, strict=True)
         ]
         with ThreadPoolExecutor(len(commands)) as at_once:
             list(at_once.map(_run, commands))
         linked = f"{scratch}/{LIBRARY}"
         defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
-        _run([compiler, *_COMMON, *defined, "-shared", str(folder / "calls.c"), *objects, "-o", linked, "-lm", "-pthread"])
+        _run([*compiler, *_COMMON, *defined, "-shared", str(folder / "calls.c"), *objects, "-o", linked, "-lm", "-pthread"])
         Path(linked).replace(target)
-    return target
 
 
 def _defined(name: str, width: int, rows: int) -> list[str]:
@@ -73,13 +81,17 @@ def _defined(name: str, width: int, rows: int) -> list[str]:
     return [f"-DZF_SUFFIX={name}", f"-DZF_VECTOR_BYTES={width}", f"-DZF_ROWS={rows}"]
 
 
-def _compiler() -> str:
-    """Return the C compiler: that of the environment variable CC, else the first known one on the path."""
-    named = os.environ.get("CC", "").split()[:1]
-    for name in named or _COMPILERS:
+def _compiler() -> list[str]:
+    """Return the command of the C compiler: that of the environment variable CC, else the first known one on the path."""
+    try:
+        named, *options = shlex.split(os.environ.get("CC", "")) or [""]
+    except ValueError as error:
+        raise BuildFailed(f"CC is not a command: {error}") from error
+    names = (named,) if named else _COMPILERS
+    for name in names:
         if found := shutil.which(name):
-            return found
-    raise BuildFailed(f"no C compiler found ({' or '.join(named or _COMPILERS)}); install gcc and build again")
+            return [found, *options]
+    raise BuildFailed(f"no C compiler found ({' or '.join(names)}); install gcc and build again")
 
 
 def _run(command: list[str]) -> None:

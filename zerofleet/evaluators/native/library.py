@@ -117,9 +117,10 @@ def find(path: Path | None = None) -> Found:
             ctypes.POINTER(Layout), ctypes.c_int, ctypes.c_int, ctypes.c_long, *[ctypes.c_void_p] * 3,
             ctypes.POINTER(ctypes.c_void_p),
         ]  # fmt: skip
+        wanted = fingerprint()
     except (OSError, AttributeError) as error:
         return Found(None, reason=f"{path.name} cannot be loaded: {error}")
-    if library.zf_sources().decode() != fingerprint():
+    if library.zf_sources().decode() != wanted:
         return Found(None, reason=f"{path.name} was built from other sources; build it again: {BUILD_COMMAND}")
     return Found(library, _instructions(library))
 

@@ -23,7 +23,10 @@ __all__ = ["NativeNetwork", "load_native"]
 
 
 class NativeNetwork:
-    """A version in the kernel. Thread-safe: calls share the weights alone."""
+    """A version in the kernel. Thread-safe: calls share the weights alone. Free of reference cycles, as `TorchNetwork` is.
+
+    The answer for a position is the same, to the last bit, in every batch and with any number of threads.
+    """
 
     precision = "float32"
 
@@ -45,11 +48,16 @@ class NativeNetwork:
         states  uint8 [B_i, packed_bytes] of each request, encoded for the player to move
         legal   int16 [B_i, L] of each request, padded with -1
 
-        The GIL is released. Raises `Unavailable` when memory is exhausted.
+        The GIL is released. Raises `Unavailable` when memory is exhausted, and `ValueError` for arrays beyond which the
+        kernel would read.
         """
         rows, layout = sum(map(len, states)), self._plan.layout
         packed = _joined(states, np.uint8, layout.packed_bytes)
         listed = _joined(legal, np.int16, layout.max_legal)
+        if len(listed) != rows:
+            raise ValueError(f"got {rows} rows of states and {len(listed)} of legal actions, want equal numbers")
+        if listed.max(initial=-1) >= self._plan.answers[0]:
+            raise ValueError(f"got action {listed.max()}, want 0 to {self._plan.answers[0] - 1} and padding of -1")
         policy = np.empty((rows, layout.max_legal), np.float32)
         answers = [np.empty((rows, width), np.float32) for width in self._plan.answers[1:]]
         into = (ctypes.c_void_p * layout.heads)(None, *(answer.ctypes.data for answer in answers))
@@ -91,7 +99,7 @@ def load_native(
 
 
 def _joined(parts: list[np.ndarray], dtype: type[np.generic], width: int) -> np.ndarray:
-    """Return one C-contiguous array; raises `ValueError` for rows of another width, which the kernel would read beyond."""
+    """Return one C-contiguous array; raises `ValueError` for rows of another width."""
     whole = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype)
     if whole.ndim != 2 or whole.shape[1] != width:
         raise ValueError(f"got rows of shape {whole.shape[1:]}, want {width} numbers each")

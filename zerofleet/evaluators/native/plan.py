@@ -32,6 +32,7 @@ _MOST_CELLS = 1024
 _BLOCKS = (48, 24, 12, 6)
 _CACHE_BYTES = 512 << 10
 _ALIGNED_FLOATS = 16
+_SIZES = ("blocks", "channels", "policy_channels", "value_channels", "value_hidden")
 
 
 _Item = TypeVar("_Item", bound=ctypes.Structure)
@@ -148,6 +149,7 @@ def _require_supported(manifest: Manifest, weights: _Weights, spec: GameSpec) ->
     """Raise `Unsupported` unless the kernel has every part of the network."""
     settings = manifest.network
     reading = spec.reading
+    unknown = [name for name in _SIZES if not isinstance(settings.get(name), int)]
     obstacles = {
         f"network.kind={settings.get('kind', 'residual')}": settings.get("kind", "residual") != "residual",
         "network.global_pooling": bool(settings.get("global_pooling")),
@@ -156,6 +158,8 @@ def _require_supported(manifest: Manifest, weights: _Weights, spec: GameSpec) ->
         f"network.policy_activation={settings.get('policy_activation')}": settings.get("policy_activation", "softmax")
         != "softmax",
         "weights with the names of an earlier release": "stem.weight" in weights,
+        f"a network without {', '.join(unknown)} in its manifest": bool(unknown),
+        "weights without a tower (trunk.stem)": "trunk.stem.weight" not in weights,
         "numbers of a position with an offset": reading is not None and any(reading.offsets),
         "policy head of moves": "policy.origin.weight" in weights,
         "a network without policy or value": settings.get("policy_head") == "none" or settings.get("value_output") == "none",
