@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from games import core
 from games.core import Game
 from laboratory.measures import Measures
 from laboratory.models import MODELS, ModelEvaluator, newest_version, publish_once
@@ -74,6 +75,7 @@ class LearnerTraining:
         self._teachers = (
             Teachers(game, preset.warm_start, opening_plies=preset.selfplay.opening_plies) if preset.warm_start.games else None
         )
+        self._numbering = _without_encoding(game)
         self.games = 0
         """Number of games played and handed to the learner."""
         self._measures = Measures()
@@ -124,7 +126,7 @@ class LearnerTraining:
         """Yield the records of games of agents."""
         assert self._teachers is not None  # noqa: S101 - made where there are such games
         for number in range(first, first + count):
-            numbered = numbered_game(self._game, self._preset.warm_start, run_seed=self._stage.seed, number=number)
+            numbered = numbered_game(self._numbering, self._preset.warm_start, run_seed=self._stage.seed, number=number)
             played = self._teachers.play(numbered)
             assert played is not None  # noqa: S101 - nothing stops it
             yield self._teachers.record(numbered, played, worker_id=_WORKER)
@@ -200,6 +202,11 @@ class LearnerTraining:
 
     def _game_seed(self, index: int) -> int:
         return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2
+
+
+def _without_encoding(game: Game) -> Game:
+    """Return the game in its first encoding: games of agents are then equal for networks that read different ones."""
+    return core.make(game.spec().name, **{name: value for name, value in game._asdict().items() if name != "encoding"})
 
 
 def _settings(stage: LearnerStage, game: Game, folder: Path) -> Experiment:

@@ -30,6 +30,7 @@ from selfplay_worker.warmup import warm_up
 from selfplay_worker.worker import make_block, make_crew
 from trainer.batches import BatchMaker
 from trainer.learner import Learner
+from trainer.loss import ILLEGAL_MASS
 from trainer.samples import Samples
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
@@ -48,6 +49,7 @@ __all__ = ["Loop"]
 WORKER = "laboratory"
 TURN_GAMES = 32  # finished games per turn of the trainer: its fixed costs, such as a sync of the disk, are shared
 REPORT_EVERY_S = 1.0
+_LOSSES = ("losses/", f"charts/{ILLEGAL_MASS}")  # the latter with a policy over all actions
 
 Event = dict[str, Any]
 
@@ -216,7 +218,7 @@ class Loop:
                 "planned": planned,
                 **self._figures(),
                 "measures": [measure.as_json() for measure in measures],
-                "losses": {name.partition("/")[2]: value for name, value in row.items() if name.startswith("losses/")},
+                "losses": {name.partition("/")[2]: value for name, value in row.items() if name.startswith(_LOSSES)},
                 "learning_rate": row.get("charts/learning_rate"),
                 "since_last": since(self._judged, figures),
             }

@@ -92,6 +92,8 @@ async def _trained(stage: TdStage | SarsaStage | LearnerStage, folder: Path, emi
             found = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
             kept[str(place)] = {"tallies": [tally.as_json() for tally in found], "row": training.row()}
             atomic_publish(home / _JUDGED, json.dumps(kept))
+        elif training.games == place:
+            training.row()  # the checkpoint was written before its measures were taken
     if isinstance(training, LearnerTraining):  # the last checkpoint of others has the network
         training.publish()
     judged = [kept[str(place)] for place in judgements(stage)]

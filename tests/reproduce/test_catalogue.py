@@ -10,6 +10,8 @@ from zerofleet.presets.experiment import Experiment
 from zerofleet.presets.theses.catalogue import load_thesis, thesis_names
 from zerofleet.presets.theses.planning import plan
 from zerofleet.presets.theses.stages import AlphaZeroStage, BenchStage, LearnerStage, fingerprint, read_stage
+from zerofleet.strength.claims.tallies import Tally, estimate
+from zerofleet.strength.claims.verdicts import verdict
 
 NAMES = thesis_names()
 CORES, QUICK_MINUTES = 2, 45
@@ -62,6 +64,32 @@ def test_the_profile_quick_is_planned_for_less_than_its_time_and_states_what_it_
     for experiment in thesis.experiments:
         if experiment.kind in {"td", "alphazero", "learner"} and "quick" in experiment.profiles and name != "abalone":
             assert experiment.profiles["quick"].left_out
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_stage_comes_after_those_whose_networks_it_uses(name, profile):
+    earlier: set[str] = set()
+    for planned in plan(load_thesis(name), profile):
+        assert earlier.issuperset(planned.needs)
+        earlier.add(planned.stage.id)
+
+
+@pytest.mark.parametrize(
+    ("name", "experiment", "text", "scores"),
+    [
+        # most games of random moves are drawn: half of the points, and none of the games
+        ("abalone", "learning", "from nothing against random", {"0": 1_000}),
+        ("abalone", "learning", "from nothing against the search of two plies", {"0": 1_000}),
+        ("abalone", "learning", "warm start against the search of two plies: the mean score", {"-1": 1_000}),
+        # 2 points a game are half of all 4
+        ("chinese_checkers_3p", "training", "alone against two greedy players", {"1": 500, "-0.333333": 500}),
+    ],
+)
+def test_a_player_below_the_thesis_misses_its_claim(name, experiment, text, scores):
+    claim = next(claim for claim in load_thesis(name).experiment(experiment).claims if claim.text == text)
+    tally = Tally(meeting=claim.meeting, subject="a", opponent="b", seat=1, seed=0, trained=True, scores=scores)
+    assert verdict(estimate([tally], claim.figure), claim) == "missed"
 
 
 def test_an_experiment_alone_brings_the_training_whose_network_it_uses():

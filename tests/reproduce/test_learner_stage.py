@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,6 +17,7 @@ from laboratory.stage import run_stage
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.contracts.records import decode_record
 from zerofleet.errors import ModelNotFound
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
@@ -82,6 +84,32 @@ def test_an_interrupted_training_ends_with_the_weights_and_measures_of_an_uninte
     assert resumed.row() == whole.row()
 
 
+@pytest.mark.parametrize("settings", [DQN, OUTCOME], ids=["dqn", "outcome"])
+def test_a_stage_that_was_interrupted_after_a_judgement_has_the_curve_of_one_that_was_not(settings, tmp_path):
+    def stop(share: float, remark: str) -> None:
+        if share > 0.5:
+            raise InterruptedError(remark)
+
+    trained = stage("one.arm.0", settings, games=20, judge_every=10)
+    with pytest.raises(InterruptedError):
+        asyncio.run(run_stage(trained, tmp_path / "part", emit=stop))
+    assert [*json.loads((tmp_path / "part" / "networks" / "one.arm.0" / "judged.json").read_text())] == ["10"]
+    resumed, whole = (asyncio.run(run_stage(trained, tmp_path / name, emit=lambda *_: None)) for name in ("part", "whole"))
+    assert resumed["curve"] == whole["curve"]
+    assert resumed["curve"][0] != resumed["curve"][1]
+
+
+def test_games_of_agents_are_equal_for_networks_that_read_other_encodings(tmp_path):
+    played = []
+    for encoding in ("planes", "one_hot"):
+        (tmp_path / encoding).mkdir()
+        wanted = stage("one.arm.0", OUTCOME, games=6, parameters={"encoding": encoding})
+        training = LearnerTraining(wanted, games.make("tic_tac_toe", encoding=encoding), tmp_path / encoding)
+        played.append([[int(move) for move in decode_record(payload).moves] for payload in training._taught(0, 4)])
+    assert played[0] == played[1]
+    assert played[0][0] != played[0][1]
+
+
 def test_a_stage_of_dqn_has_a_curve_and_its_model_plays_in_a_later_stage(tmp_path):
     meeting = {"name": "random", "subject": "network,model=1", "opponent": "random", "seats": [1, 2], "games": 2}
     trained = stage("deep.dqn.0", DQN, games=12, judge_every=6, meetings=[meeting])
@@ -118,6 +146,15 @@ def test_the_pool_of_the_combined_model_is_that_of_the_network_of_the_same_seed(
 def test_a_matrix_brings_the_trainings_of_its_agents_and_theirs():
     needed = {one.experiment for one in plan(load_thesis("chinese_checkers_2p"), "quick", only=["matrix"])}
     assert needed == {"sarsa", "outcome", "deep", "combined", "matrix"}
+
+
+def test_the_report_has_the_settings_of_the_experiment_and_of_its_profile(tmp_path):
+    thesis = load_thesis("chinese_checkers_2p")
+    report = build_report(thesis, "quick", plan(thesis, "quick"), StageResults(tmp_path), seeds=None)
+    found = next(one["settings"] for one in report["experiments"] if one["name"] == "deep")
+    assert found["games"] == 600
+    assert found["settings"]["deep_q.draws"] == "8"
+    assert found["settings"]["afterstates.epsilon_versions"] == "30"
 
 
 def test_measures_of_a_curve_are_those_of_its_last_judgement_and_of_its_course():

@@ -108,7 +108,7 @@ def test_an_incomplete_reproduction_has_claims_that_were_not_run(tiny, tmp_path)
     (tmp_path / "part" / "results" / "td.still.0.json").unlink()
     found = build_report(load_thesis("self_test"), "tiny", PLANNED, StageResults(tmp_path / "part"), seeds=None)
     gain = next(claim for one in found["experiments"] for claim in one["claims"] if claim["text"] == "learning gains")
-    assert (gain["verdict"], gain["estimate"], gain["reason"]) == ("not run", None, "no result in this profile")
+    assert (gain["verdict"], gain["estimate"], gain["reason"]) == ("not run", None, "its stages were not run")
     assert found["experiments"][1]["open_stages"] == ["td.still.0"]
 
 

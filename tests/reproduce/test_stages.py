@@ -37,7 +37,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     fields = {
         "kind": "alphazero",
         "preset": "tiny",
-        "settings": SETTINGS,
+        "settings": SETTINGS | {"train.policy_over": "all"},
         "samples": 400,
         "judge_every": 200,
         "meetings": [BY_SEAT, TURNED],
@@ -55,6 +55,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     assert [point["games"] for point in first["curve"]] == [found[0][1], found[3][1]]
     assert all("value" in point["losses"] for point in first["curve"])
     assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
+    assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
 
 
 @pytest.mark.slow

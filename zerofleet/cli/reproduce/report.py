@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any, TypeAlias
 
 from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.presets.tables import deep_merge
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
 from zerofleet.presets.theses.planning import Planned, profile_of
 from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate, measured_estimate
@@ -64,6 +65,7 @@ def _experiment(
         arm: {one.stage.seed: measured for one in complete if one.arm == arm and (measured := _measured(results, one))}
         for arm in experiment.arms
     }
+    open_arms = {one.arm for one in planned if one not in complete}
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -71,11 +73,11 @@ def _experiment(
         "about": experiment.about,
         "source": experiment.source,
         "command": command_of(thesis.name, profile, seeds, experiment.name),
-        "settings": experiment.stage | (profile_of(experiment, profile).stage if has_profile else {}),
+        "settings": deep_merge(experiment.stage, profile_of(experiment, profile).stage if has_profile else {}),
         "left_out": profile_of(experiment, profile).left_out if has_profile else f"not part of profile {profile}",
         "stages": {"complete": len(complete), "planned": len(planned)},
         "open_stages": [one.stage.id for one in planned if one not in complete],
-        "claims": [_claim(claim, tallies, measures) for claim in experiment.claims],
+        "claims": [_claim(claim, tallies, measures, open_arms) for claim in experiment.claims],
         "arms": [
             {"name": name, "label": arm.label, "thesis": arm.thesis, "rows": _rows(tallies[name])}
             for name, arm in experiment.arms.items()
@@ -103,8 +105,8 @@ def _measured(results: StageResults, one: Planned) -> dict[str, float]:
     return dict((results.read(one.stage) or {}).get("measures", {}))
 
 
-def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured) -> dict[str, Any]:
-    """Return a claim with our figure and the verdict."""
+def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured, open_arms: set[str]) -> dict[str, Any]:
+    """Return a claim with our figure and the verdict; `open_arms` have stages without a result."""
     reason, chosen = "", _chosen(claim, tallies.get(claim.arm, []))
     if claim.measure:
         found = _of_measure(claim, measures)
@@ -116,7 +118,8 @@ def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured) ->
     trained = max((tally.at for tally in chosen or tallies.get(claim.arm, [])), default=0)
     decided = verdict(found, claim)
     if found is None:
-        reason = "no result in this profile"
+        arms = {claim.arm or next(iter(measures)), claim.minus_arm}
+        reason = "its stages were not run" if arms & open_arms else "no result in this profile"
     elif claim.arm and found.interval == "count":
         decided, reason = "undecided", "one training seed gives a measure no interval"
     elif trained < _ENOUGH * claim.games:
