@@ -67,6 +67,12 @@ def test_the_last_confirmed_champion_is_neither_on_trial_nor_unproven():
     assert confirmed_champion(history(1), statuses(v1=UNPROVEN)) is None
 
 
+def test_a_version_in_the_pointer_whose_verdict_is_not_noted_yet_is_not_confirmed():
+    for status in (CandidateStatus.QUEUED, CandidateStatus.PLAYING):
+        assert confirmed_champion(history(1, 2), statuses(v1=PROMOTED, v2=status)).version == 1
+        assert confirmed_versions(history(1, 2), statuses(v1=PROMOTED, v2=status)) == [1]
+
+
 def test_confirmed_versions_are_named_once_rolled_back_or_not():
     champions = history(1, 2, 3, -2, 4)
     assert confirmed_versions(champions, statuses(v1=PROMOTED, v2=PROMOTED, v3=PROMOTED, v4=TRIAL)) == [1, 2, 3]

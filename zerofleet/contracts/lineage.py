@@ -32,7 +32,12 @@ ROLLBACK = "rollback"
 NOT_SELF_TESTED = "(without self-test)"
 """Suffix of the reason of a champion that no inference server had loaded when it was promoted."""
 
-UNCONFIRMED = (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
+UNCONFIRMED = tuple(
+    status
+    for status in CandidateStatus
+    if not status.settled or status in (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
+)
+"""Also of a version that is not settled: the pointer is written first, and the verdict a moment later."""
 
 
 def line_of(history: Sequence[Champion]) -> list[Champion]:
