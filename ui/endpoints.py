@@ -38,7 +38,7 @@ class Fault(BaseModel):
     """Answer to a request that failed."""
 
     error: str
-    """What is wrong, with the value received and the next step."""
+    """Description of the fault, with the value received and the next step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def test_a_match_with_three_seats_reports_each_player_alone(zerofleet, tmp_path,
 
 @pytest.mark.slow
 def test_bench_measures_all_games_in_one_table(zerofleet, monkeypatch):
-    """Of those available, one of each kind; tests/processes/test_every_game.py compiles and runs the search of every game."""
+    """Rows of a game of each kind; tests/processes/test_every_game.py compiles and runs the search of every game."""
     several = ("rock_paper_scissors", "tic_tac_toe")
     monkeypatch.setattr("zerofleet.cli.bench.search.available", lambda: several)
     monkeypatch.setattr("games.available", lambda: several)

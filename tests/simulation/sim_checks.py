@@ -148,7 +148,7 @@ class Checks:
             yield champion
 
     def after_power_loss(self) -> None:
-        """What was announced is on the disk."""
+        """Check that an announced champion is on the disk."""
         champion = self.store.champion(MODEL) if (self._world.root / "models" / MODEL).is_dir() else None
         self._present_epoch = champion.epoch if champion else 0
         if self._present_epoch < self._announced:

@@ -134,7 +134,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now_s = 1_000_000.0
         self._numbers = itertools.count(1)
         self.processes: list[Process] = []
-        self.graves: list[Any] = []  # what dead processes leave behind, kept so that no clean-up runs
+        self.graves: list[Any] = []  # coroutines and callbacks of dead processes, kept so that no clean-up runs
         self.root = self.new_process("world")
         self.current = self.root
         self.steps = 0

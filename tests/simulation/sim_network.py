@@ -217,7 +217,7 @@ class RemoteInference:
 
 
 class _Channel:
-    """What the client asks of its channel, besides the calls."""
+    """Methods of a channel that the client calls besides its requests."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

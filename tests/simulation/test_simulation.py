@@ -51,7 +51,7 @@ def test_a_worker_that_drops_a_game_when_the_stream_is_away_is_found(monkeypatch
 
 
 class TestTheLoop:
-    """What the simulation is made of."""
+    """Parts of the simulation."""
 
     def run(self, scenario, seed: int = 0) -> SimLoop:
         loop = SimLoop(random.Random(seed))
