@@ -37,7 +37,8 @@ METHOD = "/inference.GRPCInferenceService/ModelInfer"
 QUEUE_POSITIONS = 2048
 FLOOD = 60  # callers who never pause
 WARM_UP = 20  # answers before memory is looked at
-REFUSALS = 3_000  # of callers who never pause; about three seconds
+REFUSALS = 1_000  # of callers who never pause; about two seconds
+SLOW = {"blocks": 4, "channels": 64}  # a network whose evaluation takes longer than the calls for it
 CLIENTS = 40
 PATIENT, TRIES = 20, 4  # so many of their requests are refused so often before the flood ends
 TURNS_BEFORE_CANCELLATION = (1, 4, 16, 64, 256, 1024)  # of the loop: unsent, in the queue, on the device, answered
@@ -57,13 +58,13 @@ class Served:
         self.control: ModelControl
         self.first = 0
 
-    def publish(self) -> int:
-        """Store a next version. Its network is of the smallest kind."""
+    def publish(self, *, blocks: int = 1, channels: int = 8) -> int:
+        """Store a next version. Unless told otherwise its network is of the smallest kind."""
         from trainer.export import Lineage, export_network  # noqa: PLC0415 - torch, for those who need it
         from trainer.network import new_network  # noqa: PLC0415
         from zerofleet.presets import NetworkSettings  # noqa: PLC0415
 
-        settings = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
+        settings = NetworkSettings(blocks=blocks, channels=channels, policy_channels=2, value_channels=2, value_hidden=8)
         seed = 1 + max(self.store.versions(self.model), default=0)
         network = new_network(self.game.spec(), settings, seed=seed)
         return export_network(self.store, self.game, network, settings, lineage=Lineage())
@@ -203,6 +204,8 @@ async def test_p9_a_slow_half_open_or_cancelled_client_never_delays_others(serve
 
 async def test_p10_overload_is_refused_quickly_within_bounded_memory_and_clients_back_off_with_jitter(served):
     batch = served.positions(512)
+    served.first = served.publish(**SLOW)
+    await served.control.serve(served.model, [served.first])
     asker = served.evaluator()
     request = asker._request(batch, 0, served.first).SerializeToString()
     await asker.aclose()
