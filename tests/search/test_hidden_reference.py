@@ -19,7 +19,7 @@ POSITIONS = [(THREE, ()), (THREE, (0,)), (TWO, ()), (TWO, (1, 2))]  # indices in
 
 
 def opening_of(game, indices, seed):
-    made = reference(game, SearchSettings(simulations=1, information="determinise"), seed=seed, versions=[1] * game.players)
+    made = reference(game, SearchSettings(simulations=1, information="determinise"), seed=seed, versions=[1] * game.spec().num_players)
     for index in indices:
         made.play(made.root.edges[index % len(made.root.edges)])
     return made.moves
@@ -38,7 +38,7 @@ def test_compiled_tree_equals_the_reference_at_every_budget(mode, kind):
         for budget in (1, 2, 3, 5, 8, 13, 40, 120):
             settings = SearchSettings(simulations=budget, information=mode, **KINDS[kind])
             block = searched(game, settings, [opening], seed=position)
-            plain = reference(game, settings, seed=position, versions=[1] * game.players, opening=opening)
+            plain = reference(game, settings, seed=position, versions=[1] * game.spec().num_players, opening=opening)
             plain.search()
             found = difference(compiled_tree(block, 0), reference_tree(plain, plain.root))
             assert found is None, f"{game} after {opening}, {budget} simulations, compiled != reference: {found}"
