@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hidden_bench import MODES, THREE, answer, compiled_tree, search, searched
+from hidden_bench import MODES, THREE, TWO, answer, compiled_tree, search, searched
 from reference_search import ReferenceGame
 from search_bench import CONNECT_FOUR, drive
 from toys.coin import COIN_BIT, DARE, LAST, SAFE, Coin
@@ -252,12 +252,12 @@ class TestRefusals:
     @pytest.mark.parametrize("information", ["open", *MODES])
     def test_without_a_search_every_mode_is_accepted(self, information):
         settings = SearchSettings(simulations=0, fast_simulations=0, information=information, temperature_end=1.0)
-        block = SearchBlock(THREE, settings, slots=1)
-        block.begin(0, seed=3, versions=[1, 1, 1])
+        block = SearchBlock(TWO, settings, slots=1)
+        block.begin(0, seed=3, versions=[1, 1])
         while len((leaves := block.advance()).batch):
             assert leaves.batch.extra_heads == 0
-            block.absorb(*answer(leaves, THREE))
-        assert len(block.take(0).moves) == 9
+            block.absorb(*answer(leaves, TWO))
+        assert len(block.take(0).moves) == 2 * TWO.turns
 
     @pytest.mark.parametrize("information", MODES)
     def test_a_game_of_perfect_information_needs_information_open(self, information):

@@ -50,7 +50,7 @@ def test_compiled_tree_equals_the_reference_at_every_budget(mode, kind):
 def test_compiled_games_equal_the_reference(mode, kind):
     settings = SearchSettings(**({"simulations": 30, "information": mode} | KINDS[kind]))
     for game, versions in ((THREE, [1, 1, 1]), (THREE, [3, 1, 2]), (TWO, [1, 2])):
-        block = SearchBlock(game, settings, slots=4)
+        block = SearchBlock(game, settings, slots=2)
         for seed in range(len(block)):
             block.begin(seed, seed=seed, versions=versions)
         search(block)
