@@ -19,7 +19,8 @@ POSITIONS = [(THREE, ()), (THREE, (0,)), (TWO, ()), (TWO, (1, 2))]  # indices in
 
 
 def opening_of(game, indices, seed):
-    made = reference(game, SearchSettings(simulations=1, information="determinise"), seed=seed, versions=[1] * game.spec().num_players)
+    settings = SearchSettings(simulations=1, information="determinise")
+    made = reference(game, settings, seed=seed, versions=[1] * game.spec().num_players)
     for index in indices:
         made.play(made.root.edges[index % len(made.root.edges)])
     return made.moves
