@@ -199,6 +199,6 @@ async def make_backend(new_backend: MakeBackend) -> AsyncIterator[MakeBackend]:
         return made[-1]
 
     yield make
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for backend in made:
             await backend.close()

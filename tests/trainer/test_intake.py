@@ -185,7 +185,7 @@ async def test_a_game_redelivered_after_a_lost_acknowledgement_counts_once(intak
 async def test_the_intake_takes_games_until_it_is_stopped(intake, stream, replay, record):
     arrived = asyncio.Event()
     intake._on_samples = arrived.set
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(intake.run())
         await stream.publish(*record(1))
         await arrived.wait()
@@ -205,7 +205,7 @@ async def test_games_stay_in_the_stream_while_the_learner_is_behind(intake, stre
     intake._on_samples, intake._is_behind = arrived.set, is_behind
     await stream.publish(*record(1))
     with capture_logs() as logged:
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(intake.run())
             await arrived.wait()
             await intake.stop()
@@ -219,7 +219,7 @@ async def test_an_intake_that_waits_for_the_learner_can_be_stopped(intake, strea
     looked = asyncio.Event()
     intake._is_behind = lambda: looked.set() or not intake._stopping.is_set()
     await stream.publish(*record(1))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(intake.run())
         await looked.wait()
         await intake.stop()
