@@ -6,7 +6,7 @@ verdicts and ratings are the same during a run and after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -162,13 +162,20 @@ def ended(result: GameResult) -> events.GameEnded:
     return events.GameEnded(**known)
 
 
-def read_record(state_dir: Path, model: str, game: Game) -> GateRecord:
+def read_record(
+    state_dir: Path, model: str, game: Game, *, at_close: Callable[[GateRecord, Scoreboard], None] | None = None
+) -> GateRecord:
     """Return the record in a gatekeeper's directory, also while the gatekeeper runs; empty without a journal.
 
+    `at_close` receives the record and the board of each gate match when the match is closed; the record forgets it then.
     Raises `RunDirectoryError` for a damaged journal, or one of another model.
     """
     record = GateRecord(model, game, validates=False)
     for event in EventJournal(state_dir / JOURNAL_FILE, model=model).read():
+        if at_close is not None and isinstance(event, events.MatchClosed) and event.match_id in record.boards:
+            purpose, board = record.boards[event.match_id]
+            if purpose == "gate":
+                at_close(record, board)
         with suppress(RecordRejected):  # of a match that is not open; the gatekeeper itself refuses it at its start
             record.fold(event)
     return record

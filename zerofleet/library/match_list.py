@@ -1,0 +1,331 @@
+"""Matches of the gate as commands and pages show them: verdict, score, pairs of games, and the path of the sequential test.
+
+The journal holds the games of a match until the gatekeeper is started again; then the report of its verdict alone remains.
+The path is computed from the games by the rule of the run's settings, as the gatekeeper computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from games.core import Game, State
+from games.positions import move_names, replay
+from zerofleet.contracts.gate_events import TRIAL_MATCH
+from zerofleet.contracts.promotions import Candidate, MatchReport
+from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
+from zerofleet.library.run_settings import gate_settings
+from zerofleet.library.values import Value
+from zerofleet.presets.gate_rules import stopping_rule, trial_rule
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.strength.gate_record import GateRecord, read_record
+from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, StoppingRule, points
+
+__all__ = [
+    "MatchDetail",
+    "MatchGame",
+    "MatchList",
+    "MatchPair",
+    "MatchRow",
+    "match_detail",
+    "match_position",
+    "read_matches",
+]
+
+Kind = Literal["gate", "measurement", ""]
+Stage = Literal["open", "decided", "ended"]
+
+
+class MatchRow(Value):
+    """Match of a candidate, or measurement of a version that was promoted at once, from its point of view."""
+
+    id: str
+    """Id in the journal; empty where the report of the verdict alone remains."""
+    kind: Kind
+    """Match of the gate before a promotion, or measurement after one; empty where the journal no longer tells."""
+    version: int
+    opponent: int
+    """Version of the champion, or of the reference."""
+    state: Stage
+    """`open`, `decided` by its rule, or `ended` without a verdict, as when the champion changed meanwhile."""
+    status: str
+    """Status of the version at present: promoted, rejected, playing, trial, …"""
+    reason: str
+    pairs: int
+    """Pairs of games that count: those before the decision; groups of all seatings in games of more players."""
+    wins: int
+    draws: int
+    losses: int
+    pentanomial: tuple[int, int, int, int, int]
+    """Number of pairs by the version's score in half points: index 0 = no point, 4 = two wins."""
+    share: float
+    """Share of points in [0, 1]."""
+    share_low: float
+    """Lower end of its 95 % interval."""
+    share_high: float
+    """Upper end of its 95 % interval."""
+    log_likelihood_ratio: float
+    """Value of the sequential test; 0 when another rule decides."""
+    llr_low: float | None
+    """Bound at which the version fails; None without a sequential test, or while its settings are unknown."""
+    llr_high: float | None
+    """Bound at which it passes."""
+
+
+class MatchList(Value):
+    """Matches of a run, newest first."""
+
+    matches: tuple[MatchRow, ...]
+    rule: str
+    """Settings of the gate, in words."""
+    fault: str
+    """Reason why the settings of the gate are unknown; empty where they are known."""
+
+
+class MatchGame(Value):
+    """Game of a match."""
+
+    seats: tuple[int, ...]
+    """Seats of the version, from 1."""
+    moves: tuple[str, ...]
+    """All moves, the opening included."""
+    scores: tuple[float, ...]
+    """By seat, in [-1, 1]."""
+    points: float
+    """The version's share of the points."""
+
+
+class MatchPair(Value):
+    """Games from one opening, one for each seating of the players."""
+
+    number: int
+    """From 1."""
+    opening_plies: int
+    """Moves of the opening, which all its games share."""
+    is_counted: bool
+    """Whether it counts: it is complete, and was begun before the decision."""
+    points: float | None
+    """The version's share of the points; None while a game is missing."""
+    games: tuple[MatchGame, ...]
+
+
+class MatchDetail(MatchRow):
+    """Match with its games."""
+
+    path: tuple[float, ...]
+    """Value of the sequential test after each pair that counts, from 0 before the first; empty without such a test."""
+    games: tuple[MatchPair, ...]
+    """Pairs in the order in which they began; empty where their games are gone."""
+
+
+def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, MatchList]:
+    """Return the record of the gate and its matches, from one look at the journal. Raises `RunDirectoryError`."""
+    rules, closed = _Rules.of(paths), []
+
+    def keep(record: GateRecord, board: Scoreboard) -> None:
+        closed.append(_row_of(board, _candidate(record, board), rules, is_open=False))
+
+    record = read_record(paths.gatekeeper, model, game, at_close=keep)
+    boards = [board for purpose, board in record.boards.values() if purpose == "gate"]
+    still_open = [_row_of(board, _candidate(record, board), rules, is_open=True) for board in boards]
+    rows = [*closed, *still_open]
+    told = {(row.version, row.opponent) for row in rows if row.state == "decided"}
+    reports = [
+        _reported(one, one.match, rules)
+        for _, one in sorted(record.candidates.items())
+        if one.match is not None and (one.version, one.match.champion_version) not in told
+    ]
+    listed = [row.model_copy(update={"status": _status(record, row.version)}) for row in (*reports, *rows)]
+    return record, MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
+
+
+def match_detail(paths: RunPaths, model: str, game: Game, match_id: str) -> MatchDetail:
+    """Return a match with its games, whose moves are named by the rules. Raises `ModelNotFound`, `RunDirectoryError`."""
+    rules, found = _Rules.of(paths), _board(paths, model, game, match_id)
+    board, rule = found.board, rules.of_match(match_id)
+    row = _row_of(board, found.candidate, rules, is_open=found.is_open).model_copy(update={"status": found.status})
+    path: tuple[float, ...] = ()
+    if isinstance(rule, SequentialTest):
+        path = tuple(rule.log_likelihood_ratio(board.standing(groups)) for groups in range(row.pairs + 1))
+    return MatchDetail(**dict(row), path=path, games=tuple(_pairs(board, row.pairs)))
+
+
+def match_position(paths: RunPaths, model: str, game: Game, match_id: str, *, pair: int, number: int, ply: int) -> State:
+    """Return a position of a match: `pair` and the `number` of its game count from 1, `ply` 0 is the start.
+
+    Raises `ModelNotFound`, `InvalidRequest`, `RunDirectoryError`.
+    """
+    board = _board(paths, model, game, match_id).board
+    played = _by_group(board).get(pair - 1, [])
+    if not 1 <= number <= len(played):
+        raise InvalidRequest(f"match {match_id} has no game {number} of pair {pair}")
+    moves = played[number - 1].moves
+    if not 0 <= ply <= len(moves):
+        raise InvalidRequest(f"there is no position {ply}; the game has positions 0 to {len(moves)}")
+    return replay(game, moves[:ply], _seed(board, pair - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Stopping rules of a run; without its settings none."""
+
+    gate: StoppingRule | None = None
+    trial: StoppingRule | None = None
+    words: str = ""
+    fault: str = ""
+
+    @classmethod
+    def of(cls, paths: RunPaths) -> _Rules:
+        try:
+            settings = gate_settings(paths)
+            gate, trial = stopping_rule(settings), trial_rule(settings)
+        except ConfigurationError as error:
+            return cls(fault=str(error))
+        words = {
+            "off": "every candidate is promoted",
+            "share": f"a candidate needs {settings.share:.0%} of the points of {settings.max_pairs} pairs",
+            "sprt": f"a sequential test of {settings.elo1:+g} against {settings.elo0:+g} Elo",
+            "watch": "every candidate is promoted at once, and measured afterwards by a sequential test of "
+            f"{settings.watch_elo1:+g} against {settings.watch_elo0:+g} Elo",
+        }
+        return cls(gate, trial, words[settings.mode])
+
+    def of_match(self, match_id: str) -> StoppingRule | None:
+        return self.trial if match_id.startswith(TRIAL_MATCH) else self.gate
+
+
+def _row_of(board: Scoreboard, candidate: Candidate | None, rules: _Rules, *, is_open: bool) -> MatchRow:
+    match_id, (own, other) = board.terms.match_id, board.terms.players
+    version, opponent = own.version or 0, other.version or 0
+    rule = rules.of_match(match_id)
+    report = candidate.match if candidate is not None else None
+    is_decided = not is_open and report is not None and report.champion_version == opponent
+    groups = sum(report.pentanomial) if is_decided and report is not None else board.groups
+    standing = board.standing(groups)
+    total, (low, high) = standing.total, standing.interval
+    llr_low, llr_high = _bounds(rule)
+    return MatchRow(
+        id=match_id,
+        kind="measurement" if match_id.startswith(TRIAL_MATCH) else "gate",
+        version=version,
+        opponent=opponent,
+        state="open" if is_open else "decided" if is_decided else "ended",
+        status="" if candidate is None else candidate.status.value,
+        reason=candidate.reason if candidate is not None and not is_open else "",
+        pairs=standing.groups,
+        wins=total.wins,
+        draws=total.draws,
+        losses=total.losses,
+        pentanomial=standing.pentanomial,
+        share=standing.share,
+        share_low=low,
+        share_high=high,
+        log_likelihood_ratio=0.0 if rule is None else rule.log_likelihood_ratio(standing),
+        llr_low=llr_low,
+        llr_high=llr_high,
+    )
+
+
+def _reported(candidate: Candidate, report: MatchReport, rules: _Rules) -> MatchRow:
+    """Return the row of a match of which the report alone remains."""
+    llr_low, llr_high = _bounds(rules.gate) if report.log_likelihood_ratio else (None, None)
+    return MatchRow(
+        id="",
+        kind="",
+        version=candidate.version,
+        opponent=report.champion_version,
+        state="decided",
+        status=candidate.status.value,
+        reason=candidate.reason,
+        pairs=sum(report.pentanomial),
+        wins=report.wins,
+        draws=report.draws,
+        losses=report.losses,
+        pentanomial=report.pentanomial,
+        share=report.share,
+        share_low=report.share_low,
+        share_high=report.share_high,
+        log_likelihood_ratio=report.log_likelihood_ratio,
+        llr_low=llr_low,
+        llr_high=llr_high,
+    )
+
+
+def _status(record: GateRecord, version: int) -> str:
+    candidate = record.candidates.get(version)
+    return "" if candidate is None else candidate.status.value
+
+
+def _bounds(rule: StoppingRule | None) -> tuple[float, float] | tuple[None, None]:
+    return (rule.sprt.lower, rule.sprt.upper) if isinstance(rule, SequentialTest) else (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Board of a match with its candidate at the close, or at present."""
+
+    board: Scoreboard
+    candidate: Candidate | None
+    is_open: bool
+    status: str
+    """Status of the version at present."""
+
+
+def _board(paths: RunPaths, model: str, game: Game, match_id: str) -> _Found:
+    closed: list[tuple[Scoreboard, Candidate | None]] = []
+
+    def keep(record: GateRecord, board: Scoreboard) -> None:
+        if board.terms.match_id == match_id:
+            closed[:] = [(board, _candidate(record, board))]
+
+    record = read_record(paths.gatekeeper, model, game, at_close=keep)
+    if match_id in record.boards and record.boards[match_id][0] == "gate":
+        closed = [(record.boards[match_id][1], None)]
+    if not closed:
+        raise ModelNotFound(f"the journal has no games of match {match_id!r}: the list of matches has those that are stored")
+    ((board, candidate),) = closed
+    is_open = match_id in record.boards
+    return _Found(board, candidate, is_open, _status(record, board.terms.players[0].version or 0))
+
+
+def _candidate(record: GateRecord, board: Scoreboard) -> Candidate | None:
+    return record.candidates.get(board.terms.players[0].version or 0)
+
+
+def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
+    """Return the games by group, each in the order of the seatings."""
+    found: dict[int, list[GameResult]] = {}
+    for result in sorted(board.results(), key=lambda one: (one.group, one.seating)):
+        found.setdefault(result.group, []).append(result)
+    return found
+
+
+def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
+    pairs = []
+    for group, results in _by_group(board).items():
+        shares = [points(one.seating, one.scores) for one in results]
+        opening, is_complete = board.opening(group), len(results) == board.terms.games_per_group
+        pairs.append(
+            MatchPair(
+                number=group + 1,
+                opening_plies=0 if opening is None else len(opening.moves),
+                is_counted=group < counted,
+                points=sum(shares) / len(shares) if is_complete else None,
+                games=tuple(_game(board, one, share) for one, share in zip(results, shares, strict=True)),
+            )
+        )
+    return pairs
+
+
+def _game(board: Scoreboard, result: GameResult, share: float) -> MatchGame:
+    return MatchGame(
+        seats=tuple(seat for seat, player in enumerate(result.seating, start=1) if player == 0),
+        moves=tuple(move_names(board.terms.game, result.moves, _seed(board, result.group))),
+        scores=result.scores,
+        points=share,
+    )
+
+
+def _seed(board: Scoreboard, group: int) -> int:
+    opening = board.opening(group)
+    return 0 if opening is None else opening.seed
