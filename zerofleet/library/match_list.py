@@ -6,6 +6,7 @@ The path is computed from the games by the rule of the run's settings, as the ga
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +28,7 @@ __all__ = [
     "MatchList",
     "MatchPair",
     "MatchRow",
-    "match_detail",
+    "match_details",
     "match_position",
     "read_matches",
 ]
@@ -139,15 +140,10 @@ def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, M
     return record, MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
 
 
-def match_detail(paths: RunPaths, model: str, game: Game, match_id: str) -> MatchDetail:
-    """Return a match with its games, whose moves are named by the rules. Raises `ModelNotFound`, `RunDirectoryError`."""
-    rules, found = _Rules.of(paths), _board(paths, model, game, match_id)
-    board, rule = found.board, rules.of_match(match_id)
-    row = _row_of(board, found.candidate, rules, is_open=found.is_open).model_copy(update={"status": found.status})
-    path: tuple[float, ...] = ()
-    if isinstance(rule, SequentialTest):
-        path = tuple(rule.log_likelihood_ratio(board.standing(groups)) for groups in range(row.pairs + 1))
-    return MatchDetail(**dict(row), path=path, games=tuple(_pairs(board, row.pairs)))
+def match_details(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> tuple[MatchDetail, ...]:
+    """Return matches with their games, whose moves are named by the rules. Raises `ModelNotFound`, `RunDirectoryError`."""
+    rules, boards = _Rules.of(paths), _boards(paths, model, game, match_ids)
+    return tuple(_detail(boards[match_id], rules) for match_id in match_ids)
 
 
 def match_position(paths: RunPaths, model: str, game: Game, match_id: str, *, pair: int, number: int, ply: int) -> State:
@@ -155,7 +151,7 @@ def match_position(paths: RunPaths, model: str, game: Game, match_id: str, *, pa
 
     Raises `ModelNotFound`, `InvalidRequest`, `RunDirectoryError`.
     """
-    board = _board(paths, model, game, match_id).board
+    board = _boards(paths, model, game, [match_id])[match_id].board
     played = _by_group(board).get(pair - 1, [])
     if not 1 <= number <= len(played):
         raise InvalidRequest(f"match {match_id} has no game {number} of pair {pair}")
@@ -184,9 +180,9 @@ class _Rules:
         words = {
             "off": "every candidate is promoted",
             "share": f"a candidate needs {settings.share:.0%} of the points of {settings.max_pairs} pairs",
-            "sprt": f"a sequential test of {settings.elo1:+g} against {settings.elo0:+g} Elo",
+            "sprt": f"a sequential test of {_elo(settings.elo1)} against {_elo(settings.elo0)} Elo",
             "watch": "every candidate is promoted at once, and measured afterwards by a sequential test of "
-            f"{settings.watch_elo1:+g} against {settings.watch_elo0:+g} Elo",
+            f"{_elo(settings.watch_elo1)} against {_elo(settings.watch_elo0)} Elo",
         }
         return cls(gate, trial, words[settings.mode])
 
@@ -251,6 +247,10 @@ def _reported(candidate: Candidate, report: MatchReport, rules: _Rules) -> Match
     )
 
 
+def _elo(difference: float) -> str:
+    return f"{difference:+g}" if difference else "0"
+
+
 def _status(record: GateRecord, version: int) -> str:
     candidate = record.candidates.get(version)
     return "" if candidate is None else candidate.status.value
@@ -271,25 +271,39 @@ class _Found:
     """Status of the version at present."""
 
 
-def _board(paths: RunPaths, model: str, game: Game, match_id: str) -> _Found:
-    closed: list[tuple[Scoreboard, Candidate | None]] = []
+def _boards(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> dict[str, _Found]:
+    """Return the boards of matches by id, from one look at the journal."""
+    closed: dict[str, tuple[Scoreboard, Candidate | None]] = {}
 
     def keep(record: GateRecord, board: Scoreboard) -> None:
-        if board.terms.match_id == match_id:
-            closed[:] = [(board, _candidate(record, board))]
+        if board.terms.match_id in match_ids:
+            closed[board.terms.match_id] = (board, _candidate(record, board))
 
     record = read_record(paths.gatekeeper, model, game, at_close=keep)
-    if match_id in record.boards and record.boards[match_id][0] == "gate":
-        closed = [(record.boards[match_id][1], None)]
-    if not closed:
-        raise ModelNotFound(f"the journal has no games of match {match_id!r}: the list of matches has those that are stored")
-    ((board, candidate),) = closed
-    is_open = match_id in record.boards
-    return _Found(board, candidate, is_open, _status(record, board.terms.players[0].version or 0))
+    found = {match_id: _Found(board, one, False, _status(record, _version(board))) for match_id, (board, one) in closed.items()}
+    for match_id, (purpose, board) in record.boards.items():
+        if match_id in match_ids and purpose == "gate":
+            found[match_id] = _Found(board, None, True, _status(record, _version(board)))
+    if missing := [match_id for match_id in match_ids if match_id not in found]:
+        raise ModelNotFound(f"the journal has no games of match {missing[0]!r}: the list of matches has those that are stored")
+    return found
+
+
+def _detail(found: _Found, rules: _Rules) -> MatchDetail:
+    board, rule = found.board, rules.of_match(found.board.terms.match_id)
+    row = _row_of(board, found.candidate, rules, is_open=found.is_open).model_copy(update={"status": found.status})
+    path: tuple[float, ...] = ()
+    if isinstance(rule, SequentialTest):
+        path = tuple(rule.log_likelihood_ratio(board.standing(groups)) for groups in range(row.pairs + 1))
+    return MatchDetail(**dict(row), path=path, games=tuple(_pairs(board, row.pairs)))
+
+
+def _version(board: Scoreboard) -> int:
+    return board.terms.players[0].version or 0
 
 
 def _candidate(record: GateRecord, board: Scoreboard) -> Candidate | None:
-    return record.candidates.get(board.terms.players[0].version or 0)
+    return record.candidates.get(_version(board))
 
 
 def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.library.ladder_list import Ladder, ladder_of
-from zerofleet.library.match_list import MatchDetail, MatchList, match_detail, match_position, read_matches
+from zerofleet.library.match_list import MatchDetail, MatchList, match_details, match_position, read_matches
 from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.library.seat_results import SeatResults, seat_results
 from zerofleet.library.stored_games import GameList, find_game, list_games, read_game
 from zerofleet.library.times import time_of
 from zerofleet.service.settings import open_run_store
@@ -128,7 +130,11 @@ class OpenRun:
 
     def match(self, match_id: str) -> MatchDetail:
         """Return a match with its games. Raises `ModelNotFound` where the journal does not hold them."""
-        return match_detail(self.paths, self.model, self.game, match_id)
+        return match_details(self.paths, self.model, self.game, [match_id])[0]
+
+    def several_matches(self, match_ids: Sequence[str]) -> tuple[MatchDetail, ...]:
+        """Return matches with their games, as `match` does, from one look at the journal."""
+        return match_details(self.paths, self.model, self.game, match_ids)
 
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
         """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
@@ -138,6 +144,11 @@ class OpenRun:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""
         with self._guard:
             return list_games(self._opened(), limit=limit, before=before)
+
+    def seat_results(self) -> SeatResults:
+        """Return the results by seat of a sample of the stored games. Raises `RunDirectoryError`."""
+        with self._guard:
+            return seat_results(self._opened())
 
     def stored(self, uid: str) -> tuple[int, ValidatedGame]:
         """Return a stored game by its uid or a prefix, with its number. Raises `InvalidRequest`, `RecordRejected`."""
