@@ -15,7 +15,9 @@ from ui.settings import UiSettings
 
 TOKEN = "correct-horse-battery"
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
-RUN_PAGES = tuple(f"/runs/golden/{name}" for name in ("overview", "curves", "models", "games", "games/0008abab"))
+RUN_PAGES = tuple(
+    f"/runs/golden/{name}" for name in ("overview", "curves", "ladder", "models", "matches", "games", "games/0008abab")
+)
 PAGES = ("/", "/play", "/api", "/nothing", *RUN_PAGES)
 
 

@@ -20,7 +20,7 @@ from zerofleet.library.values import Value
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.strength.gate_record import GateRecord, read_record
-from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, StoppingRule, points
+from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, Standing, StoppingRule, points
 
 __all__ = [
     "MatchDetail",
@@ -28,7 +28,9 @@ __all__ = [
     "MatchList",
     "MatchPair",
     "MatchRow",
-    "match_details",
+    "StoredMatch",
+    "find_matches",
+    "match_detail",
     "match_position",
     "read_matches",
 ]
@@ -140,25 +142,19 @@ def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, M
     return record, MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
 
 
-def match_details(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> tuple[MatchDetail, ...]:
-    """Return matches with their games, whose moves are named by the rules. Raises `ModelNotFound`, `RunDirectoryError`."""
-    rules, boards = _Rules.of(paths), _boards(paths, model, game, match_ids)
-    return tuple(_detail(boards[match_id], rules) for match_id in match_ids)
-
-
-def match_position(paths: RunPaths, model: str, game: Game, match_id: str, *, pair: int, number: int, ply: int) -> State:
+def match_position(stored: StoredMatch, *, pair: int, number: int, ply: int) -> State:
     """Return a position of a match: `pair` and the `number` of its game count from 1, `ply` 0 is the start.
 
-    Raises `ModelNotFound`, `InvalidRequest`, `RunDirectoryError`.
+    Raises `InvalidRequest`.
     """
-    board = _boards(paths, model, game, [match_id])[match_id].board
+    board = stored.board
     played = _by_group(board).get(pair - 1, [])
     if not 1 <= number <= len(played):
-        raise InvalidRequest(f"match {match_id} has no game {number} of pair {pair}")
+        raise InvalidRequest(f"match {board.terms.match_id} has no game {number} of pair {pair}")
     moves = played[number - 1].moves
     if not 0 <= ply <= len(moves):
         raise InvalidRequest(f"there is no position {ply}; the game has positions 0 to {len(moves)}")
-    return replay(game, moves[:ply], _seed(board, pair - 1))
+    return replay(board.terms.game, moves[:ply], _seed(board, pair - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +212,7 @@ def _row_of(board: Scoreboard, candidate: Candidate | None, rules: _Rules, *, is
         share=standing.share,
         share_low=low,
         share_high=high,
-        log_likelihood_ratio=0.0 if rule is None else rule.log_likelihood_ratio(standing),
+        log_likelihood_ratio=_llr(standing, rule, report if is_decided else None),
         llr_low=llr_low,
         llr_high=llr_high,
     )
@@ -247,6 +243,12 @@ def _reported(candidate: Candidate, report: MatchReport, rules: _Rules) -> Match
     )
 
 
+def _llr(standing: Standing, rule: StoppingRule | None, report: MatchReport | None) -> float:
+    if report is not None:
+        return report.log_likelihood_ratio
+    return 0.0 if rule is None else rule.log_likelihood_ratio(standing)
+
+
 def _elo(difference: float) -> str:
     return f"{difference:+g}" if difference else "0"
 
@@ -261,8 +263,8 @@ def _bounds(rule: StoppingRule | None) -> tuple[float, float] | tuple[None, None
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Board of a match with its candidate at the close, or at present."""
+class StoredMatch:
+    """Match whose games the journal holds: its board, with the candidate at its close, or at present."""
 
     board: Scoreboard
     candidate: Candidate | None
@@ -271,8 +273,8 @@ class _Found:
     """Status of the version at present."""
 
 
-def _boards(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> dict[str, _Found]:
-    """Return the boards of matches by id, from one look at the journal."""
+def find_matches(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> dict[str, StoredMatch]:
+    """Return matches by id, from one look at the journal. Raises `ModelNotFound`, `RunDirectoryError`."""
     closed: dict[str, tuple[Scoreboard, Candidate | None]] = {}
 
     def keep(record: GateRecord, board: Scoreboard) -> None:
@@ -280,17 +282,21 @@ def _boards(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -
             closed[board.terms.match_id] = (board, _candidate(record, board))
 
     record = read_record(paths.gatekeeper, model, game, at_close=keep)
-    found = {match_id: _Found(board, one, False, _status(record, _version(board))) for match_id, (board, one) in closed.items()}
+    found = {
+        match_id: StoredMatch(board, one, False, _status(record, _version(board))) for match_id, (board, one) in closed.items()
+    }
     for match_id, (purpose, board) in record.boards.items():
         if match_id in match_ids and purpose == "gate":
-            found[match_id] = _Found(board, None, True, _status(record, _version(board)))
+            found[match_id] = StoredMatch(board, None, True, _status(record, _version(board)))
     if missing := [match_id for match_id in match_ids if match_id not in found]:
         raise ModelNotFound(f"the journal has no games of match {missing[0]!r}: the list of matches has those that are stored")
     return found
 
 
-def _detail(found: _Found, rules: _Rules) -> MatchDetail:
-    board, rule = found.board, rules.of_match(found.board.terms.match_id)
+def match_detail(found: StoredMatch, paths: RunPaths) -> MatchDetail:
+    """Return a match with its games, whose moves are named by the rules."""
+    rules, board = _Rules.of(paths), found.board
+    rule = rules.of_match(board.terms.match_id)
     row = _row_of(board, found.candidate, rules, is_open=found.is_open).model_copy(update={"status": found.status})
     path: tuple[float, ...] = ()
     if isinstance(rule, SequentialTest):

@@ -18,7 +18,15 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.library.ladder_list import Ladder, ladder_of
-from zerofleet.library.match_list import MatchDetail, MatchList, match_details, match_position, read_matches
+from zerofleet.library.match_list import (
+    MatchDetail,
+    MatchList,
+    StoredMatch,
+    find_matches,
+    match_detail,
+    match_position,
+    read_matches,
+)
 from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
@@ -65,11 +73,13 @@ class OpenRun:
         self.game: Game = make(self.header.game, **self.header.parameters)
         self.model = model_name(self.game)
         self._guard = threading.Lock()
+        self._match_guard = threading.Lock()
         self._log: GameLog | None = None
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
         self._metrics: tuple[Signature, Metrics] | None = None
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
+        self._match: tuple[Signature, str, StoredMatch] | None = None
 
     def metrics(self) -> Metrics:
         """Return the columns of the run's metrics, read again when a file has changed."""
@@ -130,15 +140,26 @@ class OpenRun:
 
     def match(self, match_id: str) -> MatchDetail:
         """Return a match with its games. Raises `ModelNotFound` where the journal does not hold them."""
-        return match_details(self.paths, self.model, self.game, [match_id])[0]
+        with self._match_guard:
+            return match_detail(self._stored_match(match_id), self.paths)
 
     def several_matches(self, match_ids: Sequence[str]) -> tuple[MatchDetail, ...]:
         """Return matches with their games, as `match` does, from one look at the journal."""
-        return match_details(self.paths, self.model, self.game, match_ids)
+        found = find_matches(self.paths, self.model, self.game, match_ids)
+        return tuple(match_detail(found[match_id], self.paths) for match_id in match_ids)
 
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
         """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
-        return match_position(self.paths, self.model, self.game, match_id, pair=pair, number=number, ply=ply)
+        with self._match_guard:
+            return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
+
+    def _stored_match(self, match_id: str) -> StoredMatch:
+        """Return a match; the last one is kept, whose positions a page asks for one by one. For one thread at a time."""
+        signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE)
+        if self._match is None or self._match[:2] != (signature, match_id):
+            found = find_matches(self.paths, self.model, self.game, [match_id])
+            self._match = (signature, match_id, found[match_id])
+        return self._match[2]
 
     def games(self, *, limit: int, before: int | None) -> GameList:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""
