@@ -60,12 +60,6 @@ async def test_the_ladder_has_anchored_ratings_with_their_intervals_and_the_game
     assert {"opponent": "model:1", "games": 20, "share": 0.25} in anchor["meetings"]
 
 
-async def test_a_ladder_without_games_against_rungs_is_not_anchored(client):
-    found = (await client.get("/api/v1/runs/golden/ladder")).json()
-    assert not found["is_anchored"]
-    assert all(player["elo"] is None for player in found["players"] if player["version"] is not None)
-
-
 async def test_the_lists_of_models_ladder_and_matches_are_those_of_the_command_line(gate, folder, capsys):
     root = folder / "rated"
     models, report = (

@@ -43,7 +43,7 @@ class Ladder(Value):
     """Ladder of a run."""
 
     players: tuple[LadderPlayer, ...]
-    """Strongest first; those that are not anchored last."""
+    """Players with rated games, strongest first; those that are not anchored last."""
     is_anchored: bool
     """Whether a version of the model is anchored by games against rungs."""
     champion: int | None
@@ -54,7 +54,7 @@ def ladder_of(rungs: Sequence[Rung], results: Iterable[Tally | Placement], histo
     meetings = _meetings(results)
     promoted = {one.version: time_of(one.promoted_at_ms) for one in reversed(history)}
     champion = history[-1].version if history else None
-    players = tuple(_player(rung, meetings.get(rung.name, ()), promoted, champion) for rung in rungs)
+    players = tuple(_player(rung, meetings.get(rung.name, ()), promoted, champion) for rung in rungs if rung.games)
     return Ladder(
         players=players,
         is_anchored=any(one.version is not None and one.elo is not None for one in players),
