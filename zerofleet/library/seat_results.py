@@ -31,13 +31,14 @@ class SeatResults(Value):
 
 def seat_results(log: GameLog, *, sample: int = SAMPLED_GAMES, periods: int = PERIODS) -> SeatResults:
     """Return the results of at most `sample` games, evenly spread over those that are stored; damaged ones are left out."""
-    stored = log.end_index - log.start_index
-    numbers = np.unique(np.linspace(log.start_index, log.end_index - 1, sample).astype(np.int64)) if stored else np.empty(0)
+    numbers: list[int] = []
+    if log.end_index > log.start_index:
+        numbers = np.unique(np.linspace(log.start_index, log.end_index - 1, sample).astype(np.int64)).tolist()
     winners: list[tuple[int, int]] = []  # number of a game, and the seat that won it; -1 for a tie
     seats = 0
-    for number in numbers.tolist():
+    for number in numbers:
         try:
-            scores = np.array(decode_record(log.get(number).payload).scores)
+            scores = np.array(list(decode_record(log.get(number).payload).scores))
         except RecordRejected:
             continue
         best = np.flatnonzero(scores > scores.max() - TIE_TOLERANCE)

@@ -24,7 +24,7 @@ PAIR_POINTS = ("0", "½", "1", "1½", "2")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Line of a chart; a value that is None interrupts nothing, it is left out."""
+    """Line of a chart; an unknown value is left out, and the line goes on."""
 
     label: str
     at: Sequence[float | None]
