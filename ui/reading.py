@@ -47,7 +47,7 @@ class ReadingEndpoints:
         limit = Parameter("limit", "integer", f"Maximum number of games, 1 to {MOST_GAMES}.")
         before = Parameter("before", "integer", "Number of a game: only older ones are listed.")
         match = (
-            Parameter("id", "string", "Id of the match in the list of matches."),
+            Parameter("id", "string", "Id of the match in the list of matches.", is_required=True),
             Parameter("pair", "integer", "Number of the pair of games, from 1."),
             Parameter("game", "integer", "Number of the game of the pair, from 1."),
             Parameter("ply", "integer", "Number of moves played, from 0."),

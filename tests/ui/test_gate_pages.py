@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import jsonschema
 import pytest
 
 import games
@@ -86,6 +87,14 @@ async def test_a_match_has_its_path_between_the_bounds_and_its_pairs(gate):
     assert found["path"][0] == 0.0
     assert len(found["path"]) == found["pairs"] + 1 == 5
     assert all(len(pair["games"]) == 2 for pair in found["games"])
+
+
+async def test_a_match_is_that_of_the_openapi_document(gate):
+    document = (await gate.get("/api/v1/openapi.json")).json()
+    schema = {"$ref": "#/components/schemas/MatchDetail", "components": document["components"]}
+    jsonschema.validate((await gate.get("/api/v1/runs/rated/match", params={"id": MATCH})).json(), schema)
+    asked = document["paths"]["/api/v1/runs/{run}/match"]["get"]["parameters"]
+    assert [(one["name"], one["required"]) for one in asked] == [("run", True), ("id", True)]
 
 
 async def test_every_position_of_a_match_is_drawn(gate):
