@@ -19,6 +19,7 @@ from zerofleet.contracts.promotions import Champion, MatchReport
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
 from zerofleet.storage.crash_points import crash_point
+from zerofleet.strength.gate_record import match_report
 from zerofleet.strength.matches import (
     AgentMaker,
     Decision,
@@ -36,7 +37,7 @@ from zerofleet.strength.matches import (
 )
 from zerofleet.telemetry import metrics
 
-__all__ = ["ChampionChanged", "Referee", "match_report"]
+__all__ = ["ChampionChanged", "Referee"]
 
 log = structlog.get_logger()
 
@@ -190,19 +191,3 @@ def _outcome(result: GameResult) -> str:
     """Return the outcome of a game for the candidate."""
     share = points(result.seating, result.scores)
     return "win" if share > 0.5 else "loss" if share < 0.5 else "draw"
-
-
-def match_report(champion_version: int, standing: Standing, log_likelihood_ratio: float) -> MatchReport:
-    """Return the report of a match."""
-    total, (low, high) = standing.total, standing.interval
-    return MatchReport(
-        champion_version=champion_version,
-        wins=total.wins,
-        draws=total.draws,
-        losses=total.losses,
-        pentanomial=standing.pentanomial,
-        share=standing.share,
-        share_low=low,
-        share_high=high,
-        log_likelihood_ratio=log_likelihood_ratio,
-    )

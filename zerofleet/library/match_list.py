@@ -19,8 +19,8 @@ from zerofleet.library.run_settings import gate_settings
 from zerofleet.library.values import Value
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
 from zerofleet.storage.run_paths import RunPaths
-from zerofleet.strength.gate_record import GateRecord, read_record
-from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, Standing, StoppingRule, points
+from zerofleet.strength.gate_record import GateRecord, match_report, read_record
+from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, StoppingRule, points
 
 __all__ = [
     "MatchDetail",
@@ -134,9 +134,9 @@ def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, M
     rows = [*closed, *still_open]
     told = {(row.version, row.opponent) for row in rows if row.state == "decided"}
     reports = [
-        _reported(one, one.match, rules)
-        for _, one in sorted(record.candidates.items())
-        if one.match is not None and (one.version, one.match.champion_version) not in told
+        _row(version, one, one.match, rules.gate if one.match.log_likelihood_ratio else None)
+        for version, one in sorted(record.candidates.items())
+        if one.match is not None and (version, one.match.champion_version) not in told
     ]
     listed = [row.model_copy(update={"status": _status(record, row.version)}) for row in (*reports, *rows)]
     return record, MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
@@ -187,48 +187,29 @@ class _Rules:
 
 
 def _row_of(board: Scoreboard, candidate: Candidate | None, rules: _Rules, *, is_open: bool) -> MatchRow:
-    match_id, (own, other) = board.terms.match_id, board.terms.players
-    version, opponent = own.version or 0, other.version or 0
-    rule = rules.of_match(match_id)
-    report = candidate.match if candidate is not None else None
-    is_decided = not is_open and report is not None and report.champion_version == opponent
-    groups = sum(report.pentanomial) if is_decided and report is not None else board.groups
-    standing = board.standing(groups)
-    total, (low, high) = standing.total, standing.interval
+    match_id, opponent = board.terms.match_id, board.terms.players[1].version or 0
+    rule, report = rules.of_match(match_id), None if candidate is None or is_open else candidate.match
+    stage: Stage = "open" if is_open else "decided"
+    if report is None or report.champion_version != opponent:
+        standing = board.standing()
+        report = match_report(opponent, standing, 0.0 if rule is None else rule.log_likelihood_ratio(standing))
+        stage = "open" if is_open else "ended"
+    kind: Kind = "measurement" if match_id.startswith(TRIAL_MATCH) else "gate"
+    row = _row(_version(board), candidate, report, rule)
+    return row.model_copy(update={"id": match_id, "kind": kind, "state": stage})
+
+
+def _row(version: int, candidate: Candidate | None, report: MatchReport, rule: StoppingRule | None) -> MatchRow:
+    """Return the row of a decided match of which the report alone remains."""
     llr_low, llr_high = _bounds(rule)
-    return MatchRow(
-        id=match_id,
-        kind="measurement" if match_id.startswith(TRIAL_MATCH) else "gate",
-        version=version,
-        opponent=opponent,
-        state="open" if is_open else "decided" if is_decided else "ended",
-        status="" if candidate is None else candidate.status.value,
-        reason=candidate.reason if candidate is not None and not is_open else "",
-        pairs=standing.groups,
-        wins=total.wins,
-        draws=total.draws,
-        losses=total.losses,
-        pentanomial=standing.pentanomial,
-        share=standing.share,
-        share_low=low,
-        share_high=high,
-        log_likelihood_ratio=_llr(standing, rule, report if is_decided else None),
-        llr_low=llr_low,
-        llr_high=llr_high,
-    )
-
-
-def _reported(candidate: Candidate, report: MatchReport, rules: _Rules) -> MatchRow:
-    """Return the row of a match of which the report alone remains."""
-    llr_low, llr_high = _bounds(rules.gate) if report.log_likelihood_ratio else (None, None)
     return MatchRow(
         id="",
         kind="",
-        version=candidate.version,
+        version=version,
         opponent=report.champion_version,
         state="decided",
-        status=candidate.status.value,
-        reason=candidate.reason,
+        status="" if candidate is None else candidate.status.value,
+        reason="" if candidate is None else candidate.reason,
         pairs=sum(report.pentanomial),
         wins=report.wins,
         draws=report.draws,
@@ -241,12 +222,6 @@ def _reported(candidate: Candidate, report: MatchReport, rules: _Rules) -> Match
         llr_low=llr_low,
         llr_high=llr_high,
     )
-
-
-def _llr(standing: Standing, rule: StoppingRule | None, report: MatchReport | None) -> float:
-    if report is not None:
-        return report.log_likelihood_ratio
-    return 0.0 if rule is None else rule.log_likelihood_ratio(standing)
 
 
 def _elo(difference: float) -> str:

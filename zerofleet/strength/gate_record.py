@@ -15,14 +15,14 @@ from typing import Literal
 from games.core import Game
 from zerofleet.contracts import gate_events as events
 from zerofleet.contracts.gate_events import Event
-from zerofleet.contracts.promotions import Candidate, CandidateStatus
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.errors import RecordRejected
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.strength.ladders.evidence import evidence
-from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard
+from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard, Standing
 from zerofleet.strength.ratings import Placement, Tally
 
-__all__ = ["GateRecord", "Purpose", "ended", "opened", "read_record"]
+__all__ = ["GateRecord", "Purpose", "ended", "match_report", "opened", "read_record"]
 
 Purpose = Literal["gate", "ladder"]
 
@@ -139,6 +139,22 @@ class GateRecord:
             opening_plies=event.opening_plies,
             max_groups=event.max_groups,
         )
+
+
+def match_report(champion_version: int, standing: Standing, log_likelihood_ratio: float) -> MatchReport:
+    """Return the report of a gate match, from the candidate's point of view; `champion_version` is its opponent."""
+    total, (low, high) = standing.total, standing.interval
+    return MatchReport(
+        champion_version=champion_version,
+        wins=total.wins,
+        draws=total.draws,
+        losses=total.losses,
+        pentanomial=standing.pentanomial,
+        share=standing.share,
+        share_low=low,
+        share_high=high,
+        log_likelihood_ratio=log_likelihood_ratio,
+    )
 
 
 def opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:

@@ -7,8 +7,8 @@ import numpy as np
 from games import core, positions
 from games.core import Game
 from zerofleet.contracts.gate_events import Event, MatchClosed, StatusChanged, Submitted
-from zerofleet.contracts.promotions import CandidateStatus, MatchReport
-from zerofleet.strength.gate_record import ended, opened
+from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.strength.gate_record import ended, match_report, opened
 from zerofleet.strength.matches import GameResult, MatchTerms, Pairing, Player, Scoreboard, StoppingRule
 
 __all__ = ["sample_match"]
@@ -42,18 +42,7 @@ def sample_match(
     if status is None:
         return [*events, StatusChanged(version=version, status=CandidateStatus.PLAYING)]
     standing = board.standing()
-    total, (low, high) = standing.total, standing.interval
-    report = MatchReport(
-        champion_version=opponent,
-        wins=total.wins,
-        draws=total.draws,
-        losses=total.losses,
-        pentanomial=standing.pentanomial,
-        share=standing.share,
-        share_low=low,
-        share_high=high,
-        log_likelihood_ratio=rule.log_likelihood_ratio(standing),
-    )
+    report = match_report(opponent, standing, rule.log_likelihood_ratio(standing))
     reason = f"{status.value} after {standing.groups} pairs"
     return [
         *events,
