@@ -215,3 +215,16 @@ def test_a_chart_has_its_newest_values_in_words_and_none_without_points():
     assert line.points() == [(0.0, 3.0), (2.0, 0.5)]
     assert 'aria-label="Loss; last: total 0.5"' in line_chart("Loss", [line])
     assert line_chart("Loss", [Line("total", (0.0,), (None,))]) is None
+
+
+def test_a_chart_of_one_version_shows_it_as_a_dot_on_its_own_tick():
+    drawn = line_chart("Elo", [Line("champions", (7.0,), (190.0,))], levels=[("random", 0.0)])
+    assert drawn.count("<circle") == 1
+    assert ">7</text>" in drawn
+    assert ">random</text>" in drawn
+
+
+def test_an_axis_of_whole_numbers_has_ticks_at_whole_numbers():
+    drawn = line_chart("Elo", [Line("champions", (1.0, 2.0, 3.0), (5.0, 6.0, 7.0))])
+    ticks = re.findall(r'class="x">([^<]+)<', drawn)
+    assert ticks == ["1", "2", "3"]

@@ -86,13 +86,18 @@ def line_chart(
     right = WIDTH - (LEVEL_NAMES if levels else RIGHT)
     x = _Scale.over([at for at, _ in flat], LEFT, right, pad=0.0)
     y = _Scale.over(heights, HEIGHT - BOTTOM, TOP, pad=0.06)
-    parts = [*_frame(x, y, unit, right), *_levels(y, levels, right)]
+    parts = [*_frame(_places([at for at, _ in flat], x), x, y, unit, right), *_levels(y, levels, right)]
     if area:
         parts.append(el("polygon", points=" ".join(f"{x.of(at):.1f},{y.of(v):.1f}" for at, v in area), class_="band"))
     parts += [
         el("path", d=_path((x.of(at), y.of(value)) for at, value in line), class_=f"line c{place % 6} d{place % 6}")
         for place, line in enumerate(drawn)
-        if line
+        if len(line) > 1
+    ]
+    parts += [
+        el("circle", cx=f"{x.of(line[0][0]):.1f}", cy=f"{y.of(line[0][1]):.1f}", r=3.5, class_=f"dot c{place % 6}")
+        for place, line in enumerate(drawn)
+        if len(line) == 1
     ]
     ticks = "".join(f"M{x.of(mark):.1f} {TOP}v7" for mark in marks if x.low <= mark <= x.high)
     if ticks:
@@ -168,14 +173,22 @@ def _step(rough: float) -> float:
     return next(power * factor for factor in (1.0, 2.0, 5.0, 10.0) if power * factor >= rough * (1 - 1e-9))
 
 
-def _frame(x: _Scale, y: _Scale, unit: str, right: float) -> Iterable[Markup]:
+def _frame(places: Sequence[float], x: _Scale, y: _Scale, unit: str, right: float) -> Iterable[Markup]:
     for tick in y.ticks(2.0**20 if unit == "bytes" else 1.0):
         at = f"{y.of(tick):.1f}"
         yield el("line", x1=LEFT, x2=right, y1=at, y2=at, class_="grid")
         yield el("text", number(tick, unit), x=LEFT - 6, y=f"{y.of(tick) + 4:.1f}", class_="y")
-    for tick in x.ticks():
+    for tick in places:
         yield el("text", number(tick), x=f"{x.of(tick):.1f}", y=HEIGHT - 8, class_="x")
     yield el("line", x1=LEFT, x2=right, y1=HEIGHT - BOTTOM, y2=HEIGHT - BOTTOM, class_="axis")
+
+
+def _places(at: Sequence[float], x: _Scale) -> list[float]:
+    """Return the ticks of the horizontal axis: whole numbers where all places are, and a single place itself."""
+    if min(at) == max(at):
+        return [at[0]]
+    is_whole = all(place.is_integer() for place in at)
+    return [tick for tick in x.ticks() if not is_whole or math.isclose(tick, round(tick), abs_tol=1e-9)]
 
 
 def _levels(y: _Scale, levels: Sequence[tuple[str, float]], right: float) -> Iterable[Markup]:

@@ -54,7 +54,7 @@ def _over(found: RunSeries, title: str, series: list[Series], lines: list[Series
 def _results(results: SeatResults) -> Iterator[Markup]:
     names = [f"seat {seat}" for seat in range(1, len(results.won) + 1)]
     lines = [Line(name, results.games, shares) for name, shares in zip(names, results.won, strict=True)]
-    lines.append(Line("draws", results.games, results.tied))
+    lines.append(Line("draws" if len(names) == 2 else "first place shared", results.games, results.tied))
     title = "Results by seat"
     picture = line_chart(f"{title} over games", lines, unit="share")
     if picture is not None:

@@ -77,7 +77,7 @@ def models_section(report: RunReport) -> list[Markup]:
         marked=[row.is_champion for row in shown],
         is_long=True,
     )
-    return [_count(len(shown), len(versions), "versions"), made, source(report, "models")]
+    return [_count(len(shown), len(versions), "Versions"), made, source(report, "models")]
 
 
 def matches_section(report: RunReport) -> list[Markup]:
@@ -111,7 +111,7 @@ def matches_section(report: RunReport) -> list[Markup]:
     columns = ["versions", "match", "verdict", "score", ">share", ">95 % interval", ">llr", "bounds", "pairs by points", "path"]
     made = table("Matches, newest first", columns, rows, is_long=True)
     about = [el("p", f"Rule: {found.rule}.")] if found.rule else []
-    count = _count(len(shown), len(found.matches), "matches")
+    count = _count(len(shown), len(found.matches), "Matches")
     return [*parts, *about, count, made, source(report, "report")]
 
 
@@ -146,4 +146,4 @@ def _elo(row: ModelEntry) -> tuple[str, str]:
 
 
 def _count(shown: int, all_of_them: int, what: str) -> Markup:
-    return el("p", f"{shown:,} of {all_of_them:,} {what}:" if shown < all_of_them else f"{shown:,} {what}:", class_="dim")
+    return el("p", f"Newest {shown:,} of {all_of_them:,}." if shown < all_of_them else f"{what}: {shown:,}.", class_="dim")
