@@ -49,6 +49,7 @@ class Parameter:
     kind: str
     """Type in JSON schema."""
     about: str
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,9 @@ def _operation(one: Endpoint) -> dict[str, Any]:
     named = [part.partition("}")[0] for part in one.path.split("{")[1:]]
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named]
     parameters += [
-        {"name": asked.name, "in": "query", "description": asked.about, "schema": {"type": asked.kind}} for asked in one.query
+        {"name": asked.name, "in": "query", "required": asked.is_required, "description": asked.about}
+        | {"schema": {"type": asked.kind}}
+        for asked in one.query
     ]
     operation: dict[str, Any] = {
         "summary": one.summary,

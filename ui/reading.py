@@ -16,10 +16,12 @@ from games.errors import GameError
 from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import Endpoint, Fault, Parameter
-from ui.live import LiveRuns, overview_from_files
+from ui.live import LiveRuns
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest, ZerofleetError
-from zerofleet.library.model_list import ModelDetail, ModelList, model_detail
+from zerofleet.library.ladder_list import Ladder
+from zerofleet.library.match_list import MatchDetail, MatchList
+from zerofleet.library.model_list import ModelDetail, ModelList
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunRow
 from zerofleet.library.series import MOST_POINTS, RunSeries, as_csv, run_series
@@ -44,6 +46,12 @@ class ReadingEndpoints:
         points = Parameter("points", "integer", f"Maximum number of rows of a group, 2 to {MOST_POINTS}.")
         limit = Parameter("limit", "integer", f"Maximum number of games, 1 to {MOST_GAMES}.")
         before = Parameter("before", "integer", "Number of a game: only older ones are listed.")
+        match = (
+            Parameter("id", "string", "Id of the match in the list of matches.", is_required=True),
+            Parameter("pair", "integer", "Number of the pair of games, from 1."),
+            Parameter("game", "integer", "Number of the game of the pair, from 1."),
+            Parameter("ply", "integer", "Number of moves played, from 0."),
+        )
         group = Parameter("group", "string", "Rows of the trainer or of the run: `trainer` or `run`.")
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
@@ -57,6 +65,10 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=(limit, before)),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
             Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.board, "Position before a move", "image/svg+xml"),
+            Endpoint("/runs/{run}/ladder", self.ladder, "Ratings of champions and rungs", Ladder),
+            Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList),
+            Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=match[:1]),
+            Endpoint("/runs/{run}/match/board", self.match_board, "Position of a match", "image/svg+xml", query=match),
         )
 
     async def runs(self, request: Request) -> BaseModel:
@@ -70,7 +82,7 @@ class ReadingEndpoints:
     async def overview(self, request: Request) -> BaseModel:
         """Return the state of a run from its files."""
         run = await self._run(request)
-        return await asyncio.to_thread(overview_from_files, run)
+        return await asyncio.to_thread(run.overview)
 
     async def events(self, request: Request) -> Response:
         """Stream the state of a run."""
@@ -104,7 +116,7 @@ class ReadingEndpoints:
         run, version = await self._run(request), request.path_params["version"]
         if not is_version(version):
             raise InvalidRequest(f"{version!r} is not a version; give a positive integer")
-        return await asyncio.to_thread(_model, run, int(version))
+        return await asyncio.to_thread(run.version, int(version))
 
     async def games(self, request: Request) -> BaseModel:
         """List stored games."""
@@ -127,17 +139,37 @@ class ReadingEndpoints:
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
         return Response(picture, media_type="image/svg+xml", headers=headers)
 
+    async def ladder(self, request: Request) -> BaseModel:
+        """Return the ladder of a run."""
+        run = await self._run(request)
+        return (await asyncio.to_thread(run.gate)).ladder
+
+    async def matches(self, request: Request) -> BaseModel:
+        """List the matches of the gate."""
+        run = await self._run(request)
+        return (await asyncio.to_thread(run.gate)).matches
+
+    async def match(self, request: Request) -> BaseModel:
+        """Return a match."""
+        run, match_id = await self._run(request), request.query_params.get("id", "")
+        return await asyncio.to_thread(run.match, match_id)
+
+    async def match_board(self, request: Request) -> Response:
+        """Draw a position of a match, which shows every hand: the game is over."""
+        run, match_id = await self._run(request), request.query_params.get("id", "")
+        pair, game, ply = (
+            _number(request, name, least, least, 1 << 31) for name, least in (("pair", 1), ("game", 1), ("ply", 0))
+        )
+        state = await asyncio.to_thread(lambda: run.match_position(match_id, pair=pair, number=game, ply=ply))
+        picture = await asyncio.to_thread(svg.picture, run.game, state)
+        return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": f"private, max-age={BOARD_AGE_S}"})
+
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
 
 
 def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
-
-
-def _model(run: OpenRun, version: int) -> ModelDetail:
-    gate = run.gate()
-    return model_detail(run.paths, run.model, version, gate.candidates, gate.ladder)
 
 
 async def _as_events(overviews: AsyncGenerator[Overview]) -> AsyncIterator[str]:
