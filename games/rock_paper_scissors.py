@@ -23,6 +23,7 @@ from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.kit.bits import set_bit
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.kit.svg import BOARD, LINE, PAPER, PLAYER_COLOURS, Canvas
 
@@ -36,6 +37,7 @@ _SCORES = ("result", "margin")
 _MAX_TURNS = 1000
 _SHOWN = 40
 """Number of latest turns in a picture."""
+_WIDTH, _HEIGHT, _HEIGHT_WITH_CHOICES, _CLICKED = 160 + _SHOWN * 18, 92, 166, 34  # pixels
 
 _ONE = np.uint64(1)
 _COUNT_MASK, _CHOICE_MASK = np.uint64(0xFFFF), np.uint64(3)
@@ -91,9 +93,36 @@ class RockPaperScissors(NamedTuple):
 
     def draw_svg(self, state: State) -> str:
         """Return an SVG picture: the latest turns in columns, each winning choice in its player's colour."""
+        return self._canvas(state, _HEIGHT).render(self._caption(state))
+
+    def draw_svg_for(self, state: State, viewer: int) -> str:
+        """Return the picture with the three choices below it, which people click; a choice of the current turn is not shown."""
+        if is_over(self, state):
+            return self.draw_svg(state)
+        canvas = self._canvas(state, _HEIGHT_WITH_CHOICES)
+        for cell in self.cells(state):
+            canvas.circle(cell.x, cell.y, cell.radius, fill=BOARD)
+            canvas.text(cell.x, cell.y, cell.id, size=11)
+        return canvas.render(self._caption(state))
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the choices below the picture, for clicks; none at the end."""
+        if is_over(self, state):
+            return ()
+        places = (_WIDTH / 2 + (action - 1) * 4 * _CLICKED for action in range(3))
+        return tuple(Cell(name, x, _HEIGHT + _CLICKED + 2, _CLICKED) for name, x in zip(NAMES, places, strict=True))
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the choice to click for an action."""
+        return (NAMES[action],)
+
+    def _caption(self, state: State) -> str:
+        return f"Rock paper scissors, {_won(state, 0)} to {_won(state, 1)} after {_turns(state)} turns"
+
+    def _canvas(self, state: State, height: float) -> Canvas:
         first = max(0, _turns(state) - _SHOWN)
-        width, left, step = 160 + _SHOWN * 18, 140, 18
-        canvas = Canvas(width, 92)
+        left, step = 140, 18
+        canvas = Canvas(_WIDTH, height)
         canvas.text(14, 18, self.draw_for(state, 0).splitlines()[0], size=14, anchor="start", bold=True)
         canvas.rectangle(left - 6, 32, _SHOWN * step + 12, 48, fill=BOARD, corner=6)
         for player in range(2):
@@ -105,7 +134,7 @@ class RockPaperScissors(NamedTuple):
                 x = left + step * (i + 0.5)
                 canvas.circle(x, y, 8, fill=PLAYER_COLOURS[player] if won else PAPER, stroke=LINE)
                 canvas.text(x, y, NAMES[choice][0].upper(), size=11, bold=won)
-        return canvas.render(f"Rock paper scissors, {_won(state, 0)} to {_won(state, 1)} after {_turns(state)} turns")
+        return canvas
 
 
 @functools.lru_cache(maxsize=64)
