@@ -16,7 +16,7 @@ from ui.settings import UiSettings
 TOKEN = "correct-horse-battery"
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
 RUN_PAGES = tuple(f"/runs/golden/{name}" for name in ("overview", "curves", "models", "games", "games/0008abab"))
-PAGES = ("/", "/play", "/api", "/nothing", *RUN_PAGES)
+PAGES = ("/", "/play", "/tree", "/solver", "/api", "/nothing", *RUN_PAGES)
 
 
 def browser(app: object, **headers: str) -> httpx.AsyncClient:

@@ -69,7 +69,7 @@ function about() {
   byId("state").textContent = study.is_done ? (study.is_proven ? "proven" : "searched") : "searching…";
   byId("stop").hidden = study.is_done;
   const value = study.value === null ? [] : ["; player ", study.player, " ", el("strong", {}, signed(study.value)), study.is_proven ? " (proven)" : ""];
-  byId("about").replaceChildren(`${study.source}; ${count(study.visits)} of ${count(study.simulations)} simulations`, ...value.map(String).length ? value : [], study.line.length ? `; line ${study.line.slice(0, 10).join(" ")}` : "");
+  byId("about").replaceChildren(`${study.source}; ${count(study.visits)} of ${count(study.simulations)} simulations`, ...value, study.line.length ? `; line ${study.line.slice(0, 10).join(" ")}` : "");
 }
 
 /** Show a position of the tree with the moves that were visited most. */
