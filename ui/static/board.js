@@ -1,5 +1,5 @@
 // Layers over the picture of a board: buttons on its cells, arrows and marks.
-import { percent, svg } from "./common.js";
+import { svg } from "./common.js";
 
 /** Remove the layer of a board. */
 export const clear = (frame) => frame.querySelector("svg")?.remove();
@@ -22,7 +22,7 @@ export function button({ id, x, y, radius }, act, { kind = "", pressed = null, l
 }
 
 /** Return the parts of a move's sign: an arrow over its cells, or a ring on a single one; `share` in [0, 1] sets its weight. */
-export function sign(cells, path, share, text = percent(share)) {
+export function sign(cells, path, share, text = `${Math.round(100 * share)}%`) {
   const found = path.map((id) => cells.find((cell) => cell.id === id));
   if (!found.length || found.some((cell) => !cell)) return [];
   const [first, last] = [found[0], found.at(-1)], width = 1.5 + 7 * share;

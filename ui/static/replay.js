@@ -1,4 +1,4 @@
-import { bars, byId, compact, count, el, fetchJson, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchJson, game, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
 
 const ROWS = 12;
 let replay, ply = 0;
@@ -57,6 +57,28 @@ function go(number, { keep = false } = {}) {
   if (ply < replay.moves.length) new Image().src = board(ply + 1);
 }
 
+/** Mark the blunders of the moves by the exact solver, the last move first; the button then cancels. */
+function mark() {
+  const wish = new URLSearchParams({ run, moves: replay.moves.map(({ move }) => move).join(",") });
+  const source = new EventSource(`${path("solver", "marks")}?${wish}`), button = byId("mark");
+  let solved = 0;
+  const end = (text) => { source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
+  button.textContent = "Cancel the marks";
+  button.onclick = () => end(`Cancelled after ${solved} of ${replay.moves.length} moves.`);
+  source.addEventListener("mark", (event) => {
+    const { ply: number, best, score, is_blunder: isBlunder } = JSON.parse(event.data), at = byId("moves").querySelectorAll("button")[number - 1];
+    at.title = [...replay.moves[number - 1].notes, `solver: best ${best}, played ${score}`].join(", ");
+    if (isBlunder) {
+      at.classList.add("blunder");
+      at.textContent = `${number}. ${replay.moves[number - 1].move} ??`;
+    }
+    byId("marked").textContent = `Solving… ${(solved += 1)} of ${replay.moves.length} moves.`;
+  });
+  source.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${replay.moves.length} moves change a win, draw or loss for the worse (??).`));
+  source.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
+  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
+}
+
 try {
   replay = await fetchJson(path("runs", run, "games", uid));
   notice("");
@@ -68,6 +90,8 @@ try {
   if (replay.scores.length > 2) document.querySelector(".value figcaption").textContent = "Value for the player who moves, by ply";
   byId("moves").append(...replay.moves.map((move) =>
     el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
+  byId("solver-line").hidden = game !== "connect_four";
+  byId("mark").onclick = mark;
   go(at(), { keep: true });
   byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
   byId("first").addEventListener("click", () => go(0));
