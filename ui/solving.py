@@ -1,6 +1,6 @@
 """Endpoints of perfect play: scores of the moves of a Connect Four position, and the mistakes of a game.
 
-A search ends soon after the browser that waits for it has left.
+A search ends soon after its client has disconnected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Value(BaseModel):
 
 
 class SolutionView(_Value):
-    """Solved position, as `zerofleet solve --json` prints it."""
+    """Solved position: the object that `zerofleet solve --json` prints."""
 
     game: str
     parameters: dict[str, str]
@@ -120,7 +120,7 @@ class SolvingEndpoints:
         )
 
     async def solution(self, request: Request) -> BaseModel:
-        """Solve a position, as long as somebody waits for it."""
+        """Solve a position; the search ends when the client disconnects."""
         game, moves = await self._position(request)
         stopped = threading.Event()
         work = asyncio.create_task(self._searches.run(_solution, game, moves, stopped))

@@ -81,3 +81,11 @@ def test_a_seat_that_waits_receives_no_cells_of_another_hand():
     played.moves.append(legal(TAKE_SIX, played.state())[0])
     assert played.is_turn
     assert {path[0] for path in played.paths().values()} <= {cell.id for cell in played.cells()}
+
+
+@pytest.mark.slow
+def test_the_picture_for_play_does_not_show_a_secret_choice():
+    game = games.make("rock_paper_scissors")
+    before, after = new_state(game), games.replay(game, [2])
+    for viewer in (0, 1):
+        assert game.draw_svg_for(after, viewer) == game.draw_svg_for(before, viewer)

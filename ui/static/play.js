@@ -210,6 +210,7 @@ byId("hint").addEventListener("click", async () => {
 });
 byId("stop").addEventListener("click", () => fetchJson(`${path("tables", now.id)}/stop`, {}).catch((error) => notice(error.message, true)));
 byId("save").addEventListener("click", save);
+byId("load-file").addEventListener("click", () => byId("load").click());
 byId("load").addEventListener("change", ({ target }) => { if (target.files.length) load(target.files[0]); target.value = ""; });
 addEventListener("keydown", (event) => { if (event.key === "Escape" && clicked.length) { clicked = []; cells(); } });
 byId("type").addEventListener("submit", (event) => {

@@ -35,7 +35,7 @@ _WATCHED_NODES = 2_000_000  # a fraction of a second: how soon a search that can
 
 
 class SolverStopped(ZerofleetError):
-    """Search that ended at the wish of the caller, without a score."""
+    """Search that its caller stopped before the score was found."""
 
 
 def _never() -> bool:
