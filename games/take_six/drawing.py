@@ -82,7 +82,7 @@ def cells(deck: Deck, state: State) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-def _hand_top(deck: Deck, seat: int) -> float:
+def _hand_top(deck: Deck, seat: int) -> int:
     """Return the upper edge of a hand in the picture, in pixels."""
     return _TOP + (deck.rows + seat) * _LINE_HEIGHT + 12
 

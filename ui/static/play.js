@@ -1,9 +1,9 @@
-import { button, clear, layer } from "./board.js";
+import { button, clear, layer, sign } from "./board.js";
 import { bars, byId, count, el, fetchJson, notice, path, percent, signed, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
-let games = [], runs = [], now = null, clicked = [], begun = {};
+let games = [], runs = [], now = null, clicked = [], begun = {}, advised = [];
 
 function choose() {
   const run = runs.find(({ name }) => name === form.elements.run.value);
@@ -70,6 +70,12 @@ function cells() {
   const made = layer(byId("frame"), byId("board"), "Cells");
   if (!made) return;
   const { next } = reachable();
+  const all = advised.reduce((sum, { visits }) => sum + visits, 0) || 1;
+  if (!clicked.length) {
+    for (const { move, visits } of advised.slice(0, 3).filter(({ visits }) => visits).reverse()) {
+      made.append(...sign(now.cells, now.legal.find((one) => one.move === move)?.path ?? [], visits / all));
+    }
+  }
   for (const cell of now.cells) {
     const isNext = next.has(cell.id), isFirst = now.legal.some(({ path }) => path[0] === cell.id), isPicked = clicked.includes(cell.id);
     if (!isNext && !isFirst && !isPicked) continue;
@@ -121,6 +127,7 @@ function show(view) {
   byId("legal").replaceChildren(...now.legal.map(({ move }) => el("option", { value: move })));
   byId("choices").replaceChildren(...now.legal.map(({ move }) => el("li", {}, el("button", { type: "button", onclick: () => play(move) }, move))));
   byId("moves").replaceChildren(...now.moves.map((move, i) => el("li", {}, el("span", {}, `${i + 1}. ${move}`))));
+  if (isNew) advised = [];
   if (isNew) byId("opinion").replaceChildren(el("p", { class: "dim" }, "Ask for a hint."));
 }
 
@@ -170,6 +177,8 @@ function begin(wish) {
 }
 
 function opinion({ source, value, moves, line, outlook }) {
+  advised = moves;
+  cells();
   const parts = [el("p", { class: "dim" }, source)];
   if (value !== null) parts.push(el("p", {}, "You: ", el("strong", {}, signed(value)), " ", bars((value + 1) / 2)));
   if (line.length) parts.push(el("p", {}, "Expected line: ", line.join(" ")));
@@ -202,8 +211,10 @@ byId("undo").addEventListener("click", () => post("undo"));
 byId("resign").addEventListener("click", () => { if (confirm("Resign this game?")) post("resign"); });
 byId("hint").addEventListener("click", async () => {
   byId("opinion").replaceChildren(el("p", { class: "dim" }, "Searching. The first search of a game compiles it, once, which takes some seconds…"));
+  const { id, number } = now;
   try {
-    opinion(await watching(() => fetchJson(`${path("tables", now.id)}/hint`)));
+    const found = await watching(() => fetchJson(`${path("tables", id)}/hint`));
+    if (now.id === id && now.number === number) opinion(found); // else it is about a position that was left
   } catch (error) {
     byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));
   }

@@ -1,7 +1,7 @@
 import { bars, byId, compact, count, el, fetchJson, game, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
 
 const ROWS = 12;
-let replay, ply = 0;
+let replay, ply = 0, isOpen = false;
 
 const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.slice(1)).get("ply") ?? replay.moves.length)), replay.moves.length);
 const board = (number) => path("runs", run, "games", replay.uid, "boards", number);
@@ -48,6 +48,8 @@ function go(number, { keep = false } = {}) {
   const before = replay.moves[ply - 1];
   byId("board").alt = before ? `Board after move ${ply}, ${before.move} by player ${before.player}` : "Board at the start";
   byId("ply").value = ply;
+  byId("to-tree").hidden = !isOpen || ply === replay.moves.length;
+  byId("to-tree").href = `/tree?${new URLSearchParams({ run, game, moves: replay.moves.slice(0, ply).map(({ move }) => move).join(",") })}`;
   byId("position").textContent = `Position ${ply} of ${replay.moves.length}${before ? `, after ${before.move} by player ${before.player}` : ", the start"}`;
   byId("now").setAttribute("x1", (100 * ply) / Math.max(1, replay.moves.length));
   byId("now").setAttribute("x2", (100 * ply) / Math.max(1, replay.moves.length));
@@ -80,7 +82,9 @@ function mark() {
 }
 
 try {
-  replay = await fetchJson(path("runs", run, "games", uid));
+  let games;
+  [replay, { games }] = await Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]);
+  isOpen = games.some((one) => one.game === game && one.information === "perfect");
   notice("");
   byId("replay").hidden = false;
   byId("result").textContent = new Set(replay.scores).size === 1 ? "draw" : replay.scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  ");

@@ -83,8 +83,8 @@ function show() {
     table([
       ["move", ([column]) => names[column] ?? column],
       ["score", ([, value]) => (value === null ? "" : signedScore(value)), { right: true }],
-      ["", ([, value]) => (value === null ? "full" : words(value))],
-      ["", ([column, value]) => (value === null ? "" : best.includes(names[column]) ? "best" : Math.sign(value) === Math.sign(score) ? "keeps the value" : "blunder")],
+      ["outcome", ([, value]) => (value === null ? "full" : words(value))],
+      ["beside the best", ([column, value]) => (value === null ? "" : best.includes(names[column]) ? "best" : Math.sign(value) === Math.sign(score) ? "keeps the value" : "blunder")],
     ], Object.entries(scores), { caption: "Score of each column", rowClass: ([, value]) => (value !== null && Math.sign(value) === Math.sign(score) ? "played" : value === null ? "" : "lost") }),
     el("p", { class: "dim" }, `${count(nodes)} positions, ${seconds.toFixed(3)} s`));
   cells();

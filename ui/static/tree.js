@@ -1,7 +1,7 @@
 import { clear, layer, sign } from "./board.js";
 import { bars, byId, count, el, fetchJson, notice, path, percent, signed } from "./common.js";
 
-const ARROWS = 5, LIMIT = 12;
+const ARROWS = 5, LIMIT = 12, FEWEST = 3;
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
 let games = [], runs = [], study = null, source = null;
@@ -131,7 +131,8 @@ function rows(body, moves) {
   const node = nodes.get(key(moves));
   if (!node) return;
   const all = node.visits - 1 || 1, level = moves.length;
-  for (const child of node.children) {
+  const visited = node.children.filter(({ visits }, i) => visits || i < FEWEST);
+  for (const child of visited) {
     const place = [...moves, child.move], at = key(place), isOpen = open.has(at);
     const opener = child.is_open
       ? el("button", { type: "button", class: "opener", "data-key": `open ${at}`, "aria-expanded": String(isOpen), "aria-label": `Replies to ${child.move}`, onclick: () => toggle(at) }, isOpen ? "▾" : "▸")
@@ -148,7 +149,7 @@ function rows(body, moves) {
       el("td", {}, bars(child.visits / all, child.prior))));
     if (isOpen) rows(body, place);
   }
-  if (node.legal > node.children.length) body.append(el("tr", { class: "dim" }, el("td", { class: `level-${Math.min(level, 9)}`, colspan: 6 }, `and ${node.legal - node.children.length} more moves of player ${node.player}`)));
+  if (node.legal > visited.length) body.append(el("tr", { class: "dim" }, el("td", { class: `level-${Math.min(level, 9)}`, colspan: 6 }, `and ${node.legal - visited.length} more moves of player ${node.player}`)));
 }
 
 form.addEventListener("submit", (event) => { event.preventDefault(); begin(); });
