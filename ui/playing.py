@@ -233,7 +233,7 @@ class PlayEndpoints:
         played, found = await table.advise()
         if isinstance(found, dict):
             return Hint(source="search of the next plies", value=None, moves=(), line=(), outlook=found)
-        return await asyncio.to_thread(_hint, played, found, table.title)
+        return await asyncio.to_thread(_hint, played, found, table.source(int(found.visits.sum())))
 
     async def seen_board(self, request: Request) -> Response:
         """Draw the position in the view of the seat."""

@@ -133,10 +133,9 @@ class Table:
         """Whether hints are a model's."""
         return isinstance(self.opponent, ModelOpponent)
 
-    @property
-    def title(self) -> str:
-        """Source of hints, such as `champion 7, 100 simulations`."""
-        return self.opponent.title if isinstance(self.opponent, ModelOpponent) else self.opponent.name
+    def source(self, visits: int) -> str:
+        """Return the source of a hint with this number of visits, such as `champion 7, 100 simulations`."""
+        return self.opponent.source(visits) if isinstance(self.opponent, ModelOpponent) else self.opponent.name
 
     def snapshot(self) -> Snapshot:
         """Return the present state, which later moves do not change."""

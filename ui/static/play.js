@@ -150,18 +150,21 @@ function links() {
 }
 
 function save() {
-  const kept = { format: "zerofleet game 1", ...begun, game: now.game, parameters: now.parameters, seat: now.seat, moves: now.moves.join(" ") };
+  const kept = { game: now.game, parameters: now.parameters, seat: now.seat, ...begun, moves: now.moves };
   const link = el("a", { href: URL.createObjectURL(new Blob([JSON.stringify(kept, null, 1)], { type: "application/json" })), download: `${now.game}-${now.moves.length}.json` });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+/** Go on with a game that was saved here or by `save` of `zerofleet play`, which has no run: there the form names the model. */
 async function load(file) {
   try {
     const kept = JSON.parse(await file.text());
-    if (kept.format !== "zerofleet game 1") throw new Error(`${file.name} is no saved game of zerofleet`);
-    const { game, parameters, run, opponent, seat, simulations, moves } = kept;
-    begin({ game, parameters, run, opponent, seat, simulations, moves });
+    const { game, parameters, seat, moves } = kept;
+    if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
+    const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
+    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations };
+    begin({ game, parameters, seat, ...players, moves: moves.join(" ") });
   } catch (error) {
     notice(error.message, true);
   }

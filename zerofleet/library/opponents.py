@@ -33,11 +33,18 @@ class ModelOpponent:
     def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
         self.title = f"{self.name}, {simulations} simulations"
+        self._simulations = simulations
         self._game = game
         self._evaluator = evaluator
         self._version = version
         self._settings = SearchSettings.for_analysis(game.spec(), simulations)
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
+
+    def source(self, visits: int) -> str:
+        """Return the source of an analysis: `title`, or `champion 7, 40 of 100 simulations` for a search that ended early."""
+        if visits >= self._simulations:
+            return self.title
+        return f"{self.name}, {visits} of {self._simulations} simulations"
 
     async def choose(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> int:
         """Return the best move of the search, which `began` receives before it runs. Cancellation: nothing is kept."""
