@@ -48,6 +48,8 @@ class Pages:
         return [
             Route("/", self._showing("runs.html")),
             Route("/play", self._showing("play.html")),
+            Route("/tree", self._showing("tree.html")),
+            Route("/solver", self._showing("solver.html")),
             Route("/api", self._showing("api.html")),
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/runs/{run}", self.first_page),
