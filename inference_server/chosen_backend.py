@@ -32,7 +32,7 @@ def open_backend(
 ) -> Backend:
     """Return the backend of these settings; raises `ConfigurationError` for those that this machine cannot meet.
 
-    torch is imported now if it evaluates every network or must be asked for a GPU (`inference_server.device`), else when the first
+    torch is imported now if it evaluates every network or decides on a GPU (`inference_server.device`), else when the first
     version that the kernel lacks is loaded.
     """
     asked = None if is_cpu(device) else open_torch(device, precision, threads)

@@ -6,8 +6,8 @@
     auto     present      a GPU if torch finds one, else the CPU
     cuda:0   -            the GPU, or an error from torch
 
-torch reaches a GPU through the driver alone, so without a driver the answer needs no torch, whose import takes seconds. A driver
-proves no GPU: the device may be hidden, or torch built for CPUs. Then torch decides.
+torch reaches a GPU through the driver alone, so without a driver the answer needs no torch, whose import takes seconds. A
+driver proves no GPU: the device may be hidden, or torch built for CPUs. Then torch decides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TorchScript without the import of torch at the start: for servers whose networks the compiled kernel evaluates.
 
-The import takes 2.5 seconds of processor time and 200 MB, which a server with such networks never needs. It runs on the loading
-thread when the first other version is loaded. Calls in progress are delayed by no more than other steps of a load: the libraries
-of torch are mapped and relocated without the GIL, and no garbage is collected meanwhile.
+The import takes 1.5 seconds or more of processor time and 180 MB, which a server with such networks never needs. It runs on the
+loading thread when the first other version is loaded. Calls in progress wait for at most some tens of milliseconds at a time:
+the libraries of torch are mapped and relocated without the GIL, and no garbage is collected meanwhile.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def open_torch(device: str, precision: Precision, threads: int) -> TorchBackend:
 def _map_libraries() -> None:
     """Load torch's libraries before its import does, which holds the GIL for half a second meanwhile.
 
-    A call through ctypes releases the GIL. A library that is absent or does not load is left to the import, which gives the reason.
+    A call through ctypes releases the GIL. An absent or broken library is left to the import, which raises the error.
     """
     found = importlib.util.find_spec("torch")
     if found is None or found.origin is None:

@@ -105,7 +105,7 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         await server.health.set(kserve.SERVICE, _SERVING)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
         gc.collect()
-        gc.freeze()  # these objects live as long as the process; with torch, a collection that scans them stalls calls for 0.2 s
+        gc.freeze()  # these objects live as long as the process; a collection that scans those of torch stalls calls for 0.2 s
         service.ready(server.address)
         await server.grpc.wait_for_termination()
 
