@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import inference_server.answers
 import inference_server.backend
 from inference_server.backend import TorchBackend
 from inference_server.registry import Registry
@@ -160,14 +161,14 @@ def test_output_in_reduced_precision_stays_near_the_exact_one(exported):
 @pytest.fixture
 def distorted(monkeypatch):
     """No answer in reduced precision is good enough at first sight."""
-    strict = inference_server.backend.check_golden
+    strict = inference_server.answers.check_golden
 
     def check(manifest, policy, value, heads):
         if np.abs(value - manifest.golden.arrays()[3]).max() > 1e-6:
             raise CorruptModel("it is off")
         strict(manifest, policy, value, heads)
 
-    monkeypatch.setattr("inference_server.backend.check_golden", check)
+    monkeypatch.setattr("inference_server.answers.check_golden", check)
 
 
 def test_a_version_with_small_errors_in_reduced_precision_is_served_in_it(exported, distorted):
