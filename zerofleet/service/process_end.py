@@ -23,7 +23,7 @@ def end_process(code: int) -> NoReturn:
 
     Waits for every thread that is no daemon and for the executors, then runs the functions registered with `atexit` and flushes
     Python's and C's standard streams. Finalisers of objects that are still alive (`__del__`) do not run, nor do those of C
-    libraries: whoever owns a file or a connection closes it before.
+    libraries: the owner of a file or a connection closes it before.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
