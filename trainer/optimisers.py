@@ -2,7 +2,7 @@
 
 Methods of `torch.optim.Optimizer` import `torch._dynamo` when they are called, to keep themselves out of compiled graphs: 1.5
 seconds of processor time and 65 MB for the first optimiser of a process. No learner here compiles its steps. These classes have
-the same methods without that wrapper; arithmetic, options and states are torch's.
+the same methods without that wrapper; arithmetic, states and options are torch's, except `differentiable`, which is ignored.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import gc
 import warnings
 import weakref
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -47,6 +48,27 @@ def test_a_loaded_version_reproduces_the_output_of_its_exporter(backend, exporte
     assert (policy.dtype, value.dtype) == (np.float16, np.float32)
     np.testing.assert_allclose(policy, want_policy, atol=1e-3)
     np.testing.assert_allclose(value, want_value, atol=1e-5)
+
+
+@pytest.fixture
+def as_before():
+    """Leave torch's number of threads as it was."""
+    number = torch.get_num_threads()
+    yield
+    torch.set_num_threads(number)
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_network_is_evaluated_with_the_threads_of_the_settings_on_any_thread(exported):
+    def evaluated():
+        network.evaluate([states], [legal])
+        return torch.get_num_threads()
+
+    network = TorchBackend("cpu", "float32", threads=3).load(*exported, max_batch=16)
+    states, legal, *_ = exported[1].golden.arrays()
+    torch.set_num_threads(1)  # what the new thread begins with
+    with ThreadPoolExecutor(1) as device_thread:
+        assert device_thread.submit(evaluated).result() == 3
 
 
 @pytest.fixture

@@ -43,3 +43,21 @@ def test_a_process_whose_output_is_closed_ends_with_its_code() -> None:
     program = "import sys; from zerofleet.service.process_end import end_process; sys.stdout.close(); end_process(3)"
     done = end(program)
     assert (done.returncode, done.stderr) == (3, "")
+
+
+INTERRUPTED = """
+import atexit, threading
+from zerofleet.service.process_end import end_process
+
+def interrupted():
+    raise KeyboardInterrupt
+
+threading._shutdown = interrupted  # Ctrl-C while a thread does not end
+atexit.register(print, "atexit")
+end_process(4)
+"""
+
+
+def test_an_interrupt_ends_the_wait_for_threads_and_leaves_the_exit_code() -> None:
+    done = end(INTERRUPTED)
+    assert (done.returncode, done.stdout, done.stderr) == (4, "atexit\n", "")

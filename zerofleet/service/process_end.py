@@ -25,7 +25,8 @@ def end_process(code: int) -> NoReturn:
     Python's and C's standard streams. Finalisers of objects that are still alive (`__del__`) do not run, nor do those of C
     libraries: the owner of a file or a connection closes it before.
     """
-    threading._shutdown()  # type: ignore[attr-defined]
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the wait, as in the interpreter, and leaves the exit code
+        threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, a broken pipe, or absent
