@@ -20,13 +20,17 @@ Events = AsyncGenerator[tuple[str, BaseModel]]
 _RETRY_MS = 400
 
 
-def streamed(events: Events) -> StreamingResponse:
-    """Return the answer that sends the events; an error that is raised on purpose becomes a last event, `fault`."""
-    return StreamingResponse(_lines(events), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+def streamed(events: Events, *, retry_ms: int = _RETRY_MS) -> StreamingResponse:
+    """Return the answer that sends the events; an error that is raised on purpose becomes a last event, `fault`.
+
+    A browser asks again `retry_ms` after the end, unless its page has closed the stream.
+    """
+    lines = _lines(events, retry_ms)
+    return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-async def _lines(events: Events) -> AsyncIterator[str]:
-    yield f"retry: {_RETRY_MS}\n\n"
+async def _lines(events: Events, retry_ms: int) -> AsyncIterator[str]:
+    yield f"retry: {retry_ms}\n\n"
     async with contextlib.aclosing(events):  # a browser that leaves ends the source at once
         try:
             async for name, value in events:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, get_args
 
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from games.errors import GameError
 from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
-from ui.endpoints import Endpoint, Fault, Parameter
+from ui.endpoints import Endpoint, Parameter
+from ui.event_stream import Events, streamed
 from ui.live import LiveRuns
 from zerofleet.contracts.naming import is_version
-from zerofleet.errors import InvalidRequest, ZerofleetError
+from zerofleet.errors import InvalidRequest
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelDetail, ModelList
@@ -31,6 +31,7 @@ __all__ = ["ReadingEndpoints"]
 
 MOST_GAMES = 200
 BOARD_AGE_S = 3600
+RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
 Group = Literal["trainer", "run"]
 
 
@@ -87,9 +88,7 @@ class ReadingEndpoints:
     async def events(self, request: Request) -> Response:
         """Stream the state of a run."""
         run = await self._run(request)
-        return StreamingResponse(
-            _as_events(self._live.follow(run)), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-        )
+        return streamed(_overviews(self._live.follow(run)), retry_ms=RETRY_MS)
 
     async def curves(self, request: Request) -> BaseModel:
         """Return the series of a run."""
@@ -172,14 +171,10 @@ def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
 
 
-async def _as_events(overviews: AsyncGenerator[Overview]) -> AsyncIterator[str]:
-    """Yield events; one that cannot be read ends them with its reason, and a browser asks again."""
+async def _overviews(overviews: AsyncGenerator[Overview]) -> Events:
     async with contextlib.aclosing(overviews):  # a browser that leaves ends the poll at once
-        try:
-            async for overview in overviews:
-                yield f"event: overview\ndata: {overview.model_dump_json()}\n\n"
-        except (ZerofleetError, GameError, OSError) as error:
-            yield f"event: fault\ndata: {Fault(error=str(error)).model_dump_json()}\n\n"
+        async for overview in overviews:
+            yield "overview", overview
 
 
 def _number(request: Request, name: str, default: int, least: int, most: int) -> int:

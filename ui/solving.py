@@ -21,7 +21,7 @@ from games.positions import move_names, parameters_text, read_moves, replay
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter
 from ui.event_stream import Events, streamed
-from ui.searches import Searches
+from ui.searches import MOST_SEARCHES, Searches
 from zerofleet.agents.exact.solver import fits
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.solutions import MoveMark, mark_moves, solve_position
@@ -103,6 +103,7 @@ class SolvingEndpoints:
     def __init__(self, catalogue: Catalogue, searches: Searches) -> None:
         self._catalogue = catalogue
         self._searches = searches
+        self._marked = asyncio.Semaphore(MOST_SEARCHES)  # each game keeps a table of 34 MB between its moves
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
@@ -153,13 +154,14 @@ class SolvingEndpoints:
     async def _marks(self, game: Game, moves: Sequence[int]) -> Events:
         stopped, blunders = threading.Event(), 0
         marks = mark_moves(game, moves, is_stopped=stopped.is_set)
-        try:
-            while (mark := await self._searches.run(_next, marks)) is not None:
-                blunders += mark.is_blunder
-                yield "mark", MarkView(**asdict(mark))
-            yield "end", MarksEnd(marked=len(moves), blunders=blunders)
-        finally:
-            stopped.set()
+        async with self._marked:
+            try:
+                while (mark := await self._searches.run(_next, marks)) is not None:
+                    blunders += mark.is_blunder
+                    yield "mark", MarkView(**asdict(mark))
+                yield "end", MarksEnd(marked=len(moves), blunders=blunders)
+            finally:
+                stopped.set()
 
     async def _position(self, request: Request) -> tuple[Game, list[int]]:
         """Return the board and the moves of a request. Raises `InvalidRequest`, `GameError`, `UnknownRun`."""

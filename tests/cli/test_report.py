@@ -13,6 +13,7 @@ import pytest
 
 import games
 from zerofleet.cli.report.charts import Line, line_chart
+from zerofleet.cli.report.curve_charts import curve_charts
 from zerofleet.cli.report.markup import Markup, el, table
 from zerofleet.cli.report.strips import draw_strips
 from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
@@ -20,6 +21,7 @@ from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.library.run_files import OpenRun
+from zerofleet.library.series import Axes, RunSeries, Series
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.game_log import GameLog
@@ -28,6 +30,7 @@ from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunDirectory, RunPaths
 from zerofleet.strength.matches import SequentialTest
 from zerofleet.strength.ratings import Sprt
+from zerofleet.supervisor.words import UNKNOWN
 from zerofleet.testing.gate_matches import sample_match
 from zerofleet.testing.models import sample_files, sample_manifest
 
@@ -222,6 +225,18 @@ def test_a_chart_of_one_version_shows_it_as_a_dot_on_its_own_tick():
     assert drawn.count("<circle") == 1
     assert ">7</text>" in drawn
     assert ">random</text>" in drawn
+
+
+def test_a_curve_without_a_value_in_the_rows_that_are_drawn_stands_beside_the_others():
+    axes = Axes(step=(1.0, 2.0), games=(4.0, 8.0), hours=(0.1, 0.2))
+    about = {"group": "trainer", "unit": "", "chart": "Loss"}
+    series = (
+        Series(name="total", label="total", values=(3.0, 2.0), **about),
+        Series(name="rare", label="rare", values=(None, None), **about),
+    )
+    page = Page("".join(curve_charts(RunSeries(axes={"trainer": axes}, series=series, promotions=()), None)))
+    assert "total 2" in page.text
+    assert f"rare {UNKNOWN}" in page.text
 
 
 def test_an_axis_of_whole_numbers_has_ticks_at_whole_numbers():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import numpy as np
 import pytest
 
 import games
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.search import SearchSettings, search_position
+from zerofleet.search.block import SearchBlock
 from zerofleet.search.watched import WatchedSearch
 
 GAME = games.make("tic_tac_toe")
@@ -62,3 +66,25 @@ async def test_the_tree_is_read_while_it_grows_and_a_stop_keeps_it():
     for path in ([99], [best, best]):
         with pytest.raises(ValueError, match="no node"):
             await search.node(path)
+
+
+@pytest.mark.slow
+async def test_a_cancelled_search_keeps_readers_out_until_its_thread_has_ended(monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def advance(block):
+        begun.set()
+        go_on.wait(60.0)
+
+    monkeypatch.setattr(SearchBlock, "advance", advance)
+    search = WatchedSearch(GAME, UniformEvaluator(2), MOVES, settings=SETTINGS, version=1, seed=3)
+    task = asyncio.create_task(search.run())
+    assert await asyncio.to_thread(begun.wait, 60.0)
+    task.cancel()
+    reading = asyncio.create_task(search.analysis())
+    done, _ = await asyncio.wait({task, reading}, timeout=0.1)
+    go_on.set()
+    assert not done
+    assert await reading is None
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -101,7 +101,7 @@ async def test_a_stream_of_a_run_that_cannot_be_read_ends_with_the_reason(runs, 
         streamed = await client.get("/api/v1/runs/damaged/events")
         refused = await client.get("/api/v1/runs/damaged/overview")
     assert refused.status_code == 409
-    assert streamed.text == f"event: fault\ndata: {refused.text}\n\n"
+    assert streamed.text == f"retry: 3000\n\nevent: fault\ndata: {refused.text}\n\n"
     assert not live._pollers
 
 

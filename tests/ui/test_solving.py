@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+import time
 
 import pytest
 
 import games
 from games.positions import read_moves
+from ui.app import create_app
+from ui.catalogue import Catalogue
+from ui.searches import MOST_SEARCHES, Searches
+from ui.solving import SolvingEndpoints
 from zerofleet.agents.exact.solver import SolverStopped
 from zerofleet.cli.app import main
-from zerofleet.library.solutions import mark_moves, solve_position
+from zerofleet.library.solutions import MoveMark, mark_moves, solve_position
 
 SMALL = {"rows": "4", "columns": "5", "connect": "4"}
 MOVES = "c1,c2,c3,b1"
@@ -57,6 +64,58 @@ def test_a_search_that_nobody_waits_for_ends_without_a_score():
         solve_position(game, games.new_state(game), is_stopped=lambda: True)
     with pytest.raises(SolverStopped):
         list(mark_moves(game, [0, 1], is_stopped=lambda: True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/api/v1/solver", "/api/v1/solver/marks"])
+async def test_a_search_ends_when_its_client_disconnects(runs, monkeypatch, path):
+    began, ended = threading.Event(), threading.Event()
+
+    def search(is_stopped):
+        began.set()
+        give_up_s = time.monotonic() + 60.0
+        while not is_stopped() and time.monotonic() < give_up_s:
+            time.sleep(0.01)
+        if is_stopped():
+            ended.set()
+        raise SolverStopped("nobody waits")
+
+    def marks(game, moves, *, is_stopped):
+        yield search(is_stopped)
+
+    monkeypatch.setattr("ui.solving._solution", lambda game, moves, stopped: search(stopped.is_set))
+    monkeypatch.setattr("ui.solving.mark_moves", marks)
+
+    async def receive():
+        if began.is_set():
+            return {"type": "http.disconnect"}
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        pass
+
+    scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "GET"}
+    scope |= {"scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "", "query_string": b"moves=d1"}
+    scope |= {"headers": [(b"host", b"localhost")], "client": None, "server": None}
+    await create_app(Catalogue(runs, None))(scope, receive, send)
+    assert await asyncio.to_thread(ended.wait, 60.0)
+
+
+async def test_further_games_are_marked_when_earlier_ones_have_ended(monkeypatch):
+    game = games.make("connect_four", rows=4, columns=5)
+    monkeypatch.setattr("ui.solving.mark_moves", lambda game, moves, is_stopped: iter([MoveMark(1, 1, "a1", 0, 0, False)]))
+    endpoints = SolvingEndpoints(Catalogue(None, None), Searches())
+    first, *others = (endpoints._marks(game, [0]) for _ in range(MOST_SEARCHES + 1))
+    for stream in others:
+        await anext(stream)
+    waiting = asyncio.create_task(anext(first))
+    done, _ = await asyncio.wait({waiting}, timeout=0.1)
+    assert not done
+    await others[0].aclose()
+    assert (await waiting)[0] == "mark"
+    for stream in (first, *others):
+        await stream.aclose()
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ function mark() {
   forget();
   byId("mark").textContent = "Cancel the marks";
   byId("marked").textContent = "Solving the position before each move…";
-  marking = new EventSource(`${path("solver", "marks")}?${query()}`);
+  const own = marking = new EventSource(`${path("solver", "marks")}?${query()}`);
   marking.addEventListener("mark", (event) => {
     const found = JSON.parse(event.data);
     marks.set(found.ply, found);
@@ -143,6 +143,7 @@ function mark() {
   const end = (text) => { marking?.close(); marking = null; byId("mark").textContent = "Mark the moves"; byId("marked").textContent = text; };
   marking.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${moves.length} moves change a win, draw or loss for the worse (??); ? marks a slower win or an earlier loss.`));
   marking.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
+  marking.addEventListener("error", () => { if (own === marking && own.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
 }
 
 form.addEventListener("submit", (event) => { event.preventDefault(); forget(); go(form.elements.moves.value.split(/[\s,]+/).filter(Boolean)); });

@@ -33,14 +33,15 @@ async function begin() {
   open = new Set([""]);
   shown = [];
   const id = study.id;
-  source = new EventSource(path("studies", id, "events"));
-  source.addEventListener("study", async (event) => {
-    if (study.id !== id) return;
+  source?.close(); // of a search that was begun meanwhile
+  const own = source = new EventSource(path("studies", id, "events"));
+  own.addEventListener("study", async (event) => {
+    if (study.id !== id) return own.close();
     study = JSON.parse(event.data);
-    if (study.is_done) source.close();
+    if (study.is_done) own.close();
     await refresh();
   });
-  source.addEventListener("fault", () => source.close());
+  own.addEventListener("fault", (event) => { own.close(); notice(JSON.parse(event.data).error, true); });
 }
 
 /** Read the opened nodes again, the first one alone while the search goes on. */

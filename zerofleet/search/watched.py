@@ -9,7 +9,8 @@ search.stop()              # the task ends with the tree as it is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from games.core import Game
 from zerofleet.evaluators.base import Evaluator
@@ -51,7 +52,7 @@ class WatchedSearch:
         self._block = block
         while True:
             async with self._advancing:
-                await asyncio.to_thread(block.advance)
+                await _to_its_end(asyncio.to_thread(block.advance))
             if not await step(block, self._evaluator) or self._is_stopped:  # the same leaves at once
                 return block.analysis(0)
 
@@ -89,3 +90,13 @@ class WatchedSearch:
         except ValueError:
             return False
         return True
+
+
+async def _to_its_end(work: Coroutine[Any, Any, object]) -> None:
+    """Wait for a thread, after a cancellation too: it changes the tree until it ends."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

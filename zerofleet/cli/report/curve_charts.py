@@ -78,5 +78,5 @@ def _swatch(place: int) -> Markup:
 
 
 def _last(one: Series) -> str:
-    known = [value for value in one.values if value is not None]
-    return number(known[-1], one.unit)
+    known = [value for value in one.values if value is not None]  # none, where the thinned rows miss the few that have one
+    return number(known[-1] if known else None, one.unit)
