@@ -227,7 +227,7 @@ async def work(settings, evaluator, stream, *, until) -> None:
         running.set()
         await selfplay.run(service, promotions.watch())
 
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(240), asyncio.TaskGroup() as group:  # the search may have to be compiled first
         ending = group.create_task(serve_until_drained(main, settings))
         await running.wait()
         await until()
