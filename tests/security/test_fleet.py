@@ -154,7 +154,7 @@ async def _strangers_do_not(fleet, inference, gatekeeper):
                 await control.loaded()
     async with grpc.aio.insecure_channel(inference) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
-            await channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20)
+            await channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=60)
 
 
 async def test_a_server_that_cannot_be_secured_refuses_to_start(fleet):

@@ -18,7 +18,7 @@ def met(store, size=3):
     together = threading.Barrier(size, timeout=60)
 
     def come(rank):
-        own = meet(store, Place(rank, size), timeout_s=30)
+        own = meet(store, Place(rank, size), timeout_s=60)
         own.set(f"address/{rank}", f"of {id(own)}")
         found[rank] = f"of {id(own)}"
         together.wait()
