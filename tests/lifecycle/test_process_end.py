@@ -12,13 +12,16 @@ from zerofleet.service.process_end import end_process
 
 class Object:
     def __del__(self):
-        print("destroyed")
+        say("destroyed")
+
+def say(word):
+    sys.stdout.write(word + "\\n")  # in one piece, which print is not: two threads write
 
 held, go = Object(), threading.Event()
-atexit.register(print, "atexit")
-threading.Thread(target=lambda: (go.wait(), print("thread"))).start()
+atexit.register(say, "atexit")
+threading.Thread(target=lambda: (go.wait(), say("thread"))).start()
 executor = ThreadPoolExecutor(1)
-executor.submit(lambda: (go.wait(), print("executor")))
+executor.submit(lambda: (go.wait(), say("executor")))
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 ctypes.CDLL(None).puts(b"C")
 go.set()
@@ -53,7 +56,7 @@ def interrupted():
     raise KeyboardInterrupt
 
 threading._shutdown = interrupted  # Ctrl-C while a thread does not end
-atexit.register(print, "atexit")
+atexit.register(say, "atexit")
 end_process(4)
 """
 
