@@ -56,7 +56,7 @@ def interrupted():
     raise KeyboardInterrupt
 
 threading._shutdown = interrupted  # Ctrl-C while a thread does not end
-atexit.register(say, "atexit")
+atexit.register(print, "atexit")
 end_process(4)
 """
 
