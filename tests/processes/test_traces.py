@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "streams"))
 
 import redis_programs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
 StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 
