@@ -1,8 +1,8 @@
 """TorchScript without the import of torch at the start: for servers whose networks the compiled kernel evaluates.
 
 The import takes 1.5 seconds or more of processor time and 180 MB, which a server with such networks never needs. It runs on the
-loading thread when the first other version is loaded. Calls in progress meanwhile wait for up to 0.3 s, once (2 busy cores): the
-libraries of torch are mapped and relocated without the GIL, and no garbage is collected.
+loading thread when the first other version is loaded. Calls in progress meanwhile wait for up to 0.3 s, once (2 busy cores):
+the libraries of torch are mapped and relocated without the GIL, and no garbage is collected.
 """
 
 from __future__ import annotations
