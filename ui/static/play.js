@@ -1,5 +1,5 @@
 import { button, clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, notice, path, percent, signed, table } from "./common.js";
+import { bars, byId, count, el, fetchJson, notice, offer, path, percent, signed, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
@@ -234,11 +234,7 @@ byId("type").addEventListener("submit", (event) => {
 });
 
 try {
-  [{ games }, { runs }] = await Promise.all([fetchJson(path("games")), fetchJson(path("runs"))]);
-  form.elements.run.append(...runs.map(({ name, game }) => el("option", { value: name }, `${name} (${game})`)));
-  form.elements.game.append(...games.map(({ game }) => el("option", { value: game }, game)));
-  form.elements.run.value = asked.get("run") ?? "";
-  form.elements.game.value = asked.get("game") ?? (games.some(({ game }) => game === "connect_four") ? "connect_four" : games[0].game);
+  ({ games, runs } = await offer(form, asked));
   form.elements.moves.value = asked.get("moves") ?? "";
   if (asked.get("moves")) form.querySelector("details").open = true;
   choose();

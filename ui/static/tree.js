@@ -1,5 +1,5 @@
 import { clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, notice, path, percent, signed } from "./common.js";
+import { bars, byId, count, el, fetchJson, notice, offer, path, percent, signed } from "./common.js";
 
 const ARROWS = 5, LIMIT = 12, FEWEST = 3;
 const asked = new URLSearchParams(location.search);
@@ -159,11 +159,7 @@ byId("stop").addEventListener("click", () => fetchJson(`${path("studies", study.
 byId("deeper").addEventListener("click", () => { form.elements.moves.value = [...study.moves, ...shown].join(" "); begin(); });
 
 try {
-  [{ games }, { runs }] = await Promise.all([fetchJson(path("games")), fetchJson(path("runs"))]);
-  form.elements.run.append(...runs.map(({ name, game }) => el("option", { value: name }, `${name} (${game})`)));
-  form.elements.game.append(...games.map(({ game }) => el("option", { value: game }, game)));
-  form.elements.run.value = asked.get("run") ?? "";
-  form.elements.game.value = asked.get("game") ?? (games.some(({ game }) => game === "connect_four") ? "connect_four" : games[0].game);
+  ({ games, runs } = await offer(form, asked));
   choose();
   for (const name of ["model", "simulations", "moves"]) if (asked.get(name)) form.elements[name].value = asked.get(name);
   notice("");
