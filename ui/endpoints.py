@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pydantic
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -24,14 +24,21 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
+from zerofleet.library.values import Value
 
-__all__ = ["API", "Endpoint", "Fault", "Parameter", "openapi", "read_body", "routes", "status_of"]
+__all__ = ["API", "Endpoint", "Fault", "Parameter", "StrictValue", "openapi", "read_body", "routes", "status_of"]
 
 API = "/api/v1"
 MAX_BODY_BYTES = 64 << 10
 
 Body = TypeVar("Body", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[BaseModel | Response]]
+
+
+class StrictValue(Value):
+    """Body of a request, or an answer; a field that is not declared is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Fault(BaseModel):

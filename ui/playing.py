@@ -6,14 +6,14 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 import games
 from games.positions import changed_parameters, move_names
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter, read_body
+from ui.endpoints import Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import streamed
 from ui.tables import Seats, Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
@@ -28,11 +28,7 @@ MOST_TEXT = 32_000  # characters of the moves of a game
 LAST_SEED = (1 << 63) - 1
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid")
-
-
-class NewTable(_Value):
+class NewTable(StrictValue):
     """Wish of the person who begins a game."""
 
     game: str
@@ -53,25 +49,25 @@ class NewTable(_Value):
     """Moves from the start to the position where play begins, separated by spaces or commas; only with perfect information."""
 
 
-class MoveWish(_Value):
+class MoveWish(StrictValue):
     """Move of the person."""
 
     move: str
     """Notation of the move."""
 
 
-class LineWish(_Value):
+class LineWish(StrictValue):
     """Line to go to."""
 
     line: int = Field(ge=1)
     """Number of one of the other lines of the table."""
 
 
-class Nothing(_Value):
+class Nothing(StrictValue):
     """Empty object."""
 
 
-class CellView(_Value):
+class CellView(StrictValue):
     """Cell of the board that can be clicked, in the coordinates of the board's picture."""
 
     id: str
@@ -80,7 +76,7 @@ class CellView(_Value):
     radius: float
 
 
-class LegalMove(_Value):
+class LegalMove(StrictValue):
     """Legal move of the person."""
 
     move: str
@@ -88,7 +84,7 @@ class LegalMove(_Value):
     """Cells to click in turn; empty where the game has no cells."""
 
 
-class TableView(_Value):
+class TableView(StrictValue):
     """Game in progress as the person's seat sees it."""
 
     id: str
@@ -125,7 +121,7 @@ class TableView(_Value):
     """Error of the opponent's last move; empty for none."""
 
 
-class AnalysedMove(_Value):
+class AnalysedMove(StrictValue):
     """Legal move with the model's opinion, for the player to move."""
 
     move: str
@@ -135,7 +131,7 @@ class AnalysedMove(_Value):
     """None for a move without visits."""
 
 
-class Hint(_Value):
+class Hint(StrictValue):
     """Opinion on the person's position."""
 
     source: str

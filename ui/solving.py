@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,7 +19,7 @@ from games.core import Game
 from games.kit import svg
 from games.positions import move_names, parameters_text, read_moves, replay
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter
+from ui.endpoints import Endpoint, Parameter, StrictValue
 from ui.event_stream import Events, streamed
 from ui.searches import MOST_SEARCHES, Searches
 from zerofleet.agents.exact.solver import fits
@@ -33,11 +33,7 @@ LEFT_EVERY_S = 0.5
 SOLVED = "connect_four"
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid")
-
-
-class SolutionView(_Value):
+class SolutionView(StrictValue):
     """Solved position: the object that `zerofleet solve --json` prints."""
 
     game: str
@@ -56,7 +52,7 @@ class SolutionView(_Value):
     seconds: float
 
 
-class Landing(_Value):
+class Landing(StrictValue):
     """Cell of the picture where a stone can land."""
 
     id: str
@@ -65,7 +61,7 @@ class Landing(_Value):
     radius: float
 
 
-class SolvedPosition(_Value):
+class SolvedPosition(StrictValue):
     """Position of the solver's page, without its solution."""
 
     game: str
@@ -77,7 +73,7 @@ class SolvedPosition(_Value):
     """Position as text."""
 
 
-class MarkView(_Value):
+class MarkView(StrictValue):
     """Move of a game compared with perfect play; scores are for the player who moves."""
 
     ply: int
@@ -90,7 +86,7 @@ class MarkView(_Value):
     """Whether the move changes a win, draw or loss for the worse."""
 
 
-class MarksEnd(_Value):
+class MarksEnd(StrictValue):
     """End of the marks of a game."""
 
     marked: int

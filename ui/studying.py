@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from games.core import Game, State, play
 from games.kit import svg
 from games.positions import changed_parameters, drawing, move_names, read_moves
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter, read_body
+from ui.endpoints import Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import Events, streamed
 from ui.studies import NO_MODEL, Studies, Study, Wish
 from zerofleet.errors import InvalidRequest
@@ -30,11 +30,7 @@ MOST_CHILDREN = 24
 MOST_TEXT = 32_000
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid")
-
-
-class NewStudy(_Value):
+class NewStudy(StrictValue):
     """Position to search."""
 
     game: str
@@ -50,11 +46,11 @@ class NewStudy(_Value):
     simulations: int = Field(default=800, ge=1, le=MOST_SIMULATIONS)
 
 
-class StopStudy(_Value):
+class StopStudy(StrictValue):
     """Empty object."""
 
 
-class StudyView(_Value):
+class StudyView(StrictValue):
     """Searched position."""
 
     id: str
@@ -81,7 +77,7 @@ class StudyView(_Value):
     """Error that ended the search; empty for none."""
 
 
-class ChildView(_Value):
+class ChildView(StrictValue):
     """Move of a node; values are for the player to move at the node."""
 
     move: str
@@ -99,7 +95,7 @@ class ChildView(_Value):
     """Cells of the move; empty where the game has none."""
 
 
-class PlaceView(_Value):
+class PlaceView(StrictValue):
     """Cell of the picture."""
 
     id: str
@@ -108,7 +104,7 @@ class PlaceView(_Value):
     radius: float
 
 
-class NodeView(_Value):
+class NodeView(StrictValue):
     """Node of the tree, the most visited moves first."""
 
     path: tuple[str, ...]

@@ -9,9 +9,8 @@ import asyncio
 import contextlib
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from games.core import play
+from ui.endpoints import StrictValue
 from ui.event_stream import Events
 from ui.tables import Table, Watched
 from zerofleet.library.seated_game import SeatedGame
@@ -20,10 +19,8 @@ from zerofleet.search import RootAnalysis
 __all__ = ["Thinking", "expected_line", "thinking_events"]
 
 
-class Thinking(BaseModel):
+class Thinking(StrictValue):
     """Search in progress."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid")
 
     by: Literal["opponent", "hint"]
     visits: int
