@@ -66,7 +66,7 @@ def test_a_network_is_evaluated_with_the_threads_of_the_settings_on_any_thread(e
 
     network = TorchBackend("cpu", "float32", threads=3).load(*exported, max_batch=16)
     states, legal, *_ = exported[1].golden.arrays()
-    torch.set_num_threads(1)  # what the new thread begins with
+    torch.set_num_threads(1)  # a new thread begins with this number
     with ThreadPoolExecutor(1) as device_thread:
         assert device_thread.submit(evaluated).result() == 3
 
