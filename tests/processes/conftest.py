@@ -83,6 +83,13 @@ class Run:
             except (OSError, ValueError):
                 await asyncio.sleep(0.05)
 
+    async def until_stored(self, games: int) -> None:
+        """Wait until the game log holds more than `games` games."""
+        while True:
+            if _stored(self.paths) > games:
+                return
+            await asyncio.sleep(0.05)
+
     async def end(self, number: signal.Signals = signal.SIGINT) -> str:
         """Ask the run to end; return everything that was printed."""
         self.process.send_signal(number)
@@ -90,6 +97,11 @@ class Run:
 
 
 StartRun = Callable[..., AbstractAsyncContextManager[Run]]
+
+
+def _stored(paths: RunPaths) -> int:
+    with GameLog.open(paths.replay, writer=False) as log:
+        return len(log)
 
 
 @pytest.fixture
