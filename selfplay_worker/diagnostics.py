@@ -10,7 +10,7 @@ to the latest games or positions. `GameRegister` exports them as metrics; a loop
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -189,7 +189,7 @@ def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
         wins_overlooked=walked.wins_overlooked,
         samples=len(targets) - reduced,
         reduced_samples=reduced,
-        target_entropy=sum(map(_entropy, targets)),
+        target_entropy=_entropy(targets),
     )
 
 
@@ -202,8 +202,14 @@ def _ending(played: PlayedGame) -> Ending:
     return "cut" if spec.repeats and len(played.moves) >= spec.max_plies else "result"
 
 
-def _entropy(move: SearchedMove) -> float:
-    """Return the entropy of a policy target in nats."""
-    weights = (move.target if len(move.target) else move.visits).astype(np.float64)
-    shares = weights[weights > 0.0] / weights.sum()
+def _entropy(moves: Sequence[SearchedMove]) -> float:
+    """Return the sum of the entropies of policy targets, in nats."""
+    if not moves:
+        return 0.0
+    weights = [move.target if len(move.target) else move.visits for move in moves]
+    lengths = [len(row) for row in weights]
+    joined = np.concatenate(weights).astype(np.float64)
+    totals = np.add.reduceat(joined, np.cumsum([0, *lengths[:-1]]))
+    shares = joined / np.repeat(totals, lengths)
+    shares = shares[shares > 0.0]
     return float(-(shares * np.log(shares)).sum())

@@ -9,32 +9,47 @@ from zerofleet.search.arena import History
 
 __all__ = ["searched_moves"]
 
+_NO_TARGET = np.zeros(0, dtype=np.uint16)
+
 
 def searched_moves(history: History, slot: int, plies: int) -> tuple[SearchedMove, ...]:
     """Return the searches of the first `plies` plies of a slot's game."""
-    found = []
-    for ply in np.flatnonzero(history.versions[slot, :plies]):
-        count = history.counts[slot, ply]
-        found.append(
-            SearchedMove(
-                ply=int(ply),
-                model_version=int(history.versions[slot, ply]),
-                actions=history.actions[slot, ply, :count].astype(np.int32),
-                visits=history.visits[slot, ply, :count].copy(),
-                target=_fixed_point(history.targets[slot, ply, :count]),
-                root_value=history.values[slot, ply].copy(),
-                flags=int(history.flags[slot, ply]),
-            )
+    searched = np.flatnonzero(history.versions[slot, :plies])
+    if not len(searched):
+        return ()
+    counts = history.counts[slot, searched]
+    width = int(counts.max())
+    actions = history.actions[slot, searched, :width].astype(np.int32)
+    visits = history.visits[slot, searched, :width]
+    weights = np.where(np.arange(width) < counts[:, None], history.targets[slot, searched, :width], 0.0)
+    targets = _fixed_points(weights)
+    has_target = np.count_nonzero(weights, axis=1)
+    values = history.values[slot, searched]
+    versions, flags = history.versions[slot, searched].tolist(), history.flags[slot, searched].tolist()
+    return tuple(
+        SearchedMove(
+            ply=ply,
+            model_version=versions[row],
+            actions=actions[row, :count],
+            visits=visits[row, :count],
+            target=targets[row, :count] if has_target[row] else _NO_TARGET,
+            root_value=values[row],
+            flags=flags[row],
         )
-    return tuple(found)
+        for row, (ply, count) in enumerate(zip(searched.tolist(), counts.tolist(), strict=True))
+    )
 
 
-def _fixed_point(weights: np.ndarray) -> np.ndarray:
-    """Return weights (float32 [n], sum 1) in units of 1/65535 that sum to 65535 exactly; empty when all are 0."""
-    if not weights.any():
-        return np.zeros(0, dtype=np.uint16)
-    scaled = weights.astype(np.float64) / weights.sum(dtype=np.float64) * TARGET_UNIT
-    units = np.floor(scaled).astype(np.int64)
-    rest = TARGET_UNIT - int(units.sum())
-    units[np.argsort(units - scaled, kind="stable")[:rest]] += 1
-    return np.asarray(units, dtype=np.uint16)
+def _fixed_points(weights: np.ndarray) -> np.ndarray:
+    """Return each row of weights (float [n, m], from 0 up) in units of 1/65535 of its sum, uint16 [n, m].
+
+    A row with a positive sum becomes 65535 exactly: the largest remainders are rounded up, the first of equal ones first.
+    """
+    totals = weights.sum(axis=1, dtype=np.float64, keepdims=True)
+    scaled = weights / np.where(totals > 0.0, totals, 1.0) * TARGET_UNIT
+    units = np.floor(scaled)
+    rest = np.where(totals > 0.0, TARGET_UNIT - units.sum(axis=1, keepdims=True), 0.0)
+    order = np.argsort(units - scaled, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(weights.shape[1])[None, :], axis=1)
+    return np.asarray(units + (ranks < rest), dtype=np.uint16)
