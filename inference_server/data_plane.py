@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_server.batcher import Batcher
-from inference_server.queueing import RequestOutput
+from inference_server.queueing import RequestOutput, Ticket
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet.contracts.naming import CHAMPION_ALIAS, parse_version, require_model_name
@@ -117,3 +117,24 @@ class DataPlane:
             raise
         finally:
             metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)
+
+    def submit(
+        self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float, priority: Priority
+    ) -> Ticket:
+        """Queue checked arrays without waiting; the ticket's future gets the output, or the error. Raises as `infer`."""
+        if (full := self._batcher.full) is not None:
+            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
+            raise Overloaded(full)
+        expires_s = time.monotonic() + patience_s
+        try:
+            return self._batcher.submit(served, states, legal, expires_s=expires_s, priority=priority)
+        except Overloaded:
+            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
+            raise
+        finally:
+            metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Cancel a request made with `submit`; others are not affected."""
+        self._batcher.withdraw(ticket)
+        metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)

@@ -88,9 +88,13 @@ class Contract:
         states, legal = (_array(by_name[name], datatype, length) for name, datatype, length in self.inputs)
         if len(states) != len(legal):
             raise InvalidRequest(f"{STATE_TENSOR} has {len(states)} rows, {LEGAL_TENSOR} has {len(legal)}; want equal numbers")
+        self.check(states, legal)
+        return states, legal
+
+    def check(self, states: np.ndarray, legal: np.ndarray) -> None:
+        """Raise `InvalidRequest` unless rows of the right length, uint8 and int16, are positions of this game."""
         self._check_states(states)
         self._check_legal(legal)
-        return states, legal
 
     def require_outputs(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the requested outputs, all when none are named; raises `InvalidRequest` for unknown ones."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
+from zerofleet.evaluators.transports import Transport
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search import SearchSettings
@@ -36,6 +37,9 @@ class WorkerSettings(StoreSettings):
 
     inference_address: str
     """Address of the inference server: host:port, dns:///name:port or unix:/path."""
+    transport: Transport = "grpc"
+    """Transport of positions: grpc; shared_memory for Zerofleet's inference server on the same host at a unix socket; or auto,
+    which is shared memory where the server offers it and gRPC otherwise. The log names the one in use."""
     gatekeeper_address: str
     """Address of the gatekeeper: host:port or unix:/path."""
     token: SecretStr | None = None
