@@ -202,10 +202,10 @@ class BlockLink:
 async def _first_packet(connection: socket.socket) -> tuple[bytes, list[int]]:
     """Return the first packet of the server and the descriptors with it. Cancellation: no effect."""
     loop = asyncio.get_running_loop()
-    readable = loop.create_future()
-    loop.add_reader(connection, lambda: readable.done() or readable.set_result(None))
+    readable = asyncio.Event()
+    loop.add_reader(connection, readable.set)
     try:
-        await readable
+        await readable.wait()
     finally:
         loop.remove_reader(connection)
     packet, descriptors, _, _ = socket.recv_fds(connection, MAX_PACKET_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
