@@ -15,6 +15,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import structlog
+
 from games.core import Game
 from zerofleet.cli.options import chosen_game
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
@@ -132,6 +134,7 @@ def main() -> int:
     parser.add_argument("--transport", choices=("auto", "grpc", "shared_memory"), default="grpc")
     parser.add_argument("--version", type=int, default=1, help="model version")
     parser.add_argument("--seed", type=int, default=0)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for figures
     asyncio.run(_serve(parser.parse_args()))
     return 0
 
