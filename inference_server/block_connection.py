@@ -257,7 +257,7 @@ class BlockConnection:
 
 
 def _region(size: int) -> int:
-    """Return the descriptor of new memory of a size that nobody can change; raises `Overloaded` when there is none."""
+    """Return the descriptor of new memory of a size that is sealed; raises `Overloaded` when there is none."""
     descriptor = -1
     try:
         descriptor = os.memfd_create("zerofleet-blocks", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -56,7 +56,7 @@ class Doorbell:
         return len(self._clients)
 
     async def drain(self, grace_s: float) -> None:
-        """Accept nobody, let requests in progress complete within `grace_s`, and disconnect all clients.
+        """Accept no more clients, let requests in progress complete within `grace_s`, and disconnect all clients.
 
         The data plane must be draining, so that clients send no more. Cancellation: clients stay connected; call `close`.
         """
